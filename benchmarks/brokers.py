@@ -1,4 +1,4 @@
-"""The two brokers under test behind one face, and what the operating system says of their processes."""
+"""Starts the brokers under test, and reads their processes' memory and processor time from the operating system."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Running(Protocol):
 
 
 def cpu_s(pid: int) -> float:
-    """Processor seconds a process has used, user and system."""
+    """The processor time that a process has used, user and system, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def memory_mib(pid: int) -> float:
-    """Resident memory of a process."""
+    """The resident memory of a process in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -45,7 +45,7 @@ def memory_mib(pid: int) -> float:
 
 
 def _wait_for_metadata(bootstrap: str) -> None:
-    """Until a Metadata answer names a broker: what a client waits for."""
+    """Wait until a Metadata response has a broker, as a client would."""
     host, _, port = bootstrap.rpartition(":")
     request = request_frame(3, 4, 1, "bench", MetadataRequest(topics=[], allow_auto_topic_creation=False))
     while True:
@@ -59,9 +59,9 @@ def _wait_for_metadata(bootstrap: str) -> None:
 
 
 class Subject:
-    """One start of one broker on a fresh directory. ``launch_s`` is launch to the first answer.
+    """One broker, started on a new directory. ``launch_s`` is the time from launch to the first response, in seconds.
 
-    ``kind`` is ottla, kafka, or the path of a Python that has another ottla installed.
+    ``kind`` is ottla, kafka, or the path of a Python with another ottla.
     """
 
     def __init__(self, kind: str, root: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -70,16 +70,16 @@ class Subject:
         self._broker: Broker | ApacheKafka
         if kind != "kafka":
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
-            # Without the door for those who steer a broker, which a checkout of before has not.
+            # Without the control port, which an earlier checkout may not have.
             self._broker._is_steered = False
             if kind != "ottla":
                 self._broker._python = kind
-                # Without it ``python -m`` takes the package in the working directory: this checkout's, whichever Python is given.
+                # Else ``python -m`` would use the package in the working directory, this checkout's, whichever Python is given.
                 os.environ["PYTHONSAFEPATH"] = "1"
         else:
             self._broker = ApacheKafka(self._directory, settings=settings)
             self._broker.prepare()
-        # What the broker before left unwritten must not slow this one's start.
+        # Data that the broker before has not written to the disk must not slow this one's start.
         os.sync()
         before = time.monotonic()
         self._broker.start()

@@ -42,27 +42,27 @@ from tests.raw import RawClient, retry
 
 TOPIC = "t"
 SMALL_TOPIC, SMALL_PARTITIONS = "small", 4
-"""What the many groups subscribe to: most topics of a laptop have few partitions."""
+"""The topic of the many groups: most topics on a laptop have few partitions."""
 HEARTBEAT, VERSION = 68, 1
 FIRST_RETRY_S = 0.1
 SETTLED_WITHIN_S = 60.0
 PROBES = 20
-"""Members of the process that measures."""
+"""How many members the measuring process has."""
 PROBE_SETTLES_S = 2.0
 LOW_PRIORITY = 15
 SETTINGS = {"group.consumer.max.size": "100000"}
 KAFKA_SETTINGS = {"group.consumer.min.heartbeat.interval.ms": "500", "group.consumer.heartbeat.interval.ms": "500"}
-"""What ottla tells members without being asked."""
+"""The intervals that ottla has by default."""
 CONNECTIONS = 1_000
-"""Members of groups of their own share connections, as many at a time as have nothing to say."""
+"""How many connections the members of the many groups share."""
 INTERVAL_MS = 500
-"""How often members are told to come."""
+"""The interval at which members are told to send heartbeats, in ms."""
 OWN_GROUP_INTERVAL_MS = 5_000
-"""How often the members of the many groups come: Kafka's default. Twenty thousand a second would measure the client."""
+"""The interval of the many groups' members in ms: Kafka's default. At 20,000 heartbeats a second the client would be measured."""
 
 
 class Link:
-    """One connection, one request at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -75,7 +75,7 @@ class Link:
         return cls(*await asyncio.open_connection(host, int(port)))
 
     async def ask(self, frame: bytes) -> tuple[bytes, float]:
-        """The answer's frame, and how many seconds it took."""
+        """The frame of the response, and how many seconds it took."""
         async with self._turn:
             sent = time.perf_counter()
             self._writer.write(frame)
@@ -146,7 +146,7 @@ class Member:
 
 
 class Members:
-    """Those that are alive, and the tasks that they live by."""
+    """The members that are alive, and their tasks."""
 
     def __init__(self) -> None:
         self.latencies_s: list[float] = []
@@ -172,7 +172,7 @@ class Members:
         return len(owned) == len(set(owned)) == partitions
 
     async def settle(self, partitions: int) -> float:
-        """How many seconds it took. Raises TimeoutError, or what a member has failed with."""
+        """Wait until the group has settled. Returns the seconds. Raises TimeoutError, or the error of a member."""
         began = time.perf_counter()
         while not self.are_settled(partitions):
             for _, task in self._tasks.values():
@@ -193,7 +193,7 @@ class Members:
         await asyncio.sleep(2 * interval_ms / 1_000)
 
     def check(self) -> None:
-        """Raises what a member has failed with."""
+        """Raises the error of a member that has failed."""
         for _, task in self._tasks.values():
             if task.done():
                 task.result()
@@ -229,7 +229,7 @@ async def _probe(bootstrap: str, group_id: str, topic: str, seconds: float) -> s
 
 @dataclass
 class Probe:
-    """`_probe` in another process, which waits for a line."""
+    """`_probe` in another process, which starts to measure at a line on its standard input."""
 
     process: Process
 

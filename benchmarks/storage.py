@@ -28,7 +28,7 @@ RECORDS = 20
 IDS_A_REQUEST = 500
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"log.retention.ms": "-1"}
-"""The records are old, so that the figures do not hang on the clock."""
+"""The records are old. Without retention the figures do not depend on the clock."""
 
 
 def connected(broker: Broker) -> RawClient:
@@ -36,7 +36,7 @@ def connected(broker: Broker) -> RawClient:
 
 
 def fill(broker: Broker, partitions: int, progress: Progress) -> None:
-    """Some records into each partition."""
+    """Write some records to each partition."""
     client = connected(broker)
     batch = bytes(build_batch([(None, b"v" * 100)] * RECORDS, NOW_MS))
     for number in progress.track(range(partitions // PARTITIONS_A_TOPIC), description="filling partitions"):
@@ -58,7 +58,7 @@ def fill(broker: Broker, partitions: int, progress: Progress) -> None:
 
 
 def started(broker: Broker) -> tuple[float, float, int]:
-    """Seconds from launch to the first answer, MiB of memory, open files."""
+    """Seconds from launch to the first response, memory in MiB, and the number of open files."""
     os.sync()
     before = time.monotonic()
     broker.start()
@@ -81,7 +81,7 @@ def start_up(root: Path, partitions: int, progress: Progress) -> list[tuple[str,
 
 
 def producers(root: Path, count: int, progress: Progress) -> list[tuple[str, str, str, str]]:
-    """One idempotent batch by each of so many producer ids, all in one partition."""
+    """Send an idempotent batch with each of ``count`` producer ids, all to one partition."""
     with Broker(data_dir=root / "producers", settings=SETTINGS) as broker:
         client = connected(broker)
         client.call(

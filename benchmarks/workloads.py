@@ -1,4 +1,4 @@
-"""What is measured: each workload drives a broker with a stock client and returns its figures."""
+"""The workloads: each drives a broker with a stock client and returns its figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 300
 
 @dataclass(slots=True, frozen=True)
 class Sample:
-    """One figure of one run; ``cpu_s`` is what the broker used meanwhile."""
+    """One figure of one run. ``cpu_s`` is the broker's processor time during the run, in seconds."""
 
     value: float
     cpu_s: float = 0.0
@@ -31,7 +31,7 @@ Samples = dict[str, Sample]
 
 @dataclass(slots=True, frozen=True)
 class Size:
-    """How much work: ``scale`` 1.0 is the full measurement."""
+    """The amount of work. ``scale`` 1.0 is the full measurement."""
 
     scale: float = 1.0
 
@@ -57,7 +57,7 @@ def create_topic(subject: Subject, topic: str, partitions: int = 2) -> None:
 
 
 def java_produce(subject: Subject, topic: str, count: int, size_bytes: int, batch_bytes: int | None) -> float:
-    """Records per second of ProducerPerformance."""
+    """The records per second of Kafka's ProducerPerformance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--record-size", str(size_bytes), "--throughput", "-1"]
     arguments += ["--bootstrap-server", subject.bootstrap]
     if batch_bytes is not None:
@@ -68,7 +68,7 @@ def java_produce(subject: Subject, topic: str, count: int, size_bytes: int, batc
 
 
 def java_consume(subject: Subject, topic: str, count: int) -> float:
-    """Records per second of ConsumerPerformance, without its rebalance."""
+    """The records per second of Kafka's ConsumerPerformance, without its rebalance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--bootstrap-server", subject.bootstrap, "--timeout", "60000"]
     output = kafka.tool("org.apache.kafka.tools.ConsumerPerformance", *arguments, timeout_s=TIMEOUT_S)
     return float(output.strip().splitlines()[-1].split(",")[-1])
@@ -86,7 +86,7 @@ def _confluent_rate(subject: Subject, *arguments: str) -> float:
 
 
 def java_transactions(subject: Subject, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
-    """Transactions per second, commit p50 and p99 in ms."""
+    """Transactions per second, and p50 and p99 of commits in ms."""
     program = str(HERE / "TransactionBench.java")
     command = [kafka.java(), "-Xmx512M", "-cp", kafka.jars("clients"), program, subject.bootstrap, topic, str(producers)]
     command += [str(int(warm_up_s * 1000)), str(int(run_s * 1000))]
@@ -117,7 +117,7 @@ def throughput(subject: Subject, size: Size) -> Samples:
 
 
 def durable(subject: Subject, size: Size) -> Samples:
-    """The same, every answer on the disk before it is given: one, eight and sixty-four producers share the syncs."""
+    """Transactions whose responses wait for the disk, with one, eight and sixty-four producers that share the syncs."""
     samples: Samples = {}
     for producers in (1, 8, 64):
         topic = f"d-{producers}"

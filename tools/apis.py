@@ -1,4 +1,4 @@
-"""The page of all APIs that are served, from their declarations and their files' heads. ``python -m tools.apis`` writes it."""
+"""Writes docs/apis.md, the page of all served APIs, from their declarations and docstrings: ``python -m tools.apis``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _row(api: Declaration, low: int, high: int) -> str:
 
 
 def _purpose(file: str) -> str:
-    """What the first line of a file's head says after the versions."""
+    """The first line of a handler's docstring, behind the versions."""
     first = (import_module(f"{handlers.__name__}.{file}").__doc__ or "").partition("\n")[0]
     return first.partition(": ")[2].replace("``", "`")
 

@@ -1,7 +1,7 @@
-"""The conformance scoreboard: what each broker answered to the catalogue of rules, on docs/conformance.md.
+"""The conformance scoreboard in docs/conformance.md: how each broker has done in the cases of the rules.
 
-``make conformance`` runs the cases and gives what ``pytest --scoreboard FILE`` wrote. Without such a file (``make generate``) the
-page keeps the figures that it has, and everything that can be computed is computed anew.
+``make conformance`` runs the cases and passes the files of ``pytest --scoreboard FILE``. Without such a file (``make generate``)
+the page keeps its figures, and everything that can be computed is computed anew.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ DIFFERENCES_OF_TESTS = (
     "**PRD-14.** Apache Kafka never answers a Produce of null records; ottla answers INVALID_RECORD.",
     "**IDM-22.** Apache Kafka's producer expiry counts from the records' timestamps, ottla's from when the batch came.",
 )
-"""Those that no transcript has a ``differs:`` line for."""
+"""Differences from Kafka for which no transcript has a ``differs:`` line."""
 
 
 @dataclass(slots=True)
 class Score:
-    """Cases of one section against one broker."""
+    """The results of one section's cases against one broker."""
 
     passed: int = 0
     failed: int = 0
@@ -67,7 +67,7 @@ def board_of(results: list[dict[str, Any]]) -> Board:
 
 
 def board_on(page: str) -> Board:
-    """The figures that a page has."""
+    """The figures that are on a page."""
     board = Board()
     sections = rules.by_section()
     for line in page.splitlines():

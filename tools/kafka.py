@@ -29,11 +29,11 @@ from tools import class_archive as archives
 from tools import fetching
 
 KAFKA_VERSION = "4.4.0"
-"""The release whose behaviour is the truth for ottla."""
+"""The release that ottla follows."""
 RELEASES = ("4.3.1", KAFKA_VERSION)
-"""Those that have been asked."""
+"""The releases that were used as an oracle."""
 ORACLE_VERSION = os.environ.get("ORACLE_VERSION") or KAFKA_VERSION
-"""The release that is asked, and whose Java clients are run."""
+"""The release that is used as the oracle, and whose Java clients are run."""
 TOOLS_VERSION = "4.3.1"
 """The newest release whose tools are published as jars. They talk to newer brokers as well."""
 STREAMS_VERSION = "4.3.1"
@@ -45,8 +45,8 @@ SETS = {
     "mirror": ("connect-mirror", "connect-runtime"),
     "all": ("kafka_2.13", "kafka-clients", "kafka-transaction-coordinator"),
 }
-"""Kafka's artifacts by what they are for: the client library, Kafka Streams, MirrorMaker, and the broker with all that it and the
-tools need."""
+"""Kafka's artifacts by purpose: the client library, Kafka Streams, MirrorMaker, and the broker with its own and the tools'
+dependencies."""
 TOOLS = ("kafka-tools", "kafka-shell")
 LOGGING = {
     "clients": [("org.slf4j", "slf4j-nop", "1.7.36")],
@@ -72,7 +72,7 @@ LOG4J = """Configuration:
 
 
 class Unavailable(Exception):
-    """What is needed cannot be had here; the text says what and why."""
+    """A requirement is missing on this machine. The message says what and why."""
 
 
 def cache_dir() -> Path:
@@ -105,7 +105,7 @@ def java() -> str:
 
 
 def java_version(launcher: str) -> str:
-    """What it says of itself, down to the build. Raises OSError and CalledProcessError."""
+    """The output of ``java -version``, down to the build. Raises OSError and CalledProcessError."""
     return subprocess.run([launcher, "-version"], capture_output=True, text=True, check=True).stderr
 
 
@@ -133,7 +133,7 @@ def tool(
     jvm: Jvm | None = None,
     version: str = TOOLS_VERSION,
 ) -> str:
-    """Run one of Kafka's tools by class name; what it printed. Raises CalledProcessError."""
+    """Run one of Kafka's tools by its class name, and return its output. Raises CalledProcessError."""
     options = ["-Xmx512M", *(QUICK_JVM if jvm is None else jvm).arguments(version), f"-Dlog4j2.configurationFile={_log4j()}"]
     command = [java(), *options, "-cp", jars("all", version), name, *arguments]
     done = subprocess.run(
@@ -160,14 +160,14 @@ def free_port() -> int:
 
 @dataclass(slots=True, frozen=True)
 class Jvm:
-    """How a Java process of Kafka's runs. ``from_archive`` has it take its classes from `class_archive`, where there can be one."""
+    """The options of a Java process. With ``from_archive`` it uses the classes of `class_archive`, where there is an archive."""
 
     options: tuple[str, ...]
     from_archive: bool = False
 
     def arguments(self, version: str) -> tuple[str, ...]:
         archive = class_archive(version) if self.from_archive else None
-        # An archive that does not fit is left out; the note about that is not to stand in a tool's output.
+        # A JVM ignores an archive that does not fit. Its note about that must not appear in a tool's output.
         return self.options if archive is None else (*self.options, f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
 
 
@@ -180,17 +180,17 @@ SERVER_JVM = Jvm(
         "-XX:+ExplicitGCInvokesConcurrent",
     )
 )
-"""As Kafka's own start script sets it."""
+"""The options of Kafka's own start script."""
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 QUICK_JVM = Jvm(_QUICK_OPTIONS, from_archive=True)
-"""For what is started often: up with half the processor time."""
+"""For processes that start often: they start with half the processor time."""
 
 
 @cache
 def class_archive(version: str) -> Path | None:
-    """A release's classes, read and verified, in an archive that a broker which starts and stops leaves beside the jars.
+    """The archive of a release's classes, which a broker writes during a start and a stop.
 
-    None where this Java makes no such archive. Raises `Unavailable` where Kafka is.
+    None where this Java makes no such archive. Raises `Unavailable` where Kafka's jars are.
     """
     paths = sorted(Path(jars("all", version)).parent.glob("*.jar"))
 
@@ -221,11 +221,11 @@ class ApacheKafka:
         version: str = ORACLE_VERSION,
         listeners: Mapping[str, int] | None = None,
     ) -> None:
-        """``listeners``: ports by security protocol, of those besides PLAINTEXT; ``settings`` say the rest of them."""
+        """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them."""
         self._listeners = dict(listeners or {})
         self.data_dir = Path(data_dir)
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
-        # A directory that was made elsewhere knows of no voters: they are named in the config.
+        # A directory that was formatted elsewhere has no voters, so the config names them.
         self._quorum_key = "controller.quorum.bootstrap.servers" if log_dir is None else "controller.quorum.voters"
         self._quorum_prefix = "" if log_dir is None else "1@"
         self._port = port or free_port()
@@ -276,7 +276,7 @@ class ApacheKafka:
         return path
 
     def prepare(self) -> Path:
-        """Write the config and format the directory if need be; the config."""
+        """Write the config, and format the directory where it is not. Returns the path of the config."""
         config = self._write_config()
         if not (self.log_dir / "meta.properties").exists():
             arguments = ("-t", self.cluster_id, "-c", str(config), *self._format_arguments)
@@ -284,7 +284,7 @@ class ApacheKafka:
         return config
 
     def start(self) -> Self:
-        """Prepare, start, wait until it answers. Raises `Unavailable`."""
+        """Prepare, start, and wait until the broker responds. Raises `Unavailable`."""
         config = self.prepare()
         memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm.arguments(self._version)]
         properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]

@@ -19,7 +19,7 @@ RULE = re.compile(r'^- <a id="([a-z]{3}-\d\d)"></a>\*\*([A-Z]{3}-\d\d)\*\* (.+)$
 
 
 def by_section(text: str | None = None) -> dict[str, dict[str, str]]:
-    """The rules by their ids, under the headings of their topics. Raises `ValueError` for a line that is no rule."""
+    """The rules by id, under the headings of their topics. Raises `ValueError` for a line that is not a rule."""
     sections: dict[str, dict[str, str]] = {}
     heading = ""
     for line in (CATALOGUE.read_text() if text is None else text).splitlines():
@@ -40,7 +40,7 @@ def known() -> frozenset[str]:
 
 
 def named_in(text: str) -> set[str]:
-    """The ids in a text. Other names are spelled alike (KIP-98), so an id begins with three letters that a rule begins with."""
+    """The rule ids in a text. Other names look alike (KIP-98), so an id must begin with the three letters of a known rule."""
     prefixes = "|".join(sorted({rule[:3] for rule in known()}))
     return set(re.findall(rf"\b(?:{prefixes})-\d+\b", text))
 
@@ -67,6 +67,6 @@ def not_run() -> dict[str, str]:
 
 
 def link(text: str) -> str:
-    """The text, in which each id is a link from a page in docs/ to its rule."""
+    """The text with each rule id as a link from a page in docs/ to the rule."""
     linked = {rule: f"[{rule}](rules.md#{rule.lower()})" for rule in known()}
     return re.sub(r"\b[A-Z]{3}-\d\d\b", lambda match: linked.get(match[0], match[0]), text)

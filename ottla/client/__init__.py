@@ -1,7 +1,7 @@
-"""A small blocking client for any Kafka, for the command line and the test handle.
+"""A small blocking client for any Kafka cluster, for the command line and the test handle.
 
-Requests wait for their answers, and what fails in passing is asked again until a deadline. `Cluster` is the face; the modules
-behind it are functions on `brokers.Brokers`.
+Calls wait for the response, and retry after retriable errors until a deadline. `Cluster` is the interface; the modules behind it
+are functions on `brokers.Brokers`.
 """
 
 from ottla.client.cluster import Cluster

@@ -1,6 +1,6 @@
-"""The brokers of a cluster: where they are, which of them to ask, and asking again until an answer is final.
+"""The brokers of a cluster: finds the broker for a request, and retries until the response is final.
 
-Leaders, coordinators and the controller are asked for anew for each attempt, because they move.
+Leaders, coordinators and the controller are looked up for each attempt, because they may move.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ottla.protocol.remedies import RETRIABLE
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
-"""Between attempts; each pause is twice the one before."""
+"""The longest pause between two attempts, in seconds. Each pause is twice the one before."""
 GROUP, TRANSACTION = 0, 1
-"""The kinds of coordinators (FindCoordinator's key types)."""
+"""The types of coordinators (FindCoordinator's key types)."""
 NO_NODE: Final = -1
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ Partition = tuple[str, int]
 
 @dataclass(slots=True, frozen=True)
 class Node:
-    """A broker of the cluster, as clients are told of it."""
+    """A broker of the cluster, as Metadata describes it."""
 
     node_id: int
     host: str
@@ -46,9 +46,9 @@ class Node:
 
 
 class Brokers:
-    """Keeps a connection to each broker that was asked. ``clock`` and ``pause`` are of seconds.
+    """Keeps a connection to each broker that was used. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
 
-    Raises `ClientError` for a bootstrap that is no list of addresses.
+    Raises `ClientError` for a bootstrap that is not a list of addresses.
     """
 
     def __init__(
@@ -81,20 +81,20 @@ class Brokers:
     # asking
 
     def ask(self, connection: BrokerConnection, request: Any, at_most: int | None = None) -> Any:
-        """One request to one broker. Raises OSError when the connection breaks."""
+        """Send a request to a broker and return the response. Raises OSError when the connection breaks."""
         try:
             answer = connection.call(request, at_most)
         except (OSError, ClientError):
-            # Nothing is known of what else may still come on this connection.
+            # Further data on this connection would belong to an unknown request.
             self._drop(connection.address)
             raise
         self._has_answered = True
         return answer
 
     def until_final(self, what: str, attempt: Callable[[], T], also: Iterable[Code] = ()) -> T:
-        """What ``attempt`` gives, which is made again after an error that passes, or that is one of ``also``.
+        """The result of ``attempt``, which is repeated after a retriable error or one of ``also``, at most until the time-out.
 
-        Raises what the last attempt raised when the time is over, `Unreachable` and `TimedOut` for connections.
+        After the time-out the error of the last attempt is raised; for connections `Unreachable` or `TimedOut`.
         """
         passing = RETRIABLE | {int(code) for code in also}
         deadline, pause_s = self._clock() + self.timeout_s, FIRST_PAUSE_S
@@ -121,10 +121,10 @@ class Brokers:
     def _hint(self) -> str:
         return "" if self._has_answered else "; start a broker there (ottla serve), or name another address"
 
-    # whom to ask
+    # choosing a broker
 
     def anyone(self) -> BrokerConnection:
-        """A broker that takes connections. Raises OSError where none of the bootstrap addresses does."""
+        """A connection to any broker. Raises OSError where no bootstrap address accepts connections."""
         for connection in self._connections.values():
             return connection
         last: OSError | None = None
@@ -134,11 +134,11 @@ class Brokers:
             except OSError as error:
                 last = error
         assert last is not None
-        # Which of the addresses was the last one says nothing.
+        # The error names no address, because it does not matter which one was the last.
         raise OSError(last.errno, last.strerror or str(last))
 
     def node(self, node: Node) -> BrokerConnection:
-        """Raises OSError, which names the address: it may be one that cannot be reached from here."""
+        """A connection to this broker. Raises OSError that names the address, which may be unreachable from here."""
         try:
             return self._connected(node.address)
         except OSError as error:
@@ -146,17 +146,17 @@ class Brokers:
             raise OSError(error.errno, error.strerror or str(error), where) from None
 
     def controller(self) -> BrokerConnection:
-        """The controller where clients can reach it, and else any broker: those of KRaft pass on what is the controller's."""
+        """The controller if clients can reach it, else any broker: in KRaft, brokers forward requests to the controller."""
         metadata = self.metadata([])
         node = nodes_of(metadata).get(metadata.controller_id)
         return self.anyone() if node is None else self.node(node)
 
     def leader(self, topic: str, index: int) -> BrokerConnection:
-        """Raises `UnknownTopic`, and `KafkaAnswered` for a partition that has no leader."""
+        """The leader of a partition. Raises `UnknownTopic`, and `KafkaAnswered` for a partition without a leader."""
         return self.leaders(topic, [index])[index]
 
     def leaders(self, topic: str, indexes: Iterable[int] | None = None) -> dict[int, BrokerConnection]:
-        """Partition -> its leader, of all partitions or of those that are named."""
+        """The leaders by partition, of all partitions or of ``indexes``. Raises as `leader`."""
         metadata = self.metadata([topic])
         nodes = nodes_of(metadata)
         partitions = {p.partition_index: p for p in self.topic_of(metadata, topic).partitions}
@@ -173,10 +173,10 @@ class Brokers:
         return leaders
 
     def coordinator(self, kind: int, key: str) -> BrokerConnection:
-        """The coordinator of a group or of a transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
+        """The coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
-        # Before version 4 the answer is of one key (KIP-699).
+        # Before version 4 the response has one key only (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
         return self.node(Node(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port))
@@ -184,24 +184,25 @@ class Brokers:
     # metadata
 
     def metadata(self, topics: list[str] | None) -> MetadataResponse:
-        """Of these topics, none or with None all. Raises OSError, and `KafkaAnswered` for an error of the whole."""
+        """Metadata with these topics; None for all topics. Raises OSError, and `KafkaAnswered` for an error of the whole
+        response."""
         named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
         answer: MetadataResponse = self.ask(self.anyone(), MetadataRequest(topics=named, allow_auto_topic_creation=False))
         check("the cluster's metadata", answer.error_code)
         return answer
 
     def nodes(self) -> list[Node]:
-        """All brokers, by their ids."""
+        """All brokers, ordered by id."""
         metadata = self.until_final("asking for the brokers", lambda: self.metadata([]))
         return [node for _, node in sorted(nodes_of(metadata).items())]
 
     def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
-        """Raises `UnknownTopic`."""
+        """A topic in ``metadata``. Raises `UnknownTopic`, and `KafkaAnswered` for another error of the topic."""
         described = next((t for t in metadata.topics if t.name == topic), None)
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             message = f"create it first: ottla topic create {topic}"
             raise UnknownTopic(f"there is no topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
-        # A topic whose partitions have no leader yet has an error of its own in old versions.
+        # In old versions a topic whose partitions have no leader yet has this error itself.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:
             check(f"topic {topic!r}", described.error_code)
         return described

@@ -1,4 +1,4 @@
-"""The client's face: one cluster, what can be seen of it and done to it."""
+"""The client's interface: one cluster, and the operations on it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ottla.client.transactions import Transaction, TransactionListing
 
 
 class Cluster:
-    """A Kafka cluster, of ottla or of Apache Kafka; connections are made as they are needed.
+    """A Kafka cluster, ottla or Apache Kafka. Connections are opened when they are needed.
 
-    Each method raises `ClientError`, with one line for a person, and its subclass `KafkaAnswered` where the broker refuses.
+    Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` where the broker refuses.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Cluster:
         configs: Mapping[str, str] | None = None,
         replication_factor: int = BROKER_DEFAULT,
     ) -> None:
-        """Make a topic, and wait until it can be written to. Partitions: as many as the brokers' settings say, unless given."""
+        """Create a topic, and wait until it can be written to. By default the brokers' settings give the number of partitions."""
         topics.create(self.brokers, name, partitions, configs, replication_factor)
 
     def delete_topic(self, name: str) -> None:
@@ -68,7 +68,7 @@ class Cluster:
     # records
 
     def produce(self, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
-        """Write records and wait until they are acknowledged; partition -> how many."""
+        """Write records and wait until they are acknowledged. Returns the number of records by partition."""
         return producing.produce(self.brokers, topic, records)
 
     def records(
@@ -82,11 +82,11 @@ class Cluster:
         show_control: bool = False,
         max_records: int = MAX_RECORDS,
     ) -> list[Record]:
-        """All that a topic holds now, by partition and offset.
+        """All records that a topic has now, ordered by partition and offset.
 
-        ``committed``: up to the last stable offset, without aborted ones; ``aborted``: those alone; ``all``: up to the high
-        watermark. ``start`` and ``end``: partition -> offset, the end exclusive. With ``show_control`` transactions' markers are
-        among them.
+        ``committed``: up to the last stable offset, without aborted records. ``aborted``: only aborted records. ``all``: up to the
+        high watermark. ``start`` and ``end`` are offsets by partition; the end is exclusive. With ``show_control`` the result
+        includes the markers of transactions.
         """
         return reading.read(
             self.brokers,
@@ -110,7 +110,7 @@ class Cluster:
         show_control: bool = False,
         follow: bool = False,
     ) -> Iterator[Record]:
-        """As `records`, one by one as they are fetched; with ``follow`` also what comes later, for ever."""
+        """As `records`, but one by one as they are fetched; with ``follow`` also all later records, without end."""
         return reading.stream(
             self.brokers,
             topic,
@@ -131,7 +131,7 @@ class Cluster:
         return groups.describe(self.brokers, group)
 
     def lag(self, group: str) -> dict[Partition, int]:
-        """(topic, partition) -> how far the group's commits are behind the high watermark."""
+        """How many offsets the group's commits are behind the high watermark, by topic and partition."""
         return groups.lag(self.brokers, group)
 
     # transactions

@@ -1,7 +1,7 @@
-"""One connection to one broker: requests one at a time, each at the newest version that both sides have.
+"""A connection to one broker: one request at a time, in the newest version that both sides support.
 
-The versions are asked for first. A broker that does not know the newest ApiVersions answers in version 0 and names those it has
-(KIP-511), and is asked again.
+The broker's versions are requested first. A broker that does not support the newest ApiVersions responds in version 0 with its own
+versions (KIP-511), and gets a second request.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersions
 CLIENT_ID: Final = "ottla-client"
 SOFTWARE_VERSION: Final = "1"
 MAX_ANSWER_BYTES: Final = 128 << 20
-"""The largest answer that is read. Fetch asks for less, except where a single batch is larger."""
+"""The largest response in bytes. Fetch requests ask for less, but a single batch may be larger."""
 NEWEST_BY_NAME: Final = {"Produce": 12, "Fetch": 12, "OffsetCommit": 9, "OffsetFetch": 9}
-"""The last versions that name topics and not their ids (KIP-516, KIP-848). People name topics; these say all that is needed."""
+"""The last versions that have names of topics instead of ids (KIP-516, KIP-848). People use names, and these versions suffice."""
 _KEYS: Final = {entry.name: key for key, entry in APIS.items()}
 _TLS_ALERT: Final = 0x15
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 class Transport(Protocol):
-    """Bytes to and from one broker. Both raise OSError when the connection breaks, TimeoutError when it takes too long."""
+    """Sends bytes to a broker and receives bytes. Methods raise OSError when the connection breaks, TimeoutError after the
+    time-out."""
 
     def send(self, data: bytes) -> None: ...
 
     def receive(self, size: int) -> bytes:
-        """As many bytes as are asked for."""
+        """Exactly ``size`` bytes."""
         ...
 
     def close(self) -> None: ...
 
 
 Connect = Callable[[Address, float], Transport]
-"""Opens a transport to an address, with a time-out in seconds for each wait. Raises OSError."""
+"""Opens a transport to an address. The second argument is the time-out of each wait, in seconds. Raises OSError."""
 
 
 class SocketTransport:
-    """A plain TCP socket."""
+    """A plain TCP connection."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         try:
@@ -72,7 +73,7 @@ class SocketTransport:
 
 
 class BrokerConnection:
-    """A connection to one broker. Raises OSError when the transport breaks, and is of no use after that."""
+    """A connection to one broker. Raises OSError when the transport breaks, and cannot be used afterwards."""
 
     def __init__(self, address: Address, transport: Transport, client_id: str = CLIENT_ID) -> None:
         self.address = address
@@ -80,16 +81,16 @@ class BrokerConnection:
         self._client_id = client_id
         self._sent = 0
         self.features: dict[str, int] = {}
-        """The finalized features of the cluster and their levels, empty for a broker without any."""
+        """The finalized features of the cluster and their levels; empty where the broker has none."""
         self._versions = self._ask_versions()
 
     def call(self, request: Any, at_most: int | None = None) -> Any:
-        """The answer. Raises `NotServed` where no version of the request suits both sides, `NotKafka` for what is no answer."""
+        """The response. Raises `NotServed` where the sides share no version of the request, `NotKafka` for an invalid response."""
         key, version = self._choose(request, at_most)
         return self._decode(key, version, self._exchange(key, version, request))
 
     def version(self, request: Any) -> int:
-        """The version in which this request goes. Raises `NotServed`."""
+        """The version in which this request would be sent. Raises `NotServed`."""
         return self._choose(request, None)[1]
 
     def close(self) -> None:
@@ -108,7 +109,7 @@ class BrokerConnection:
         return key, version
 
     def _exchange(self, key: int, version: int, request: Any) -> bytes:
-        """The answer's frame without its size."""
+        """The frame of the response, without its size. Raises `NotKafka`, OSError."""
         self._sent += 1
         self._transport.send(request_frame(key, version, self._sent, self._client_id, request))
         head = self._transport.receive(4)

@@ -1,4 +1,4 @@
-"""The cluster as a whole."""
+"""Describes the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.client.brokers import Brokers, Node, nodes_of
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """``controller``: its id as clients are told it, -1 where there is none; in KRaft any broker. ``features``: name -> level."""
+    """``controller`` is the id in Metadata, -1 where there is none; in KRaft it is any broker. ``features`` are levels by name."""
 
     cluster_id: str
     controller: int

@@ -1,4 +1,4 @@
-"""Why readers wait: what holds the last stable offset of a partition, and what a group waits for."""
+"""Finds out why readers wait: which transaction holds the last stable offset of a partition, and what a group waits for."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ottla.client.transactions import OpenTransaction, Transaction
 from ottla.protocol.transaction_states import TxnState
 
 OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, TxnState.PREPARE_ABORT.label)
-"""In which a coordinator will still end a transaction."""
+"""The states of transactions that their coordinator will still end."""
 
 
 @dataclass(slots=True, frozen=True)
 class Held:
-    """How far readers of committed records get in a partition, and what holds them.
+    """How far read_committed readers get in a partition, and which transaction holds them.
 
-    ``holder`` is the open transaction that begins at the last stable offset, None where nothing is held. ``transaction`` is what
-    its coordinator knows of it, None where no transactional id has its producer id, or where the one that has it has ended.
+    ``holder`` is the open transaction that begins at the last stable offset, None where none does. ``transaction`` is that
+    transaction in its coordinator, None where no transactional id has the producer id, or where its transaction has ended.
     """
 
     topic: str
@@ -34,12 +34,12 @@ class Held:
 
     @property
     def waiting(self) -> int:
-        """How many offsets lie behind the last stable one, those of the transactions themselves among them."""
+        """How many offsets lie above the last stable offset, including those of the open transactions."""
         return self.high_watermark - self.last_stable_offset
 
 
 def held(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[Held]:
-    """Each partition of a topic, or each of those named, in their order."""
+    """The partitions of a topic, or those in ``indexes``, in order. Raises `ClientError`."""
     wanted = sorted(brokers.partitions(topic) if indexes is None else indexes)
     stable = list_offsets(brokers, topic, wanted, LATEST, committed=True)
     ends = list_offsets(brokers, topic, wanted, LATEST)
@@ -60,7 +60,7 @@ def held(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> 
 
 
 def _holders(brokers: Brokers, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
-    """Partition -> the open transaction that begins first, unless it began after the offsets were asked for."""
+    """The first open transaction by partition, unless it began after the last stable offset was requested."""
     holders: dict[int, OpenTransaction] = {}
     for transaction in transactions.open_transactions(brokers, topic, indexes):
         if transaction.start_offset <= stable[transaction.partition]:
@@ -69,7 +69,7 @@ def _holders(brokers: Brokers, topic: str, indexes: list[int], stable: dict[int,
 
 
 def _known(brokers: Brokers, holders: Iterable[OpenTransaction]) -> dict[int, Transaction]:
-    """Producer id -> the transaction that its coordinator is going to end."""
+    """The transactions by producer id that their coordinators will still end."""
     wanted = {holder.producer_id for holder in holders}
     if not wanted:
         return {}
@@ -83,19 +83,19 @@ def _known(brokers: Brokers, holders: Iterable[OpenTransaction]) -> dict[int, Tr
 
 @dataclass(slots=True, frozen=True)
 class WaitingGroup:
-    """A group, and what holds it in the partitions in which it stands at the last stable offset."""
+    """A group, and the partitions in which a transaction holds it: it has read up to the last stable offset there."""
 
     group: GroupDescription
     held: list[Held]
 
     @property
     def behind(self) -> list[GroupPosition]:
-        """Where it has records left to read, the most first."""
+        """The positions with a lag, the largest first."""
         return sorted((p for p in self.group.positions if p.lag > 0), key=lambda p: -p.lag)
 
 
 def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
-    """Raises `KafkaAnswered` where there is no such group."""
+    """Raises `KafkaAnswered` where the group does not exist."""
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
     for position in described.positions:

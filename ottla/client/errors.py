@@ -1,4 +1,4 @@
-"""What the client raises. Each text is one line that says what happened and what to do about it."""
+"""The client's exceptions. Each message is one line that says what happened and what to do."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from ottla.protocol.remedies import code_of, name_of
 
 
 class ClientError(Exception):
-    """What a person is told in one line."""
+    """The base class. The message is one line for a person."""
 
 
 class Unreachable(ClientError):
-    """No broker takes a connection."""
+    """No broker accepts a connection."""
 
 
 class NotKafka(ClientError):
-    """Something takes connections and does not answer as Kafka does."""
+    """The server accepts connections, but does not respond as Kafka does."""
 
 
 class TimedOut(ClientError):
-    """No answer, or no final one, in the time that the client was given."""
+    """No response, or no final one, came within the time-out."""
 
 
 class NotServed(ClientError):
-    """The broker is too old, or too new, for a request."""
+    """The broker is too old or too new for a request."""
 
 
 class TooMuch(ClientError):
-    """More than one of the client's limits allows."""
+    """The result exceeds one of the client's limits."""
 
 
 class KafkaAnswered(ClientError):
-    """The broker answered with an error.
+    """The broker has responded with an error.
 
-    ``number`` is the error's number. ``code`` is its `Code`, and UNKNOWN_SERVER_ERROR for a number that ottla does not know.
+    ``number`` is the error's number; ``code`` is its `Code`, or UNKNOWN_SERVER_ERROR for a number that ottla does not know.
     """
 
     def __init__(self, what: str, number: int, message: str | None = None) -> None:
@@ -45,10 +45,10 @@ class KafkaAnswered(ClientError):
 
 
 class UnknownTopic(KafkaAnswered):
-    """No broker knows of the topic or the partition. A leader that has not heard of a new one yet answers plainly by the code."""
+    """No broker knows the topic or partition. A leader that does not know a new partition yet raises `KafkaAnswered` instead."""
 
 
 def check(what: str, number: int, message: str | None = None) -> None:
-    """Raises `KafkaAnswered` for any code but NONE."""
+    """Raises `KafkaAnswered` for every code except NONE."""
     if number:
         raise KafkaAnswered(what, number, message)

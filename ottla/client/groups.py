@@ -1,4 +1,4 @@
-"""Groups of every type: listed, described, how far they have read, and their offsets set anew."""
+"""Lists and describes groups of all types with their lag, and sets or deletes their offsets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DESCRIBE: Final[Mapping[str, Any]] = {
     STREAMS: lambda group: StreamsGroupDescribeRequest(group_ids=[group]),
 }
 RESTING: Final = ("Empty", "Dead")
-"""States of groups without members, whose offsets may be set from outside."""
+"""The states of groups without members, whose offsets a client may set."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,7 +52,7 @@ class GroupListing:
 
 @dataclass(slots=True, frozen=True)
 class GroupMember:
-    """``assignment``: topic -> partitions; of a member of a streams group subtopology -> tasks."""
+    """``assignment`` are partitions by topic; for a member of a streams group tasks by subtopology."""
 
     member_id: str
     instance_id: str | None
@@ -64,7 +64,7 @@ class GroupMember:
 
 @dataclass(slots=True, frozen=True)
 class GroupPosition:
-    """How far a group has read a partition. ``lag`` is counted to the high watermark with markers, as Kafka's tools count it."""
+    """How far a group has read a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, with markers."""
 
     topic: str
     partition: int
@@ -86,7 +86,7 @@ class GroupDescription:
 
 
 def list_groups(brokers: Brokers) -> list[GroupListing]:
-    """Those of all coordinators, by their ids."""
+    """The groups of all coordinators, ordered by id."""
     listings: dict[str, GroupListing] = {}
     for node in brokers.nodes():
 
@@ -109,7 +109,7 @@ def list_groups(brokers: Brokers) -> list[GroupListing]:
 
 
 def find(brokers: Brokers, group: str) -> GroupListing:
-    """Raises `KafkaAnswered` where there is no such group."""
+    """Raises `KafkaAnswered` where the group does not exist."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
         message = "ottla group list names those that there are"
@@ -118,7 +118,7 @@ def find(brokers: Brokers, group: str) -> GroupListing:
 
 
 def describe(brokers: Brokers, group: str) -> GroupDescription:
-    """Raises `KafkaAnswered` where there is no such group."""
+    """Raises `KafkaAnswered` where the group does not exist."""
     listing = find(brokers, group)
     kind = listing.group_type.lower()
     if kind not in _DESCRIBE:
@@ -161,7 +161,7 @@ def _member(kind: str, member: Any) -> GroupMember:
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """Of a consumer; other clients of the classic protocol (Kafka Connect) have bytes of their own, which say nothing here."""
+    """The assignment of a consumer. Other clients of the classic protocol, such as Kafka Connect, have their own format: empty."""
     try:
         version = min(int.from_bytes(raw[:2], "big"), consumer_protocol_assignment.MAX_VERSION)
         assignment = decode_body(consumer_protocol_assignment.decode, raw, 2, version, may_trail=True)
@@ -171,12 +171,12 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: Brokers, group: str) -> dict[Partition, int]:
-    """How many offsets lie between what a group has committed and the high watermark. Raises `KafkaAnswered`."""
+    """How many offsets lie between a group's commits and the high watermark, by partition. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.lag for p in positions(brokers, find(brokers, group))}
 
 
 def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
-    """By topic and partition; those that a group has committed nothing of are left out."""
+    """The group's positions, ordered by topic and partition. Partitions without a commit are left out."""
     share = listing.group_type.lower() == SHARE
     committed = _share_offsets(brokers, listing.group_id) if share else _committed(brokers, listing.group_id)
     ends: dict[Partition, int] = {}
@@ -185,7 +185,7 @@ def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
         try:
             ends.update({(topic, i): offset for i, offset in list_offsets(brokers, topic, indexes, LATEST).items()})
         except KafkaAnswered as refused:
-            # Offsets outlive their topic for a while.
+            # Committed offsets may exist for a while after their topic was deleted.
             if refused.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
     return [
@@ -203,7 +203,7 @@ def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
 
 
 _Committed = dict[Partition, tuple[int, str, int | None]]
-"""Offset, metadata, and the lag where the broker says it."""
+"""Offset, metadata, and the lag if the broker gives one, by partition."""
 
 
 def _committed(brokers: Brokers, group: str) -> _Committed:
@@ -214,7 +214,7 @@ def _committed(brokers: Brokers, group: str) -> _Committed:
 
     def attempt() -> _Committed:
         answer = brokers.ask(brokers.coordinator(GROUP, group), request)
-        # Before version 8 the answer is of one group (KIP-709).
+        # Before version 8 the response has one group only (KIP-709).
         answered = answer.groups[0] if answer.groups else answer
         check(what, answered.error_code)
         offsets: _Committed = {}
@@ -248,14 +248,14 @@ def _share_offsets(brokers: Brokers, group: str) -> _Committed:
 
 
 def check_resting(listing: GroupListing) -> None:
-    """Raises `KafkaAnswered` for a group with members: they would go on from where they are, and commit that."""
+    """Raises `KafkaAnswered` for a group with members, because they would go on from their positions and commit those."""
     if listing.state not in RESTING:
         message = f"it is {listing.state}: stop its members first"
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
 
 
 def commit(brokers: Brokers, group: str, offsets: Mapping[Partition, int]) -> None:
-    """Set a group's offsets from outside; a group that is not there yet comes into being. Raises `KafkaAnswered`."""
+    """Set a group's offsets from outside. A group that does not exist is created. Raises `KafkaAnswered`."""
     listing = next((known for known in list_groups(brokers) if known.group_id == group), None)
     if listing is not None:
         check_resting(listing)
@@ -313,7 +313,7 @@ def _by_topic(offsets: Mapping[Partition, int]) -> Iterable[tuple[str, list[tupl
 
 
 def delete(brokers: Brokers, group: str) -> None:
-    """Raises `KafkaAnswered`."""
+    """Delete a group. Raises `KafkaAnswered`."""
     what = f"deleting group {group!r}"
 
     def attempt() -> None:

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, and at which offset a time lies (ListOffsets)."""
+"""Finds the first and last offsets of partitions, and the offsets of timestamps (ListOffsets)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _NONE: Final = -1
 def list_offsets(
     brokers: Brokers, topic: str, indexes: Iterable[int], timestamp: int, *, committed: bool = False
 ) -> dict[int, int]:
-    """Partition -> offset: `EARLIEST`, `LATEST`, or that of the first record at or after a time in ms.
+    """Offsets by partition, for `EARLIEST`, `LATEST`, or a time in ms: then that of the first record at or after the time.
 
-    ``committed`` ends at the last stable offset. Where no record is as late as the time, the end is meant.
+    With ``committed`` the last offset is the last stable one. Where all records are older than the time, the last offset is
+    returned.
     """
     wanted = list(indexes)
 
@@ -50,7 +51,7 @@ def list_offsets(
 
 
 def by_leader(leaders: dict[int, BrokerConnection]) -> list[tuple[BrokerConnection, list[int]]]:
-    """The partitions of each connection, so that each leader is asked once."""
+    """The connections with their partitions, so that each leader gets one request."""
     groups: dict[int, tuple[BrokerConnection, list[int]]] = {}
     for index, connection in leaders.items():
         groups.setdefault(id(connection), (connection, []))[1].append(index)

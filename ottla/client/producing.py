@@ -1,4 +1,4 @@
-"""Writing records: idempotently, so that a request that is sent again after a lost answer writes nothing twice."""
+"""Writes records with an idempotent producer, so that a request which is repeated after a lost response writes nothing twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 BATCH_BYTES: Final = 256 << 10
-"""A batch is sent when it has so many bytes."""
+"""The size in bytes at which a batch is sent."""
 BATCH_RECORDS: Final = 10_000
 ALL_IN_SYNC: Final = -1
 _SEED: Final = 0x9747B28C
@@ -31,9 +31,9 @@ class _Waiting:
 
 
 class TopicProducer:
-    """Gathers records into batches, one partition at a time; `flush` sends what is left.
+    """Collects records into a batch for each partition and sends it when it is full. `flush` sends the remaining batches.
 
-    Records without a key and a partition all go to one partition until its batch is sent, and then to the next.
+    Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
 
     def __init__(self, brokers: Brokers, topic: str, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
@@ -46,7 +46,7 @@ class TopicProducer:
         self._waiting = {index: _Waiting() for index in self._partitions}
         self._producer_id, self._epoch = self._init()
         self.written: dict[int, int] = dict.fromkeys(self._partitions, 0)
-        """Partition -> how many records the broker has acknowledged."""
+        """How many records the broker has acknowledged, by partition."""
         self.last_offsets: dict[int, int] = {}
 
     def _init(self) -> tuple[int, int]:
@@ -61,7 +61,7 @@ class TopicProducer:
         return self._brokers.until_final(what, attempt)
 
     def send(self, record: NewRecord) -> None:
-        """Raises `KafkaAnswered`, and `ClientError` for a partition that is not there."""
+        """Raises `KafkaAnswered`, and `ClientError` for a partition that does not exist."""
         index = self._choose(record)
         waiting = self._waiting[index]
         waiting.records.append(record)
@@ -105,7 +105,7 @@ class TopicProducer:
 
         def attempt() -> int:
             answered = self._brokers.ask(self._brokers.leader(self._topic, index), request).responses[0].partition_responses[0]
-            # The broker's own message may quote those of many records.
+            # The message of a record is preferred, because the broker's own message may quote those of many records.
             of_records = [e.batch_index_error_message for e in answered.record_errors if e.batch_index_error_message]
             check(what, answered.error_code, of_records[0] if of_records else answered.error_message)
             return int(answered.base_offset)
@@ -115,7 +115,7 @@ class TopicProducer:
         except KafkaAnswered as refused:
             if refused.code != Code.DUPLICATE_SEQUENCE_NUMBER:
                 raise
-            # An attempt before had come through, and its answer was lost.
+            # An earlier attempt has succeeded, but its response was lost.
             base_offset = -1
         count = len(waiting.records)
         self._sequences[index] = (self._sequences[index] + count) & 0x7FFFFFFF
@@ -126,7 +126,7 @@ class TopicProducer:
 
 
 def produce(brokers: Brokers, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
-    """Write all, and wait until they are acknowledged. Partition -> how many. Raises `KafkaAnswered`."""
+    """Write all records and wait until they are acknowledged. Returns their number by partition. Raises `KafkaAnswered`."""
     producer = TopicProducer(brokers, topic)
     for record in records:
         producer.send(record)
@@ -135,7 +135,7 @@ def produce(brokers: Brokers, topic: str, records: Iterable[NewRecord]) -> dict[
 
 
 def murmur2(key: bytes) -> int:
-    """The hash by which Java's producer chooses a partition (org.apache.kafka.common.utils.Utils.murmur2), unsigned."""
+    """The unsigned hash by which Java's producer chooses a partition (org.apache.kafka.common.utils.Utils.murmur2)."""
     whole = len(key) - len(key) % 4
     value = (_SEED ^ len(key)) & _MASK
     for at in range(0, whole, 4):

@@ -1,8 +1,8 @@
-"""Reading topics: up to the end that they have, or on and on.
+"""Reads topics up to their current end, or without end.
 
-What is committed is told as Kafka's consumers tell it (CompletedFetch): read_committed fetches end at the last stable offset and
-carry a list of the aborted transactions in what they bring. A producer's transactional batches are aborted from the first offset in
-that list up to its abort marker.
+Aborted records are recognised as by Kafka's consumers (CompletedFetch): a read_committed fetch ends at the last stable offset, and
+its response lists the aborted transactions. A producer's transactional batches are aborted from the first offset in that list up to
+the abort marker.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ottla.protocol.records import batches
 Isolation = Literal["committed", "aborted", "all"]
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("committed", "aborted", "all")
 FETCH_BYTES: Final = 16 << 20
-"""What one Fetch asks for, of all partitions; a single batch that is larger comes whole."""
+"""How many bytes a Fetch asks for, for all partitions together. A single batch may be larger."""
 PARTITION_BYTES: Final = 4 << 20
 MAX_RECORDS: Final = 1_000_000
-"""How many records `read` holds; `stream` has no such limit."""
+"""How many records `read` returns at most. `stream` has no such limit."""
 FETCH_WAIT_MS: Final = 500
-"""How long a broker holds a Fetch while nothing new comes."""
+"""How long a broker holds a Fetch without new data, in ms."""
 FRUITLESS_ROUNDS: Final = 10
-"""After how many rounds of empty answers reading up to an end is given up."""
+"""After how many rounds of empty responses reading up to an end is given up."""
 _NO_SESSION: Final = -1
 
 Positions = Mapping[int, int]
-"""Partition -> offset."""
+"""Offsets by partition."""
 
 
 def read(
@@ -46,7 +46,7 @@ def read(
     show_control: bool = False,
     max_records: int = MAX_RECORDS,
 ) -> list[Record]:
-    """What `stream` gives, by partition and offset. Raises `TooMuch` for more than ``max_records``."""
+    """The records of `stream`, ordered by partition and offset. Raises `TooMuch` for more than ``max_records``."""
     records: list[Record] = []
     for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
         if len(records) == max_records:
@@ -66,10 +66,13 @@ def stream(
     show_control: bool = False,
     follow: bool = False,
 ) -> Iterator[Record]:
-    """Records as they are fetched, each partition's in order; with ``follow`` for ever.
+    """Records as they are fetched, in order within each partition; with ``follow`` without end.
 
-    ``committed`` ends at the last stable offset and leaves out aborted records, ``aborted`` gives those alone, ``all`` goes to the
-    high watermark. ``start`` and ``end`` (exclusive) are offsets; without them all that there is when reading begins.
+    ``committed`` ends at the last stable offset and leaves out aborted records; ``aborted`` only has these; ``all`` ends at the
+    high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all records are read that exist when
+    reading begins.
+
+    Raises `ClientError` where the broker returns nothing although there should be more, and `KafkaAnswered`.
     """
     if isolation not in ISOLATIONS:
         raise ClientError(f"isolation {isolation!r}: {', '.join(ISOLATIONS)} are wanted")
@@ -96,7 +99,7 @@ def stream(
 
 
 def fetch(brokers: Brokers, topic: str, positions: Positions, *, committed: bool, max_wait_ms: int) -> dict[int, PartitionData]:
-    """One Fetch to each leader. Raises `KafkaAnswered`."""
+    """Send a Fetch to each leader. Returns the responses by partition. Raises `KafkaAnswered`."""
 
     def attempt() -> dict[int, PartitionData]:
         answered: dict[int, PartitionData] = {}
@@ -134,7 +137,7 @@ def _check(topic: str, data: PartitionData, offset: int) -> None:
 def _records_of(
     topic: str, data: PartitionData, position: int, end: int | None, isolation: Isolation, *, show_control: bool
 ) -> tuple[list[Record], int]:
-    """The records that are wanted of one answer, from ``position`` to before ``end``, and where to go on."""
+    """The wanted records of a response, from ``position`` to before ``end``, and the next position."""
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
     wanted: list[Record] = []

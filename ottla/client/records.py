@@ -1,4 +1,4 @@
-"""Records as people look at them, and the batches that they come and go in."""
+"""Records for people, and the batches that contain them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from ottla.protocol.records import (
 )
 
 MAX_INFLATED_BYTES: Final = 256 << 20
-"""What one compressed batch may inflate to."""
+"""How many bytes one compressed batch may inflate to."""
 MAX_BATCH_RECORDS: Final = 2_000_000
-"""How many records of one batch are held at once: some 800 MiB."""
+"""How many records of one batch are held in memory at once, which takes some 800 MiB."""
 _CONTROL_KEY = Struct(">hh")
 _NULL = b"\1"
-"""A length of -1."""
+"""The varint of the length -1, which stands for null."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True, frozen=True)
 class Record:
-    """``control`` is None for data, and for the record of a transaction's marker ``COMMIT`` or ``ABORT``."""
+    """``control`` is None for data, and ``COMMIT`` or ``ABORT`` for a transaction's marker; another control record has its type."""
 
     topic: str
     partition: int
@@ -56,7 +56,7 @@ class Record:
 
 @dataclass(slots=True, frozen=True)
 class NewRecord:
-    """``partition``: chosen by the key where it is None, as Java's producer does. ``timestamp_ms``: now where it is None."""
+    """``partition``: None to choose it by the key as Java's producer does. ``timestamp_ms``: None for the current time."""
 
     value: bytes | None
     key: bytes | None = None
@@ -66,7 +66,7 @@ class NewRecord:
 
 
 def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[Record]:
-    """The records of one batch. Raises `ClientError` for a damaged one, `TooMuch` for one that goes beyond a limit."""
+    """The records of one batch. Raises `ClientError` for a damaged batch, `TooMuch` for one that exceeds a limit."""
     records = list(islice(decoded(topic, partition, batch, header), MAX_BATCH_RECORDS + 1))
     if len(records) > MAX_BATCH_RECORDS:
         raise TooMuch(f"{_named(topic, partition, header)} has more than {MAX_BATCH_RECORDS:,} records")
@@ -74,7 +74,7 @@ def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader)
 
 
 def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """As `decode_batch`, one by one: a few KiB inflate to forty million records of a few bytes, each of which is an object."""
+    """As `decode_batch`, one by one: a few KiB may inflate to forty million small records, each of which becomes an object."""
     where = _named(topic, partition, header)
     if header.magic != 2:
         raise ClientError(f"{where} has the old message format {header.magic}, which this client does not read")
@@ -119,7 +119,7 @@ def _record(topic: str, partition: int, header: BatchHeader, record: DefaultReco
 
 
 def _control(key: bytes | None) -> str:
-    """What a control record says: the name of its type, or the number of one that is not known."""
+    """The type of a control record: its name, or the number of an unknown type."""
     if key is None or len(key) < _CONTROL_KEY.size:
         return "UNKNOWN"
     _, number = _CONTROL_KEY.unpack_from(key)
@@ -138,7 +138,7 @@ def encode_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     base_sequence: int = NO_SEQUENCE,
 ) -> bytes:
-    """One batch for a Produce request; ``records`` are not empty."""
+    """Encode one batch for a Produce request. ``records`` must not be empty."""
     timestamps = [now_ms if record.timestamp_ms is None else record.timestamp_ms for record in records]
     base_ms = timestamps[0]
     payload = b"".join(
@@ -178,5 +178,5 @@ def _field(value: bytes | None) -> bytes:
 
 
 def encoded_size_bytes(record: NewRecord) -> int:
-    """About what a record takes in a batch, for cutting batches."""
+    """The approximate size of a record in a batch, in bytes, for splitting batches."""
     return 32 + len(record.key or b"") + len(record.value or b"") + sum(16 + len(k) + len(v or b"") for k, v in record.headers)

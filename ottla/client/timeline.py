@@ -1,7 +1,7 @@
-"""What became of a transactional id, in order: from the coordinator's log, and from the partitions' markers.
+"""The history of a transactional id, in order, from the coordinator's log and the partitions' markers.
 
-Kafka keeps no history of a transaction, but its log has one: each change of state is a record in ``__transaction_state``, until
-compaction leaves the newest only.
+Kafka has no request for a transaction's history, but its log has the history: each change of state is a record in
+``__transaction_state``, until compaction only leaves the newest.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ottla.protocol.transaction_states import TxnState
 _DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
 _COMPLETE: Final = {TxnState.COMPLETE_COMMIT.label: "committed", TxnState.COMPLETE_ABORT.label: "aborted"}
 PRODUCER_LEAD_MS: Final = 120_000
-"""How much older a record may be than its transaction is for the coordinator: it waits in the producer for so long at most, unless
+"""How much older than its transaction a record may be, in ms: it waits in the producer for at most this long, unless
 delivery.timeout.ms says otherwise."""
 MAX_DATA_RECORDS: Final = 200_000
-"""How many records of a partition are looked through for those of a transaction."""
+"""How many records of the partitions are searched for those of a transaction."""
 
 
 @dataclass(slots=True, frozen=True)
 class Logged:
-    """A record of the coordinator's log. ``state`` is None for a tombstone: the id has expired."""
+    """A record of the coordinator's log. ``state`` is None for a tombstone, by which the id has expired."""
 
     offset: int
     time_ms: int
@@ -47,7 +47,7 @@ class Logged:
 
 @dataclass(slots=True, frozen=True)
 class Event:
-    """One thing that happened. ``where`` names the log and the offset at which it can be read, ``producer`` id and epoch."""
+    """One event. ``where`` names the log and offset that show the event; ``producer`` is the producer's id and epoch."""
 
     time_ms: int
     kind: str
@@ -58,7 +58,7 @@ class Event:
 
 
 def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset: int, time_ms: int) -> Logged | None:
-    """What a record of the coordinator's log says of an id; None where it is another's, or none that is known."""
+    """A record of the coordinator's log; None where it is about another id, or cannot be decoded."""
     if key is None:
         return None
     try:
@@ -82,12 +82,12 @@ def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset
 
 
 def _state_name(status: int) -> str:
-    """As Kafka's tools print it; the number itself of a state that is not known."""
+    """The state's name as Kafka's tools print it; the number of an unknown state."""
     return TxnState(status).label if status in set(TxnState) else str(status)
 
 
 def events(states: Iterable[Logged], log_name: str, data: Iterable[Record] = ()) -> list[Event]:
-    """The states in words, and between them what the producer has written and the markers that ended it."""
+    """The changes of state as events, together with the data that the producers have written, and the markers. Ordered by time."""
     happened: list[Event] = []
     before: Logged | None = None
     for state in states:
@@ -100,7 +100,7 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[Record] = ())
 
 
 def _after_joining(event: Event, joined: list[Event]) -> Event:
-    """Records have the producer's time, which may be before the moment in which their partition joined the transaction."""
+    """Move data behind the event by which its partition joined: records have the producer's time, which may be earlier."""
     if event.kind != "data":
         return event
     earlier = [j for j in joined if j.time_ms <= event.time_ms and event.partitions[0] in j.partitions]
@@ -142,7 +142,7 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
 
 
 def _in_partitions(records: Iterable[Record]) -> list[Event]:
-    """Records of the id's producers in the partitions: those between two markers as one event."""
+    """Events in the partitions: markers, and the records between two markers as one event."""
     happened: list[Event] = []
     written: dict[tuple[str, int, int], list[Record]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
@@ -177,7 +177,7 @@ def _written(records: list[Record]) -> list[Event]:
 
 
 def timeline(brokers: Brokers, transactional_id: str) -> list[Event]:
-    """Raises `KafkaAnswered` where the coordinator's log says nothing of the id."""
+    """The events of a transactional id. Raises `KafkaAnswered` where the coordinator's log does not have the id."""
     try:
         count = len(brokers.partitions(TRANSACTION_TOPIC))
     except ClientError:
@@ -196,7 +196,7 @@ def timeline(brokers: Brokers, transactional_id: str) -> list[Event]:
 
 
 def _data(brokers: Brokers, states: list[Logged]) -> list[Record]:
-    """What the id's producers have written into its partitions since the first state that is known."""
+    """The records that the id's producers have written into its partitions since the oldest known state."""
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
     written: list[Record] = []
@@ -208,7 +208,7 @@ def _data(brokers: Brokers, states: list[Logged]) -> list[Record]:
                 brokers, topic, "all", partitions=indexes, start=start, show_control=True, max_records=MAX_DATA_RECORDS
             )
         except (KafkaAnswered, TooMuch):
-            # The topic was deleted, or has so much that the coordinator's log has to do.
+            # The topic was deleted, or has too many records. Then the events come from the coordinator's log alone.
             continue
         written += [record for record in records if record.producer_id in producers and (record.transactional or record.control)]
     return written

@@ -1,4 +1,4 @@
-"""Topics and their configs: made, listed, described, changed, deleted."""
+"""Creates, lists, describes and deletes topics, and reads and changes configs of resources."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ottla.protocol.messages.incremental_alter_configs import (
 )
 
 BROKER_DEFAULT: Final = -1
-"""Partitions or replicas: as many as the brokers' settings say (KIP-464)."""
+"""Stands for the number of partitions or replicas in the brokers' settings (KIP-464)."""
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs."""
 
 
 class ConfigKind(IntEnum):
-    """Whose configs they are (org.apache.kafka.common.config.ConfigResource.Type)."""
+    """The types of resources with configs (org.apache.kafka.common.config.ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4
@@ -47,9 +47,9 @@ SOURCES: Final = {
     7: "client-metrics",
     8: "group",
 }
-"""Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+"""The sources of a config's value (DescribeConfigsResponse.ConfigSource)."""
 _OWN: Final = {1, 2, 3, 6, 7, 8}
-"""Sources of values that somebody has set while the brokers ran."""
+"""The sources of values that were set while the brokers ran."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,7 +63,7 @@ class TopicListing:
 
 @dataclass(slots=True, frozen=True)
 class PartitionDescription:
-    """``last_stable_offset``: what read_committed consumers read up to."""
+    """``last_stable_offset``: the offset up to which read_committed consumers read."""
 
     partition: int
     leader: int
@@ -77,7 +77,7 @@ class PartitionDescription:
 
 @dataclass(slots=True, frozen=True)
 class Config:
-    """``value`` is None for a sensitive one; ``own`` says that somebody has set it for this resource."""
+    """``value`` is None for a sensitive config. ``own``: the value was set for this resource."""
 
     name: str
     value: str | None
@@ -103,7 +103,7 @@ def create(
     configs: Mapping[str, str] | None = None,
     replication_factor: int = BROKER_DEFAULT,
 ) -> None:
-    """Make a topic, and wait until all its partitions have leaders. Raises `KafkaAnswered`, as for a topic that exists."""
+    """Create a topic, and wait until all partitions have leaders. Raises `KafkaAnswered`, also where the topic exists."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -120,7 +120,7 @@ def create(
         check(what, result.error_code, result.error_message)
 
     brokers.until_final(what, attempt)
-    # The controller answers when it has decided; a broker may hear of it later.
+    # The controller responds when it has decided; other brokers may learn of the topic later.
     brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name))
 
 
@@ -128,12 +128,12 @@ def _check_leaders(brokers: Brokers, name: str) -> None:
     try:
         brokers.leaders(name)
     except UnknownTopic:
-        # Passing, as that of no leader.
+        # Treat this like a missing leader, which is retriable.
         raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE) from None
 
 
 def delete(brokers: Brokers, name: str) -> None:
-    """Raises `KafkaAnswered`."""
+    """Delete a topic. Raises `KafkaAnswered`."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=round(1_000 * brokers.timeout_s)
     )
@@ -149,7 +149,7 @@ def delete(brokers: Brokers, name: str) -> None:
 
 
 def list_topics(brokers: Brokers, *, internal: bool = False) -> list[TopicListing]:
-    """By their names; ``internal`` has the coordinators' own among them."""
+    """Topics ordered by name; with ``internal`` also the coordinators' topics."""
     metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
     listings = [
         TopicListing(
@@ -166,7 +166,7 @@ def list_topics(brokers: Brokers, *, internal: bool = False) -> list[TopicListin
 
 
 def describe(brokers: Brokers, name: str) -> TopicDescription:
-    """Raises `KafkaAnswered`."""
+    """Raises `KafkaAnswered`, such as `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for topic {name!r}", lambda: brokers.metadata([name]))
     topic = brokers.topic_of(metadata, name)
     partitions = sorted(topic.partitions, key=lambda p: p.partition_index)
@@ -196,7 +196,7 @@ def describe(brokers: Brokers, name: str) -> TopicDescription:
 
 
 def get_configs(brokers: Brokers, kind: ConfigKind, name: str) -> list[Config]:
-    """All that a resource has, by their names. Raises `KafkaAnswered`."""
+    """All configs of a resource, ordered by name. Raises `KafkaAnswered`."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
         include_synonyms=False,
@@ -223,7 +223,7 @@ def get_configs(brokers: Brokers, kind: ConfigKind, name: str) -> list[Config]:
 
 
 def set_configs(brokers: Brokers, kind: ConfigKind, name: str, values: Mapping[str, str | None]) -> None:
-    """Give some configs a value, and those with None the one that they have by themselves. Raises `KafkaAnswered`."""
+    """Set some configs. None removes a config's own value, so that its default applies. Raises `KafkaAnswered`."""
     configs = [
         AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value) for key, value in values.items()
     ]
@@ -243,7 +243,7 @@ def _resource(kind: ConfigKind, name: str) -> str:
 
 
 def _whose(brokers: Brokers, kind: ConfigKind, name: str) -> BrokerConnection:
-    """The connection that a resource's configs are asked on: a broker's own are only known to itself."""
+    """The connection for requests about a resource's configs. Only a broker itself knows its own configs."""
     if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
         return brokers.controller()
     nodes = {str(node.node_id): node for node in brokers.nodes()}

@@ -1,4 +1,4 @@
-"""Transactions: listed, described, ended from outside, and those found that nobody will end (KIP-664)."""
+"""Lists and describes transactions, aborts them from outside, and finds hanging ones (KIP-664)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1_000
-"""A transaction that is open for longer than brokers let one be is a candidate (``transaction.max.timeout.ms``)."""
+"""The default of ``transaction.max.timeout.ms``. A transaction that is open for longer may hang."""
 _NONE: Final = -1
 
 
@@ -32,7 +32,7 @@ class TransactionListing:
 
 @dataclass(slots=True, frozen=True)
 class Transaction:
-    """What the coordinator keeps of a transactional id. ``start_ms`` is None while no transaction is open."""
+    """The coordinator's state of a transactional id. ``start_ms`` is None while no transaction is open."""
 
     transactional_id: str
     state: str
@@ -45,7 +45,7 @@ class Transaction:
 
 @dataclass(slots=True, frozen=True)
 class OpenTransaction:
-    """An open transaction as a partition knows it. ``coordinator_epoch``: of the last marker, None where it had none."""
+    """An open transaction in a partition. ``coordinator_epoch`` is that of the producer's last marker, None without one."""
 
     topic: str
     partition: int
@@ -58,7 +58,7 @@ class OpenTransaction:
 
 @dataclass(slots=True, frozen=True)
 class HangingTransaction:
-    """``transactional_id``: whose producer id it is today, if anybody's. ``idle_ms``: how long ago it was written to."""
+    """``transactional_id`` is the id that has the producer id now, if any. ``idle_ms`` is the time since the last write."""
 
     transaction: OpenTransaction
     transactional_id: str | None
@@ -68,7 +68,7 @@ class HangingTransaction:
 def list_transactions(
     brokers: Brokers, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), longer_than_ms: int = _NONE
 ) -> list[TransactionListing]:
-    """Those of all coordinators, by their ids. Raises `ClientError` for a state that there is none of."""
+    """The transactions of all coordinators, ordered by id. Raises `ClientError` for an unknown state."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
     )
@@ -120,7 +120,7 @@ def describe(brokers: Brokers, transactional_id: str) -> Transaction:
 
 
 def describe_if_known(brokers: Brokers, transactional_id: str) -> Transaction | None:
-    """As `describe`; None for an id that its coordinator does not know, such as one that has expired since it was listed."""
+    """As `describe`, but None for an id that its coordinator does not know, such as one that has expired since it was listed."""
     try:
         return describe(brokers, transactional_id)
     except KafkaAnswered as refused:
@@ -130,7 +130,7 @@ def describe_if_known(brokers: Brokers, transactional_id: str) -> Transaction | 
 
 
 def open_transactions(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:
-    """Those of a topic's partitions, by partition and the offset they begin at (DescribeProducers)."""
+    """The open transactions of a topic, ordered by partition and start offset (DescribeProducers)."""
     wanted = None if indexes is None else list(indexes)
     what = f"asking for the producers of topic {topic!r}"
 
@@ -159,9 +159,9 @@ def open_transactions(brokers: Brokers, topic: str, indexes: Iterable[int] | Non
 
 
 def abort_in_partition(brokers: Brokers, topic: str, partition: int, start_offset: int) -> OpenTransaction:
-    """Write an abort marker for the transaction that begins at an offset, as ``kafka-transactions abort --start-offset`` does.
+    """Write an abort marker for the transaction that begins at an offset, like ``kafka-transactions abort --start-offset``.
 
-    For hanging transactions: what the coordinator knows of it is not changed. Raises `ClientError` where none begins there.
+    Meant for hanging transactions: the coordinator's state does not change. Raises `ClientError` where no transaction begins there.
     """
     transactions = open_transactions(brokers, topic, [partition])
     transaction = next((t for t in transactions if t.start_offset == start_offset), None)
@@ -175,7 +175,7 @@ def abort_in_partition(brokers: Brokers, topic: str, partition: int, start_offse
         partition,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
-        # A partition that has seen no marker of this producer takes one of any coordinator (TransactionsCommand).
+        # A partition without a marker of this producer accepts any coordinator epoch (TransactionsCommand).
         coordinator_epoch=transaction.coordinator_epoch or 0,
     )
     return transaction
@@ -184,7 +184,7 @@ def abort_in_partition(brokers: Brokers, topic: str, partition: int, start_offse
 def write_abort_marker(
     brokers: Brokers, topic: str, partition: int, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
-    """Raises `KafkaAnswered`."""
+    """Write an abort marker to a partition (WriteTxnMarkers). Raises `KafkaAnswered`."""
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -202,9 +202,9 @@ def write_abort_marker(
 
 
 def abort(brokers: Brokers, transactional_id: str) -> Transaction:
-    """Abort the open transaction of an id and fence its producer, as a new producer of that id would; what it was before.
+    """Abort the open transaction of an id and fence its producer, as a new producer would. Returns the state before.
 
-    Raises `KafkaAnswered` where the coordinator does not know the id: to ask for a producer id would make it.
+    Raises `KafkaAnswered` where the coordinator does not know the id, because InitProducerId would create the id.
     """
     before = describe(brokers, transactional_id)
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=max(1, before.timeout_ms))
@@ -226,11 +226,11 @@ def find_hanging(
     now_ms: Callable[[], int] = wall_clock.now_ms,
     progress: Callable[[str], None] = lambda topic: None,
 ) -> list[HangingTransaction]:
-    """Open transactions whose coordinator knows nothing of them, as ``kafka-transactions find-hanging`` finds them.
+    """Open transactions that no coordinator knows, like ``kafka-transactions find-hanging``.
 
-    Candidates are those that nobody has written to for longer than a transaction may last. One hangs where no transactional id has
-    its producer id, or where the one that has it has no open transaction in the partition. ``progress`` is told of each topic that
-    was looked through.
+    Candidates are transactions without a write for longer than a transaction may last. A candidate hangs where no transactional id
+    has its producer id, or where the id has no open transaction in the partition. ``progress`` is called with each topic that was
+    searched.
     """
     candidates: list[OpenTransaction] = []
     for topic in topics:

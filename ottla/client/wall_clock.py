@@ -1,4 +1,4 @@
-"""What time it is for this machine. Whoever measures how long something takes uses `time.monotonic` instead."""
+"""The machine's wall clock. Code that measures durations uses `time.monotonic` instead."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """In ms since 1970, as records have their timestamps and transactions their beginning."""
+    """The time in ms since 1970, as in timestamps of records and start times of transactions."""
     return time.time_ns() // 1_000_000

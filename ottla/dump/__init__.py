@@ -1,1 +1,1 @@
-"""What the files of a broker say, ottla's or Apache Kafka's: read only, piece by piece, also of a broker that runs."""
+"""Reads the files of a broker, ottla's or Apache Kafka's, piece by piece, also while the broker runs. Nothing is written."""

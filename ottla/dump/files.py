@@ -1,4 +1,4 @@
-"""Which file is what, by its name, and what stands in those that are no logs."""
+"""Recognises the files of a data directory by their names, and reads those that are not logs."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from ottla.storage.segment import (
 from ottla.storage.txn_index import ENTRY as TXN_ENTRY
 
 MAX_WHOLE_BYTES: Final = 256 << 20
-"""Of a file that is read as a whole: a snapshot of some five million producers."""
+"""The largest file that is read as a whole, in bytes: a snapshot of some five million producers."""
 PIECE_BYTES: Final = 1 << 16
-"""Of a text that is read together."""
+"""How many bytes of a text file are read at once."""
 MAX_LINE_BYTES: Final = 1 << 20
 PIECE_ENTRIES: Final = 10_000
-"""Entries of an index that are read together."""
+"""How many entries of an index are read at once."""
 _METADATA_SNAPSHOT: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint", re.ASCII)
 _TEXTS: Final = re.compile(r".*-checkpoint|partition\.metadata|meta\.properties|quorum-state", re.ASCII)
 _LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEANED_SUFFIX)}|{re.escape(SWAP_SUFFIX)})$")
 _DELETED_DIRECTORY: Final = re.compile(rf"\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{STRAY_SUFFIX})$", re.ASCII)
 
 Reader = Callable[[File, int], Iterator[Entry]]
-"""Takes a file and its segment's base offset."""
+"""Reads the entries of a file. Gets the file and the base offset of its segment."""
 
 
 def is_known(name: str) -> bool:
-    """Whether `entries` knows what a file of this name is."""
+    """Whether `entries` can read a file of this name."""
     name = _LEFT_BEHIND.sub("", name)
     suffixes = (LOG_SUFFIX, snapshot.SUFFIX, *_READERS)
     return name.endswith(suffixes) or bool(_METADATA_SNAPSHOT.fullmatch(name) or _TEXTS.fullmatch(name))
 
 
 def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator[Entry]:
-    """What stands in a file that `is_known`. Raises OSError."""
+    """The entries of a file that `is_known`. Raises OSError."""
     directory, name = PurePath(path).parent.name, _LEFT_BEHIND.sub("", PurePath(path).name)
     topic, partition = partition_of(directory)
     snapshot_of_metadata = _METADATA_SNAPSHOT.fullmatch(name)
     file = fs.open(path)
     try:
         if snapshot_of_metadata is not None:
-            # Its records are numbered from 0 on; the name says behind which of the log it stands.
+            # The records of a snapshot are numbered from 0. The file's name has the log offset behind which the snapshot stands.
             yield from log_entries(file, topic, partition, 0, with_records=with_records)
         elif name.endswith(LOG_SUFFIX):
             yield from log_entries(file, topic, partition, _base_offset(file, name), with_records=with_records)
@@ -72,12 +72,12 @@ def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator
 
 
 def partition_of(directory: str) -> TopicPartition:
-    """The partition whose directory has this name, also one that is being deleted; ("", 0) for another's."""
+    """The partition in this directory, which may have the name of a deleted one; ("", 0) for another directory."""
     return parse_directory_name(_DELETED_DIRECTORY.sub("", directory)) or ("", 0)
 
 
 def _base_offset(file: File, name: str) -> int:
-    """That of the segment, or of the first batch where the file has been given another name."""
+    """The segment's base offset, or that of the first batch where the file was renamed."""
     by_name = parse_file_name(name, LOG_SUFFIX)
     if by_name is not None or file.size < HEADER_BYTES:
         return by_name or 0
@@ -85,7 +85,7 @@ def _base_offset(file: File, name: str) -> int:
 
 
 def _unpacked(file: File, form: Struct) -> Iterator[tuple[Any, ...]]:
-    """Entries of one size, in pieces."""
+    """The entries of a file in which all entries have the same size. Reads many at once."""
     whole = file.size - file.size % form.size
     for at in range(0, whole, PIECE_ENTRIES * form.size):
         yield from form.iter_unpack(file.read(min(PIECE_ENTRIES * form.size, whole - at), at))
@@ -112,7 +112,7 @@ def _txn_index(file: File, base_offset: int) -> Iterator[Entry]:
 
 
 def _ascending(file: File, form: Struct, shown: Callable[[tuple[Any, ...]], Entry], by: int) -> Iterator[Entry]:
-    """Entries that grow in their field number ``by``. Apache Kafka's files are longer while it runs: zeros follow."""
+    """Entries whose field number ``by`` must grow. While Apache Kafka runs, zeros follow the last entry of its files."""
     last, nothing = -1, form.unpack(bytes(form.size))
     for number, raw in enumerate(_unpacked(file, form)):
         if raw == nothing and (number or file.size > form.size):

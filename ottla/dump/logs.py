@@ -1,4 +1,4 @@
-"""A segment's log file: batches, their records, and where it ends being sound."""
+"""Reads a segment's log file: its batches, their records, and the position where the file is damaged."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ottla.storage.filesystem import File
 from ottla.storage.walk import SoundBatches, whole_batches_behind
 
 Entry = dict[str, Any]
-"""``kind`` says what it is; the rest is for a table, or JSON. ``kind`` "unsound" tells what is not as it should be."""
+"""``kind`` is the kind of entry; the other fields are for a table or JSON. The kind "unsound" describes damage."""
 
 
 def log_entries(file: File, topic: str, partition: int, base_offset: int, *, with_records: bool) -> Iterator[Entry]:
-    """Each batch, behind it its records, and what lies behind the last sound one."""
+    """Each batch, followed by its records; at the end, what lies behind the last sound batch, if anything."""
     sound = SoundBatches(file, base_offset)
     for position, header, raw in sound:
         yield _batch(position, header)

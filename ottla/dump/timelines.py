@@ -1,4 +1,4 @@
-"""What became of a transactional id, from the files of a data directory alone: of a broker that no longer runs, or another's."""
+"""The history of a transactional id from the files of a data directory, whose broker need not run or be ottla."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.storage.segment import LOG_SUFFIX, file_name
 
 
 def timeline(fs: Filesystem, directory: str, transactional_id: str) -> list[Event]:
-    """As `client.timeline.timeline` has it. Raises `DirectoryError` where the directory says nothing of the id, and OSError."""
+    """The same events as `client.timeline.timeline`. Raises OSError, and `DirectoryError` where no log has the id."""
     logs = logs_of(fs, directory)
     for where in sorted(logs):
         if where[0] != TRANSACTION_TOPIC:
@@ -42,7 +42,7 @@ def _states(
 
 
 def _written(fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], states: Collection[Logged]) -> list[Record]:
-    """What the id's producers have written into its partitions, as far as the files still have it."""
+    """The records that the id's producers have written into its partitions, as far as the files still have them."""
     producers = {state.producer_id for state in states}
     written: list[Record] = []
     for where in sorted({partition for state in states for partition in state.partitions}):
@@ -50,13 +50,13 @@ def _written(fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int
             if header.producer_id in producers and header.is_transactional:
                 written += islice(_records(where, header, raw), MAX_DATA_RECORDS + 1)
             if len(written) > MAX_DATA_RECORDS:
-                # The coordinator's log has to do.
+                # There are too many data records. The events come from the coordinator's log alone.
                 return []
     return written
 
 
 def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> Iterator[Record]:
-    # What cannot be read says nothing; `ottla dump` says why.
+    # Records that cannot be decoded are left out here; `ottla dump` reports them.
     with suppress(ClientError):
         yield from decoded(*where, raw, header)
 
@@ -64,7 +64,7 @@ def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> Ite
 def _batches(
     fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], where: TopicPartition
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a partition, up to the first that is not sound."""
+    """The batches of a partition up to the first that is damaged."""
     topic, index = where
     for base_offset in logs.get(where, ()):
         with sound_batches(fs, f"{directory}/{topic}-{index}/{file_name(base_offset, LOG_SUFFIX)}", base_offset) as sound:

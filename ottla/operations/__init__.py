@@ -1,1 +1,1 @@
-"""What works on a data directory at rest: handing it over, taking topics over, auditing it. No event loop and no sockets."""
+"""Operations on a data directory whose broker does not run: handing over, adopting, auditing. No event loop and no sockets."""

@@ -1,4 +1,4 @@
-"""Taking topics of an Apache Kafka data directory over: a copy of production, one partition, or files without any metadata."""
+"""Adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 @dataclass(slots=True)
 class PartitionDirectory:
-    """A partition that is to be taken over: where it lies, the size of its logs, and the newest leader epoch in them."""
+    """A partition to adopt: its directory, the size of its logs in bytes, and the newest leader epoch in them."""
 
     path: str
     size_bytes: int
@@ -41,9 +41,9 @@ class PartitionDirectory:
 
 @dataclass(slots=True)
 class AdoptionPlan:
-    """What is to be taken over from Apache Kafka. ``partitions`` by topic and number.
+    """What to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
-    What is ``kept`` beside topics comes along where everything is taken over, and not with single topics.
+    ``kept`` is what a cluster stores beside topics. It is adopted with all topics, but not with single ones.
     """
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -59,9 +59,9 @@ class AdoptionPlan:
 
 
 def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iterable[bytes]) -> AdoptionPlan:
-    """Read a Kafka data directory, or one partition's, without writing to it.
+    """Read a Kafka data directory, or a single partition's directory, without writing to it.
 
-    ``wanted`` are topics, none means all. Raises `DirectoryError`, naming file and offset, or OSError.
+    ``wanted`` are topic names; an empty collection stands for all topics. Raises OSError, or `DirectoryError` with file and offset.
     """
     plan = AdoptionPlan()
     if fs.is_dir(source) is None:
@@ -73,7 +73,7 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
     if not wanted:
         plan.kept = kept_by(metadata)
     plan.notes += notes_of_source(metadata, is_taken=not wanted)
-    # The recovery points of a copy may be newer than the logs that were copied before them.
+    # In a copy, the checkpoint may be newer than the logs, which were copied before it. So recovery points are ignored.
     ends = KnownEnds(read_known_ends(fs, source).was_clean)
     for name in wanted:
         if not any(topic == name for topic, _ in directories) and (stored.is_kafkas or name not in metadata.topics):
@@ -104,7 +104,7 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
 
 
 def _directories(fs: Filesystem, source: str, notes: list[str]) -> dict[TopicPartition, str]:
-    """The path of each partition's directory; ``source`` may be one itself. ``notes`` tell of links, which nothing follows."""
+    """The path of each partition's directory. ``source`` may be one itself. ``notes`` get links, which are not followed."""
     own = parse_directory_name(source.rstrip("/").rpartition("/")[2])
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
@@ -124,10 +124,10 @@ def _directories(fs: Filesystem, source: str, notes: list[str]) -> dict[TopicPar
 def _topics_without_directories(
     fs: Filesystem, source: str, metadata: StoredMetadata, wanted: Collection[str], plan: AdoptionPlan
 ) -> None:
-    """Topics that no partition directory tells of.
+    """Handle topics without any partition directory.
 
-    In ottla a partition has no directory before its first append, so such topics are empty. Apache Kafka makes a directory for each
-    partition that it has, so these lie on other brokers.
+    In ottla a partition has no directory before its first append, so such topics are empty and are created. Apache Kafka makes a
+    directory for each of its partitions, so such topics are on other brokers and stay behind.
     """
     written = {topic for (topic, _), point in read_known_ends(fs, source).recovery_points.items() if point}
     left = []
@@ -147,7 +147,7 @@ def _topics_without_directories(
 def _partition(
     fs: Filesystem, path: str, where: TopicPartition, ends: KnownEnds, notes: list[str]
 ) -> tuple[PartitionDirectory, int]:
-    """Reads a partition through: the partition, and the highest producer id in it. ``notes`` get what is cut at a start."""
+    """Read all batches of a partition. Returns the partition and its highest producer id; ``notes`` get what a start will cut."""
     logs = sorted(n for n in fs.list_dir(path) if n.endswith(LOG_SUFFIX))
     size_bytes, epoch, highest, next_offset = 0, 0, -1, 0
     for name in logs:
@@ -159,7 +159,7 @@ def _partition(
                 epoch, highest = max(epoch, header.leader_epoch), max(highest, as_allotted(header.producer_id))
             size = sound.file.size
             if name != logs[-1]:
-                # A start would cut the log here, and remove all later segments.
+                # At damage in an older segment a start would cut the log, and remove all later segments.
                 ends.check_older(sound)
             elif torn_bytes := ends.check_newest(where, sound):
                 notes.append(f"{path}/{name}: {torn_bytes} bytes at the end are no whole batch and will be cut")
@@ -173,16 +173,16 @@ def _partition(
 
 
 def carry_out(fs: Filesystem, target: str, plan: AdoptionPlan, identity: Identity, now_ms: int, progress: Progress) -> None:
-    """Copy the partitions, then enter them into the metadata: a topic is there as a whole, or not at all.
+    """Copy the partitions, then add them to the metadata: each topic is adopted as a whole or not at all.
 
-    Raises `DirectoryError` with nothing written. Wherever else it ends, the target serves what it served before: until all is
-    copied the partitions' directories have names that every start removes.
+    Raises `DirectoryError` before anything is written. After any other failure the target serves the same topics as before: until
+    all partitions are copied, their directories have names that every start removes.
     """
     _check_target(fs, target, plan)
     identity = read_identity(fs, target) or identity
     state = ClusterState(identity.node_id)
     metadata = Log(fs, f"{target}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    # Its next start reads every batch of what came from elsewhere, and where this is interrupted, of what was half entered.
+    # Without the clean file the next start reads every batch that was adopted, or that an interruption has left.
     remove_clean_file(fs, target)
     recovery_point = read_known_ends(fs, target).recovery_points.get((METADATA_TOPIC, 0), 0)
     open_log(metadata, now_ms, clean=False, recovery_point=recovery_point)
@@ -201,7 +201,7 @@ def carry_out(fs: Filesystem, target: str, plan: AdoptionPlan, identity: Identit
             metadata.append_own(build_batch(((r.key, r.value) for r in batch), now_ms), now_ms)
         metadata.close()
     except BaseException:
-        # Also where somebody has pressed Ctrl-C.
+        # Also after Ctrl-C.
         for segment in metadata.segments:
             segment.log.take_back(sizes_bytes.get(segment, 0))
         metadata.abandon()
@@ -212,9 +212,9 @@ def carry_out(fs: Filesystem, target: str, plan: AdoptionPlan, identity: Identit
 
 
 def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
-    """Raises `DirectoryError` where something of the target's is in the way of what is to be taken over.
+    """Raises `DirectoryError` where something in the target is in the way of the adoption.
 
-    What is kept beside topics, and is in the target as well, is taken out of the plan, and a note says so.
+    Entries beside topics that the target has as well are removed from the plan, and reported in its notes.
     """
     check_not_kafkas(fs, target)
     own = read_metadata(fs, target, []).state
@@ -232,11 +232,11 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
 
 
 def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> None:
-    """Take what an earlier topic of the same name has left out of the target's checkpoints.
+    """Remove leftovers of earlier topics with the same names from the target's checkpoints.
 
-    A recovery point of 0 tells the next start that nobody knows how far a log was on the disk: another broker may have compacted
-    it. Where the recovery points of the target cannot be read that is so for each of its own logs as well, and once the file
-    is a sound one again no start would find out any more.
+    A recovery point of 0 tells the next start that the durable end of a log is unknown; another broker may have compacted the log.
+    Where the target's recovery points cannot be read, all of its logs get 0. Otherwise no later start could notice the loss,
+    because the file is sound again after this write.
     """
     points = parse_offsets(fs.read_file(f"{target}/{RECOVERY_POINTS}"))
     if points is None:
@@ -244,17 +244,17 @@ def _forget(fs: Filesystem, target: str, names: Collection[TopicPartition]) -> N
         points = dict.fromkeys((where for where in own if where is not None), 0)
     write_offsets(fs, f"{target}/{RECOVERY_POINTS}", points | dict.fromkeys(names, 0))
     for name in (LOG_STARTS, FIRST_DIRTY):
-        # One that cannot be read is left as it is: the next start says so, and goes by no line of it.
+        # A checkpoint that cannot be read stays as it is: the next start reports it, and uses no line of it.
         offsets = parse_offsets(fs.read_file(f"{target}/{name}"))
         if offsets is not None and any(where in offsets for where in names):
             write_offsets(fs, f"{target}/{name}", {where: offset for where, offset in offsets.items() if where not in names})
 
 
 def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], progress: Progress) -> None:
-    """Copy under names that every start removes, then give all partitions their own. ``made`` gets the directories."""
+    """Copy into directories whose names every start removes, then rename all of them. ``made`` gets the directories."""
     for name in fs.list_dir(target):
         if DELETED_NAME.fullmatch(name):
-            # An adoption that was killed has left it, or a broker.
+            # A killed adoption or a broker has left this directory.
             fs.remove_dir(f"{target}/{name}")
     done, total = 0, plan.size_bytes
     growing: list[tuple[str, str]] = []
@@ -278,7 +278,7 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
 
 
 def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord]]:
-    """The records that the metadata log of the target still lacks, a batch at a time."""
+    """The records that the target's metadata log still lacks, in batches."""
     fresh = ClusterState(state.node_id)
     if not state.features:
         fresh.features = dict(DEFAULT_FEATURES)

@@ -1,16 +1,17 @@
-"""Which transactions are torn: the coordinator's decisions held against the markers of their partitions.
+"""Finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
 
-A power cut under ``durability=process`` can take the end of one file and leave another; Apache Kafka says nothing then.
-`operations.directory_audit` reads a whole directory for this, `broker.recovery_audit` what a start after a crash has read anyway.
+With ``durability=process`` a power cut may remove the end of one file and not of another. Apache Kafka does not report this.
+`operations.directory_audit` reads a whole directory for it; `broker.recovery_audit` uses what a start after a crash has read
+anyway.
 
-A producer of transaction version 2 has an epoch for each transaction, so the marker of a decision is the one with its epoch. All
-others end many transactions at one epoch: there a marker belongs to the decision between whose Prepare and Complete record it was
-written, and no marker belongs to two decisions. Those three times are the broker's own. They cannot be compared where the
-partition's leader and the coordinator had different clocks, which the epochs of version 2 show, nor where the clock was set back:
-there markers are only counted.
+A producer of transaction version 2 has a new epoch for each transaction, so the marker of a decision is the one with its epoch.
+Other producers end many transactions at one epoch. Then a marker belongs to the decision between whose Prepare and Complete records
+it was written, and each marker to one decision only. The three times are the broker's. They cannot be compared where the
+partition's leader and the coordinator had different clocks, which the epochs of version 2 reveal, nor where the clock was set back.
+Then markers are only counted.
 
-A partition *answers for* a decision when its marker would still be there: its log goes back far enough. A decision is
-*contradicted* by a partition that has the other outcome's marker in its place.
+A partition *answers for* a decision if the marker, had it been written, would still be in its log: the log goes back far enough. A
+partition *contradicts* a decision if it has a marker of the other outcome instead.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 
 MAX_TORN = 10_000
-"""How many torn transactions are kept one by one. What is beyond is counted."""
+"""How many torn transactions are kept. Further ones are only counted."""
 ANY_TIME = (-1, 1 << 62)
 
 
 class TornTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is torn in a partition, and why. ``transactional_id`` is None where no coordinator knows of it."""
+    """A transaction that is torn in one partition, and why. ``transactional_id`` is None where no coordinator knows the
+    producer."""
 
     topic: str
     partition: int
@@ -51,18 +53,18 @@ class TornTransaction(msgspec.Struct, frozen=True):
 
 
 class _MarkerCursor(msgspec.Struct):
-    """How far a producer's markers in one partition have been given to decisions.
+    """How far a producer's markers in one partition were assigned to decisions.
 
-    ``at`` is the index of the first marker that may still be given. ``exhausted`` holds epochs and outcomes of which none is left.
+    ``at`` is the index of the first marker that may still be assigned. ``exhausted`` are epochs and outcomes with no marker left.
     """
 
     at: int = 0
     exhausted: set[tuple[int, bool]] = msgspec.field(default_factory=set)
 
     def take(self, markers: Sequence[int], epoch: int, window: tuple[int, int], *, commits: bool) -> int:
-        """The index of the next marker with this epoch and outcome from this window of time, -1 where there is none.
+        """The index of the next marker with this epoch and outcome within ``window``, a range of times in ms; -1 without one.
 
-        A marker that lies before the one that is given is never given any more.
+        Markers before an assigned one are never assigned afterwards.
         """
         if (epoch, commits) in self.exhausted:
             return -1
@@ -84,9 +86,9 @@ class _MarkerCursor(msgspec.Struct):
 
 
 class PartitionView(msgspec.Struct):
-    """One partition. ``born_ms`` is when its topic was made, None where that is not known.
+    """One partition. ``born_ms`` is when its topic was created; None where that is unknown.
 
-    ``timed`` and ``counted`` are cursors by producer: markers given to decisions by their times, and in order only.
+    ``timed`` and ``counted`` are cursors by producer id: for markers assigned by their times, and by their order only.
     """
 
     history: TransactionHistory
@@ -96,9 +98,10 @@ class PartitionView(msgspec.Struct):
     has_other_clock: bool = False
 
     def answers_for(self, decision: Decision) -> bool:
-        """Whether a marker of the decision, had it been written, must be among those that were read.
+        """Whether the marker of the decision, had it been written, must be among the markers that were read.
 
-        Otherwise it may lie before them, or retention, compaction or the deletion of a topic of that name may have taken it.
+        Otherwise the marker may lie before the first one that was read, or retention, compaction or the deletion of an earlier
+        topic with the same name may have removed it.
         """
         history, metadata = self.history, decision.metadata
         settled = history.settled(metadata.producer_id)
@@ -117,7 +120,7 @@ class PartitionView(msgspec.Struct):
 
 
 class Decision(msgspec.Struct, gc=False, frozen=True):
-    """A Prepare record that an outcome followed, and when the two were written."""
+    """A Prepare record that was followed by its outcome, and when both were written."""
 
     metadata: TxnMetadata
     prepared_ms: int
@@ -133,17 +136,17 @@ class Decision(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def window(self) -> tuple[int, int]:
-        """When its markers were written; any time where the clock was set back meanwhile."""
+        """When the decision's markers were written, in ms; any time where epochs decide, or where the clock was set back."""
         if self.has_own_epoch or self.ended_ms < self.prepared_ms:
             return ANY_TIME
         return self.prepared_ms, self.ended_ms
 
 
 class Newest(msgspec.Struct, gc=False, frozen=True):
-    """The newest record that the coordinator has of an id, and when it was written.
+    """The coordinator's newest record of a transactional id, and when it was written.
 
-    ``latest_ms`` is the largest time of all records of the id. ``previous_ms`` is when the record before was written, None where
-    this is the only one.
+    ``latest_ms`` is the latest time of all records of the id. ``previous_ms`` is when the record before was written; None where
+    there is none.
     """
 
     metadata: TxnMetadata
@@ -153,7 +156,7 @@ class Newest(msgspec.Struct, gc=False, frozen=True):
 
 
 class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
-    """The newest record of an id, still encoded: most of them are never decoded."""
+    """The newest record of an id, still encoded, because most of these records are never decoded."""
 
     value: bytes
     state: TxnState
@@ -163,7 +166,7 @@ class _NewestRecord(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Missing(msgspec.Struct):
-    """How many decisions of one id, epoch and outcome lack their marker in one partition: by the times, and by counting only."""
+    """How many decisions of the same id, epoch and outcome lack a marker in one partition, by time and by count."""
 
     timed: int = 0
     counted: int = 0
@@ -171,10 +174,11 @@ class _Missing(msgspec.Struct):
 
 
 class DecisionAudit:
-    """Reads the coordinators' partitions one after the other with `read`. Then `torn_transactions` gives what is torn."""
+    """Reads the partitions of ``__transaction_state`` one by one with `read`. Then `torn_transactions` returns the result."""
 
     def __init__(self, view_of: Callable[[TopicPartition], PartitionView | None], forgotten_ms: int = -1) -> None:
-        """``view_of`` gives None for what is no partition any more; none of them answers for decisions up to ``forgotten_ms``."""
+        """``view_of`` returns None where the partition no longer exists. Partitions never answer for decisions up to
+        ``forgotten_ms``."""
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
@@ -185,7 +189,7 @@ class DecisionAudit:
         self.omitted = 0
 
     def read(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Reads one partition of ``__transaction_state``, given from its start."""
+        """Read one partition of ``__transaction_state`` from its start."""
         last: dict[bytes, _NewestRecord] = {}
         for header, raw in batches:
             written_ms = header.max_timestamp_ms
@@ -222,7 +226,7 @@ class DecisionAudit:
             self._check_decision(Decision(metadata, prepared.written_ms, ended_ms))
 
     def _check_decision(self, decision: Decision) -> None:
-        """Notes the partitions that lack the marker of a decision that was carried out, or have one of the other outcome."""
+        """Note the partitions that lack the marker of a decision with an outcome, or have a marker of the other outcome."""
         metadata = decision.metadata
         for where in sorted(metadata.partitions):
             view = self._view_of(where)
@@ -249,7 +253,7 @@ class DecisionAudit:
             missing.is_contradicted |= is_contradicted
 
     def torn_transactions(self, partitions: Iterable[tuple[TopicPartition, PartitionView]]) -> list[TornTransaction]:
-        """Every part that is torn, to be asked for when all partitions of the coordinators were read."""
+        """All torn transactions. Call this after all of the coordinators' partitions were read."""
         torn = [*self._decided_without_marker(), *self._committing_without_record()]
         for where, view in partitions:
             torn += self._ahead_of_coordinator(where, view)
@@ -262,7 +266,7 @@ class DecisionAudit:
             view = self._view_of(where)
             count = missing.timed
             if view is not None and view.has_other_clock:
-                # Markers from before the coordinator's oldest record would be taken for those that are missing.
+                # Markers from before the coordinator's oldest record could be mistaken for missing ones.
                 count = missing.counted if view.history.is_contiguous else 0
             if not count and not missing.is_contradicted:
                 continue
@@ -274,9 +278,9 @@ class DecisionAudit:
             yield TornTransaction(*where, producer_id, reason, transactional_id)
 
     def _committing_without_record(self) -> Iterator[TornTransaction]:
-        """Commits that are decided and not carried out yet, in partitions that have lost their records.
+        """Commits that were decided and have no outcome yet, in partitions that have lost the transaction's records.
 
-        Only transactions of version 2 are checked: by version 1 a partition may belong to a transaction without a record in it.
+        Only transactions of version 2 are checked: with version 1 a transaction may have a partition without a record in it.
         """
         for known in self._newest.values():
             metadata = known.metadata
@@ -289,7 +293,8 @@ class DecisionAudit:
                     continue
                 producers = view.history.producers
                 entry = producers.entries.get(metadata.producer_id)
-                # Its records bear the epoch before that of its end; what stands open at an older one is of an earlier transaction.
+                # A transaction's records have the epoch before that of its end. An open transaction of an older epoch is an earlier
+                # one.
                 is_written = entry is not None and (
                     entry.epoch >= metadata.producer_epoch
                     or (entry.epoch == metadata.producer_epoch - 1 and metadata.producer_id in producers.open_txns)
@@ -299,7 +304,7 @@ class DecisionAudit:
                     yield TornTransaction(*where, metadata.producer_id, reason, metadata.transactional_id)
 
     def _ahead_of_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """Transactions of which a partition has more than the coordinator, whose own log has lost its end."""
+        """Transactions of which a partition has more than the coordinator: the coordinator's log has lost its end."""
         for producer_id, entry in view.history.producers.entries.items():
             known = self._newest.get(producer_id)
             if known is None:
@@ -309,42 +314,42 @@ class DecisionAudit:
                 reason = f"the partition has seen epoch {entry.epoch}, and the coordinator only {metadata.producer_epoch}"
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
                 continue
-            # Where the clock was set back, times say nothing until it has caught up.
+            # After the clock was set back, times cannot be compared until the clock has caught up.
             is_set_back = view.has_other_clock or known.written_ms < known.latest_ms
             if not is_set_back and entry.epoch == metadata.producer_epoch and _has_more_than_known(known, where, view):
                 reason = f"the partition has what was written at epoch {entry.epoch} after the last that the coordinator knows"
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
 
     def _open_without_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
-        """Transactions that are open in a partition and in no coordinator: their marker is lost, or their decision is."""
+        """Transactions that are open in a partition but not in any coordinator: their marker or their decision is lost."""
         for producer_id, offset in view.history.producers.open_txns.items():
             if (producer_id, where) not in self._open:
                 yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
 
 
 def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionView) -> bool:
-    """Whether a partition has what a producer wrote, at the epoch that the coordinator knows, after the newest record there."""
+    """Whether a partition has data of a producer that is newer than the coordinator's newest record, at the same epoch."""
     metadata = known.metadata
     markers = view.history.markers(metadata.producer_id)
     if metadata.state not in PREPARED or where not in metadata.partitions:
         for written_ms, epoch, commits in map(unpack, reversed(markers)):
             if written_ms <= known.latest_ms:
                 break
-            # An admin client may have written the marker of an abort.
+            # The marker of an abort may come from an admin client.
             if commits and epoch == metadata.producer_epoch:
                 return True
         return False
     if known.previous_ms is None or known.previous_ms >= known.written_ms:
-        # A marker of this millisecond may be that of the transaction before.
+        # A marker of the same millisecond may belong to the transaction before.
         return False
-    # Behind the marker of what is being decided there is nothing but that marker once more.
+    # After the markers of the pending decision a partition has nothing of the producer but the same marker again.
     since = [packed for packed in markers if unpack(packed)[0] >= known.written_ms]
     is_open = metadata.producer_id in view.history.producers.open_txns
     return bool(since) and (is_open or any(map(has_data, since[1:])))
 
 
 def _readable_records(header: BatchHeader, raw: Buffer) -> Iterator[Record]:
-    """The records of a batch up to the first that cannot be decoded: a start passes over the rest as well."""
+    """The records of a batch up to the first that cannot be decoded. A start skips the rest as well."""
     with suppress(KafkaError):
         yield from records_of(raw, header)
 
@@ -357,7 +362,7 @@ def _decoded(key: bytes, last: _NewestRecord) -> TxnMetadata | None:
 
 
 def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool, bool]:
-    """Gives a decision the marker that fits it by time. Whether there is one, and whether there is one of the other outcome."""
+    """Assign the marker that fits a decision by time. Returns whether there is one, and whether one has the other outcome."""
     metadata = decision.metadata
     producer_id, epoch = metadata.producer_id, metadata.producer_epoch
     markers = view.history.markers(producer_id)
@@ -369,12 +374,12 @@ def _take_marker_by_time(view: PartitionView, decision: Decision) -> tuple[bool,
     other = _MarkerCursor(before).take(markers, epoch, ANY_TIME, commits=not decision.commits)
     if at >= 0 and decision.prepared_ms <= decision.ended_ms:
         view.has_other_clock |= not decision.prepared_ms <= unpack(markers[at])[0] <= decision.ended_ms
-    # An abort's marker beside that of a commit may be an admin client's (WriteTxnMarkers), and contradicts nothing.
+    # A marker of an abort beside that of a commit may come from an admin client (WriteTxnMarkers), so it contradicts nothing.
     return at >= 0, other >= 0 and (at < 0 or not decision.commits)
 
 
 def _take_marker_in_order(view: PartitionView, decision: Decision) -> bool:
-    """Gives a decision the next marker of its epoch and outcome, whenever that was written. Whether there is one."""
+    """Assign the next marker with the decision's epoch and outcome, whatever its time. Returns whether there is one."""
     metadata = decision.metadata
     cursor = view.counted.setdefault(metadata.producer_id, _MarkerCursor())
     markers = view.history.markers(metadata.producer_id)

@@ -1,4 +1,4 @@
-"""Copying a partition's files from one data directory into another."""
+"""Copies a partition's files from one data directory to another."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ COPIED = (
     "leader-epoch-checkpoint",
     "partition.metadata",
 )
-"""How the names of the files end that make up a partition. All others are left behind."""
+"""The endings of the names of a partition's files. Other files are not copied."""
 PIECE_BYTES = 4 << 20
 
 Progress = Callable[[int, int], None]
-"""Takes the bytes that are done, and the bytes in all."""
+"""Called with the number of bytes that are done, and of all bytes."""
 
 
 def copy(fs: Filesystem, source: str, target: str, *, is_synced: bool = True) -> Iterator[int]:
-    """Copy a file in pieces and bring it to the disk, if ``is_synced``; yields the size of each piece when it is written."""
+    """Copy a file in pieces, and sync it if ``is_synced``. Yields the size of each piece after it was written."""
     reading, writing = fs.open(source), fs.open(target)
-    # An empty segment is all that tells where a log goes on whose records retention has taken.
+    # An empty segment must be created as well: its name alone keeps the log's offset after retention has removed all records.
     writing.append(b"")
     for at in range(0, reading.size, PIECE_BYTES):
         piece = reading.read(min(PIECE_BYTES, reading.size - at), at)
@@ -40,7 +40,7 @@ def copy(fs: Filesystem, source: str, target: str, *, is_synced: bool = True) ->
 
 
 def sync_names(fs: Filesystem, directory: str) -> None:
-    """Bring to the disk which files and directories there are in one, and its own name."""
-    # Some file systems sync no directories, and some parents may not be read.
+    """Sync the names in a directory, and the directory's own name."""
+    # Some file systems cannot sync directories, and some parents cannot be read.
     with suppress(SyncFailed):
         sync_dir(fs, directory)

@@ -1,7 +1,7 @@
-"""``ottla audit``: every batch of a data directory is read, and every decision held against every partition.
+"""``ottla audit``: reads every batch of a data directory, and compares every decision with every partition.
 
-The files are Kafka's, so its directories can be audited as well. Nothing is written. A segment is read in pieces; what is kept
-is the state of the producers and eight bytes a marker.
+The files are in Kafka's format, so directories of Apache Kafka can be audited as well. Nothing is written. Segments are read in
+pieces; only the producers' states and eight bytes for each marker are kept in memory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ottla.storage.transaction_history import TransactionHistory
 
 @dataclass(slots=True)
 class DirectoryAudit:
-    """What the audit of a directory says of its transactions.
+    """The result of a directory's audit.
 
-    ``decided`` and ``open`` count those that the coordinators' logs hold with and without an outcome. ``omitted`` counts what is
-    beyond the torn ones that are kept. ``unreadable`` names the files that could not be read to their end, and from which byte,
-    and logs that end where no clean stop has left them.
+    ``decided`` and ``open`` count the transactions in the coordinators' logs with and without an outcome. ``omitted`` counts torn
+    transactions beyond those that are kept. ``unreadable`` are messages: files that could not be read to their end, with the byte,
+    and logs that do not end where a clean stop has left them.
     """
 
     decided: int
@@ -44,7 +44,7 @@ class DirectoryAudit:
 
 
 class _Reader:
-    """The logs of a directory, read through in pieces."""
+    """Reads the logs of a directory in pieces."""
 
     def __init__(self, fs: Filesystem, directory: str, on_read: OnRead) -> None:
         self._fs = fs
@@ -55,7 +55,7 @@ class _Reader:
         self._ends = read_known_ends(fs, directory)
 
     def batches(self, where: TopicPartition) -> Iterator[tuple[BatchHeader, Buffer]]:
-        """Every sound batch of a log, up to the first that is not."""
+        """The batches of a log up to the first that is damaged."""
         for base_offset in self.logs[where]:
             path = f"{self._directory}/{where[0]}-{where[1]}/{file_name(base_offset, LOG_SUFFIX)}"
             with sound_batches(self._fs, path, base_offset) as sound:
@@ -68,7 +68,7 @@ class _Reader:
 
 
 def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
-    """The base offsets of each partition's segments, ascending. Raises `DirectoryError` for what is no data directory."""
+    """The base offsets of each partition's segments, in ascending order. Raises `DirectoryError` if it is not a data directory."""
     logs: dict[TopicPartition, list[int]] = {}
     names = fs.list_dir(directory)
     for name in names:
@@ -84,7 +84,7 @@ def logs_of(fs: Filesystem, directory: str) -> dict[TopicPartition, list[int]]:
 
 
 def size_bytes(fs: Filesystem, directory: str) -> int:
-    """The size of all logs together. Raises `DirectoryError` and OSError."""
+    """The size of all logs together, in bytes. Raises `DirectoryError` and OSError."""
     return sum(
         fs.open(f"{directory}/{topic}-{index}/{file_name(base, LOG_SUFFIX)}").size
         for (topic, index), bases in logs_of(fs, directory).items()
@@ -93,7 +93,7 @@ def size_bytes(fs: Filesystem, directory: str) -> int:
 
 
 def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> DirectoryAudit:
-    """Reads every log of a directory through. Raises `DirectoryError` and OSError."""
+    """Read every log of a directory. Raises `DirectoryError` and OSError."""
     reader = _Reader(fs, directory, on_read)
     topics = _topics(reader) if (METADATA_TOPIC, 0) in reader.logs else {}
     views = {}
@@ -104,11 +104,12 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
                 history.apply(header, raw)
             views[where] = PartitionView(history, topics.get(where[0], (None, 0))[0])
     partition_count = len(views)
-    # Only ottla's own metadata say which partitions are here and not on another broker.
+    # Only ottla's own metadata say which partitions belong to this directory. Apache Kafka's may describe other brokers'
+    # partitions.
     is_ours = KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_DIRECTORY}")
     for topic, (born_ms, count) in topics.items() if is_ours else ():
         for index in range(count):
-            # A partition without a directory has lost all that it held, or never held anything.
+            # A partition without a directory has either lost all its data, or never had any.
             if topic != TRANSACTION_TOPIC and (topic, index) not in views:
                 views[topic, index] = PartitionView(TransactionHistory(ProducerState(), 0, is_contiguous=True), born_ms)
     audit = DecisionAudit(views.get)
@@ -127,7 +128,7 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
 
 
 def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:
-    """When each topic was made, and how many partitions it has."""
+    """The creation time in ms and the partition count of each topic, by name."""
     state = ClusterState(0)
 
     def replayed() -> Iterator[tuple[BatchHeader, Buffer]]:

@@ -1,7 +1,7 @@
-"""Where the logs of a directory ended when the disk had them for sure: what is damaged below that is no torn end.
+"""The durable ends of a directory's logs: damage below them is not a torn end.
 
-A start decides by the same rule (`storage.recovery`). Apache Kafka has no such rule, and cuts a log at the first batch that it
-cannot read. So a directory is not handed over, nor taken over, before somebody has mended it.
+A start uses the same rule (`storage.recovery`). Apache Kafka does not have it, and cuts a log at the first batch that it cannot
+read. So such a directory can neither be handed over nor adopted before a person has repaired it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from ottla.storage.walk import SoundBatches, whole_batches_behind
 
 @dataclass(slots=True)
 class KnownEnds:
-    """``was_clean``: the directory was left by a clean stop, after which every log ends at its recovery point."""
+    """``was_clean``: a clean stop has left the directory, so every log ends at its recovery point."""
 
     was_clean: bool
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
 
     def check_older(self, sound: SoundBatches) -> None:
-        """Raises `DirectoryError` for a segment, read through, that is not a log's newest and is not whole."""
+        """Raises `DirectoryError` where an older segment of a log is damaged. ``sound`` must have been read to its end."""
         if not sound.is_whole:
             raise DirectoryError(damage_of(sound))
 
     def check_newest(self, where: TopicPartition, sound: SoundBatches) -> int:
-        """How many bytes a crash has torn at the end of a log. Its newest segment was read through.
+        """How many bytes at the end of a log a crash has torn. ``sound`` is its newest segment, which must have been read to its
+        end.
 
-        Raises `DirectoryError` where it is damage that a start would not cut.
+        Raises `DirectoryError` for damage that a start would not cut.
         """
         point = self.recovery_points.get(where, 0)
         if sound.is_whole:
@@ -46,9 +47,10 @@ class KnownEnds:
         return sound.file.size - sound.end
 
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:
-        """Whether a log ends where no clean stop has left it. Its newest segment was read through, and is whole.
+        """Whether a whole log ends elsewhere than a clean stop has left it. ``sound`` is its newest segment, read to its end.
 
-        It may go on behind its recovery point, where an older checkpoint was put back. An offset that was damaged leaves a gap.
+        The log may go on behind its recovery point, because an older checkpoint was restored. A damaged offset leaves a gap
+        instead.
         """
         point = self.recovery_points.get(where, 0)
         return self.was_clean and (sound.next_offset < point or (sound.next_offset > point > 0 and not sound.is_gapless))
@@ -57,7 +59,7 @@ class KnownEnds:
         return f"{sound.file.path}: the log ends at offset {sound.next_offset}; {self.expected(where)}"
 
     def expected(self, where: TopicPartition) -> str:
-        """What is known of a log's end, and what to do about it, in words."""
+        """What is known of a log's end, and what a person can do, as text."""
         point = self.recovery_points.get(where, 0)
         if not point:
             return "it was whole at the clean stop; restore it"
@@ -66,12 +68,12 @@ class KnownEnds:
 
 
 def read_known_ends(fs: Filesystem, directory: str) -> KnownEnds:
-    """What a stop has written down. Raises OSError."""
+    """Read what the last stop has stored. Raises OSError."""
     points = read_offsets(fs, f"{directory}/{RECOVERY_POINTS}")
     return KnownEnds(fs.read_file(f"{directory}/{CLEAN_FILE}") is not None, points)
 
 
 def damage_of(sound: SoundBatches) -> str:
-    """Where a segment that was read through is damaged, in words."""
+    """Where a segment is damaged, as text. ``sound`` must have been read to its end."""
     because = "" if sound.reason is None else f" ({sound.reason})"
     return f"{sound.file.path}: damaged after offset {sound.next_offset}, byte {sound.end} of {sound.file.size}{because}"

@@ -1,8 +1,8 @@
-"""Handing a data directory over to Apache Kafka: the partitions as they are, the metadata as a KRaft bootstrap snapshot.
+"""Hands a data directory over to Apache Kafka: partitions as they are, and the metadata as a KRaft bootstrap snapshot.
 
-Apache Kafka adopts partition directories that it finds, if its metadata names their topics by the same ids. A fresh
-KRaft directory takes its first records from ``bootstrap.checkpoint``: feature levels, topics with their partitions,
-configs, and the next producer id (org.apache.kafka.metadata.bootstrap.BootstrapDirectory).
+Apache Kafka adopts the partition directories that it finds if its metadata has their topics with the same ids. A new KRaft
+directory reads its first records from ``bootstrap.checkpoint``: feature levels, topics with their partitions, configs, and the next
+producer id (org.apache.kafka.metadata.bootstrap.BootstrapDirectory).
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from ottla.storage.names import TopicPartition, parse_directory_name
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 KRAFT_VERSION = "kraft.version"
-"""Not part of a bootstrap snapshot: the quorum's own log holds it."""
+"""This feature is not in a bootstrap snapshot, because the quorum's own log has its level."""
 
 
 @dataclass(slots=True)
 class GraduationPlan:
-    """What is to be handed over to Apache Kafka. ``directories`` are names below the source with their files and sizes in bytes."""
+    """What to hand over to Apache Kafka. ``directories`` are names in the source, with their files and the files' sizes in
+    bytes."""
 
     identity: Identity
     state: ClusterState
@@ -59,9 +60,9 @@ class GraduationPlan:
 
 
 def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) -> GraduationPlan:
-    """Read a data directory without writing to it. ``features`` are levels unlike its own.
+    """Read a data directory without writing to it. ``features`` are feature levels that replace its own.
 
-    Raises `DirectoryError`, naming file and offset, or OSError.
+    Raises OSError, or `DirectoryError` with file and offset.
     """
     identity = read_identity(fs, source)
     if identity is None:
@@ -96,7 +97,7 @@ def _belongs(state: ClusterState, where: TopicPartition) -> bool:
 
 
 def _metadata(fs: Filesystem, directory: str, node_id: int, ends: KnownEnds) -> tuple[ClusterState, int]:
-    """The cluster's state, and how many bytes at the end of its log a crash has torn."""
+    """The cluster's state, and how many bytes at the end of the metadata log a crash has torn."""
     state = ClusterState(node_id)
     next_offset = torn_bytes = 0
     bases = sorted(base for n in fs.list_dir(directory) if (base := parse_file_name(n, LOG_SUFFIX)) is not None)
@@ -116,16 +117,16 @@ def _metadata(fs: Filesystem, directory: str, node_id: int, ends: KnownEnds) -> 
                 ends.check_older(sound)
         next_offset = sound.next_offset
     if METADATA_TOPIC in state.topics:
-        # Of an earlier version, which let clients create it; see `broker.cluster`.
+        # An earlier version of ottla let clients create this topic; see `broker.cluster`.
         for removal in state.delete_topic(METADATA_TOPIC).records:
             state.replay(removal)
     return state, torn_bytes
 
 
 def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:
-    """Read every log through. Raises `DirectoryError` with file and offset.
+    """Read every log. Raises `DirectoryError` with file and offset.
 
-    The end of a newest segment may be torn, as a crash leaves it: Apache Kafka cuts it when it starts.
+    The end of a newest segment may be torn after a crash. Apache Kafka cuts it at its start.
     """
     for name, files in plan.directories.items():
         where = parse_directory_name(name)
@@ -148,7 +149,8 @@ def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) ->
 
 
 def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, progress: Progress) -> None:
-    """Copy the partitions and write the metadata. The target comes into being as a whole, or not at all."""
+    """Copy the partitions and write the metadata. The target appears as a whole, or not at all. Raises `DirectoryError` or
+    OSError."""
     if fs.list_dir(target):
         raise DirectoryError(f"{target} is not empty")
     growing = f"{target}.partial"
@@ -163,7 +165,7 @@ def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, pr
         fs.rename(growing, target)
         sync_names(fs, target)
     except BaseException:
-        # Also where somebody has pressed Ctrl-C. The copy may hold the last free bytes of the disk.
+        # Also after Ctrl-C. The incomplete copy may have used the last free bytes of the disk.
         with suppress(OSError):
             fs.remove_dir(growing)
         raise
@@ -188,10 +190,10 @@ def _write_bootstrap(fs: Filesystem, directory: str, plan: GraduationPlan) -> No
 
 
 def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
-    """Make the directory itself Apache Kafka's; where ottla's own metadata went.
+    """Turn the directory itself into Apache Kafka's. Returns where ottla's own metadata were moved.
 
-    The directory is handed over by the move of its metadata. Wherever it ends before that, it is ottla's as it was. Raises
-    `DirectoryError` where the metadata cannot be moved: Apache Kafka starts on no directory that has another's in it.
+    The move of the metadata completes the hand-over. After a failure before it, the directory is ottla's as before. Raises
+    `DirectoryError` where the metadata cannot be moved, because Apache Kafka does not start with foreign metadata in the directory.
     """
     metadata, aside, path = f"{directory}/{METADATA_DIRECTORY}", f"{directory}.ottla-metadata", f"{directory}/{BOOTSTRAP_FILE}"
     if fs.is_dir(aside) is not None:
@@ -206,7 +208,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
             raise DirectoryError(f"{metadata} cannot be moved to {aside} {reason}") from error
         sync_names(fs, directory)
     except BaseException:
-        # Also where somebody has pressed Ctrl-C, which may come after the move.
+        # Also after Ctrl-C, which may come after the move.
         with suppress(OSError):
             if fs.is_dir(metadata):
                 fs.unlink(path) if before is None else fs.write_file(path, before)
@@ -215,7 +217,7 @@ def hand_over(fs: Filesystem, directory: str, plan: GraduationPlan) -> str:
 
 
 def bootstrap(records: list[LogRecord]) -> bytes:
-    """A KRaft snapshot: a header, the records, a footer."""
+    """A KRaft snapshot: a header, the records and a footer."""
     parts = [_control(SNAPSHOT_HEADER, bytes(11), 0)]
     at = 1
     for start in range(0, len(records), RECORDS_PER_BATCH):

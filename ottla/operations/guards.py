@@ -1,4 +1,4 @@
-"""What must hold of a directory before anything works on it: no broker has it open, and its logs are plain files."""
+"""Checks of a directory before an operation: no broker has it open, and its logs are regular files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ottla.storage.segment import LOG_SUFFIX
 
 @contextlib.contextmanager
 def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
-    """Holds the lock that a broker takes on its directory, which is made where it is not there.
+    """Hold the lock that a broker takes on its directory. Creates the directory where it does not exist.
 
-    Raises `DirectoryError` where a broker has the lock, or a command that works on the directory.
+    Raises `DirectoryError` where a broker, or another command that works on the directory, has the lock.
     """
     if Path(directory).exists() and not Path(directory).is_dir():
         raise DirectoryError(f"{directory} is no directory; name another")
@@ -35,9 +35,9 @@ def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_for_reading(directory: str) -> Iterator[None]:
-    """Holds shared locks, so that no broker begins to write into the directory. Nothing is written here, not even a lock file.
+    """Hold shared locks, so that no broker starts to write into the directory. Nothing is written, not even a lock file.
 
-    A broker holds its lock for as long as it runs. Raises `DirectoryError` where one has it.
+    A broker holds its lock as long as it runs. Raises `DirectoryError` where a broker has it.
     """
     lock = Path(directory, LOCK_FILE)
     if not lock.exists():
@@ -48,7 +48,7 @@ def locked_for_reading(directory: str) -> Iterator[None]:
     with lock.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            # Apache Kafka takes a POSIX record lock, which flock does not meet.
+            # Apache Kafka takes a POSIX record lock, which flock does not conflict with.
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DirectoryError(f"{directory} is in use by a broker; stop it first, or work on a copy") from None
@@ -56,20 +56,20 @@ def locked_for_reading(directory: str) -> Iterator[None]:
 
 
 def check_apart(source: str, target: str) -> None:
-    """Raises `DirectoryError` where one directory lies in the other: what is read would be written, or stand in its way."""
+    """Raises `DirectoryError` where one directory is inside the other: the operation would read what it writes."""
     here, there = Path(source).resolve(), Path(target).resolve()
     if here == there or here in there.parents or there in here.parents:
         raise DirectoryError(f"{source} and {target} are one directory, or one lies in the other; name one outside")
 
 
 def log_dir_of(source: str) -> str:
-    """The directory whose lock protects ``source``: a log directory, or one partition's in it."""
+    """The directory whose lock protects ``source``, which is a log directory or a single partition's directory in it."""
     path = Path(source).resolve()
     return str(path.parent if parse_directory_name(path.name) is not None and any(path.glob("*" + LOG_SUFFIX)) else path)
 
 
 def check_plain_logs(directory: str) -> None:
-    """Raises `DirectoryError` where a log is no plain file: a pipe would never end, and a link may lead anywhere."""
+    """Raises `DirectoryError` where a log is not a regular file: a pipe would never end, and a link may lead anywhere."""
     for partition in Path(directory).iterdir():
         if parse_directory_name(partition.name) is None:
             continue

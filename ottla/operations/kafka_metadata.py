@@ -1,7 +1,7 @@
-"""The cluster's metadata as a directory has it, Apache Kafka's or ottla's: the newest snapshot, then the log behind it (KIP-630).
+"""Reads the cluster's metadata in a directory, Apache Kafka's or ottla's: the newest snapshot, then the log behind it (KIP-630).
 
 Apache Kafka deletes the log below a snapshot, so the log alone may lack topics, partitions and configs. A directory that was handed
-over to it, and that it has not started on, has neither, but the snapshot that the log is to begin with.
+over to Apache Kafka, and on which it has not started yet, has neither a log nor such a snapshot, but a bootstrap snapshot.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 from ottla.storage.walk import batches
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
-"""Types of the control records that stand first and last in a snapshot (ControlRecordType)."""
+"""The types of the control records at the start and end of a snapshot (ControlRecordType)."""
 CONTROL_KEY = Struct(">hh")
-"""Version and type."""
+"""Version and type of a control record."""
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 
 
 class StoredMetadata(NamedTuple):
-    """``is_kafkas``: Apache Kafka has run on the directory, and made a directory for each partition that it had."""
+    """``is_kafkas``: Apache Kafka has run on the directory, so each of its partitions has a directory."""
 
     state: ClusterState
     is_kafkas: bool
 
 
 class _Damaged(Exception):
-    """A snapshot is not whole."""
+    """A snapshot is damaged or incomplete."""
 
 
 def read_metadata(fs: Filesystem, source: str, notes: list[str]) -> StoredMetadata:
-    """Topics, configs and what else is kept, as far as the directory ``source`` has them.
+    """Topics, configs and other metadata, as far as the directory ``source`` has them.
 
-    Records of other kinds, and batches that cannot be read, are passed over; ``notes`` tell of the latter, of what is missing, and
-    where there are no metadata at all. Raises `DirectoryError` for a damaged bootstrap snapshot.
+    Records of unknown kinds and damaged batches are skipped. ``notes`` get the damaged batches, missing offsets, and a remark where
+    there are no metadata at all. Raises `DirectoryError` for a damaged bootstrap snapshot.
     """
     directory = f"{source}/{METADATA_DIRECTORY}"
     names = fs.list_dir(directory)
@@ -71,7 +71,7 @@ def read_metadata(fs: Filesystem, source: str, notes: list[str]) -> StoredMetada
 
 
 def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: list[str]) -> tuple[ClusterState, int, bool]:
-    """What the newest whole snapshot says, the offset behind it, and whether it says anything."""
+    """The state from the newest whole snapshot, the offset behind the snapshot, and whether the snapshot has records."""
     snapshots = sorted((n for n in names if _SNAPSHOT_NAME.fullmatch(n)), reverse=True)
     for name in snapshots:
         path, state = f"{directory}/{name}", ClusterState(0)
@@ -83,7 +83,7 @@ def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: li
 
 
 def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
-    """Whether there is a bootstrap snapshot that says something."""
+    """Read the bootstrap snapshot into ``state``. Returns whether there is one with records. Raises `DirectoryError`."""
     if fs.is_dir(path) is None:
         return False
     try:
@@ -93,7 +93,10 @@ def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:
 
 
 def _replay_snapshot(fs: Filesystem, path: str, state: ClusterState) -> bool:
-    """Whether it has any records. Raises `_Damaged` for one without its footer, with a wrong CRC, or with anything behind it."""
+    """Read a snapshot into ``state``. Returns whether it has records.
+
+    Raises `_Damaged` where its footer is missing, a CRC is wrong, or anything follows the footer.
+    """
     has_records = has_ended = False
     with closing(fs.open(path)) as file:
         for header, raw in _whole(file):

@@ -1,4 +1,4 @@
-"""What a cluster keeps beside its topics when it is taken over: quotas, credentials, configs of groups and of client metrics."""
+"""What a cluster stores beside its topics and an adoption takes over: quotas, credentials, configs of groups and client metrics."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NAMED_IN_A_NOTE = 3
 
 @dataclass(slots=True)
 class Kept:
-    """``configs`` by type and name of the resource."""
+    """The entries to take over. ``configs`` are by type and name of the resource."""
 
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
     credentials: ScramCredentials = field(default_factory=ScramCredentials)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
 
     def by_kind(self) -> dict[str, Collection[object]]:
-        """What has quotas, credentials or configs, by what a note calls it."""
+        """The names of the entries, by the words that notes use for their kind."""
         kinds: dict[str, Collection[object]] = {
             "quotas of clients and users": self.client_quotas.by_entity,
             "credentials of users": self.credentials.by_user,
@@ -40,7 +40,7 @@ class Kept:
         return kinds | {words: [name for of, name in self.configs if of == kind] for kind, words in CONFIGURED.items()}
 
     def counts(self) -> str:
-        """Empty where nothing is kept."""
+        """The number of entries of each kind, as text; empty where there are none."""
         return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
 
 
@@ -50,7 +50,7 @@ def kept_by(state: ClusterState) -> Kept:
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
-    """What comes along, or with single topics does not, and what never does."""
+    """Notes on what is taken over, what stays behind because only single topics are adopted, and what is never taken over."""
     counts, notes = kept_by(state).counts(), []
     if counts:
         notes.append(f"taken over as well: {counts}" if is_taken else f"stays behind, as topics are named: {counts}")
@@ -61,9 +61,9 @@ def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
 
 
 def keep_own(kept: Kept, state: ClusterState, target: str) -> list[str]:
-    """Take out of ``kept`` what ``target`` has entries of its own for; a note for each kind of these.
+    """Remove entries from ``kept`` that ``target`` has as well. Returns a note for each kind of such entries.
 
-    Raises `DirectoryError` where the rest is more than may be kept.
+    Raises `DirectoryError` where the remaining entries exceed the target's limits.
     """
     own, notes = kept_by(state), []
     for (words, names), owned in zip(kept.by_kind().items(), own.by_kind().values(), strict=True):

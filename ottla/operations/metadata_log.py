@@ -1,4 +1,4 @@
-"""The cluster's metadata log as it lies in a data directory: where, by which settings, and what a fresh one begins with."""
+"""The cluster's metadata log in a data directory: its settings, the feature levels of a new one, and its replay."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ottla.storage.config import LogConfig
 from ottla.storage.reading import records_of
 
 RECORDS_PER_BATCH = 1_000
-"""How many records are written into one batch of a metadata log or snapshot."""
+"""How many records a batch of a metadata log or snapshot has."""
 
 METADATA_CONFIG = LogConfig(retention_ms=-1, segment_ms=1 << 62, max_message_bytes=64 << 20, message_timestamp_after_max_ms=1 << 62)
-"""The metadata log is never cut, rolled by time or refused for its size."""
+"""The metadata log has no retention, does not roll segments by time, and refuses no batch for its size."""
 
 DEFAULT_FEATURES = {
     "eligible.leader.replicas.version": 1,
@@ -29,17 +29,18 @@ DEFAULT_FEATURES = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""Levels of a fresh directory: those of Apache Kafka 4.4 (4.4-IV2)."""
+"""The feature levels of a new directory: those of Apache Kafka 4.4 (4.4-IV2)."""
 
 
 METADATA_4_4 = 31
-"""4.4-IV0, the level of ``metadata.version`` from which on a directory begins with share.version 2 (ShareVersion)."""
+"""The level 4.4-IV0 of ``metadata.version``, from which on a new directory has share.version 2 (ShareVersion)."""
 
 
 def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
-    """The levels of a directory that is to have those that are asked for.
+    """The feature levels after ``asked`` has replaced some of ``current``.
 
-    Who asks for the metadata.version of a release before 4.4 gets a share.version that such a broker knows, unless one is named.
+    With the metadata.version of a release before 4.4, share.version becomes one that such a broker knows, unless ``asked`` names
+    it.
     """
     changed = {**current, **asked}
     if asked.get("metadata.version", METADATA_4_4) < METADATA_4_4 and "share.version" not in asked:
@@ -48,10 +49,10 @@ def levels_with(current: Mapping[str, int], asked: Mapping[str, int]) -> dict[st
 
 
 def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_strict: bool) -> None:
-    """Take a batch of the metadata log into ``state``.
+    """Replay a batch of the metadata log into ``state``.
 
-    With ``is_strict`` raises DecodeError, which names the record's offset, for one that cannot be taken; without it such records
-    are passed over, as are those of other Kafka versions. Raises `KafkaError` for a batch that cannot be read.
+    A record that cannot be replayed, such as one of another Kafka version, raises DecodeError with its offset if ``is_strict``;
+    else it is skipped. Raises `KafkaError` for a batch that cannot be read.
     """
     for record in () if header.is_control else records_of(raw, header):
         try:
@@ -62,7 +63,7 @@ def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_st
 
 
 def topics_born(batches: Iterable[tuple[BatchHeader, Buffer]]) -> dict[str, int]:
-    """When the newest topic of each name was made, in ms, from the batches of the metadata log."""
+    """The creation time in ms of the newest topic of each name, from the batches of the metadata log."""
     born_ms: dict[str, int] = {}
     for header, raw in batches:
         for record in () if header.is_control else records_of(raw, header):

@@ -1,4 +1,4 @@
-"""The segment files of a directory at rest, read through batch by batch in bounded memory, with word of how far the reading is."""
+"""Reads the segment files of a directory batch by batch, in bounded memory, and reports the progress."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.walk import SoundBatches
 
 REPORTED_BYTES = 4 << 20
-"""After how many bytes that were read the next word of it is given."""
+"""After how many bytes progress is reported."""
 
 OnRead = Callable[[int], None]
-"""Takes how many bytes were read since it was called last."""
+"""Called with the number of bytes that were read since the last call."""
 
 
 @contextmanager
 def sound_batches(fs: Filesystem, path: str, base_offset: int) -> Iterator[SoundBatches]:
-    """The batches of a segment's file, which is closed in the end."""
+    """The batches of a segment. The file is closed at the end of the context."""
     file = fs.open(path)
     try:
         yield SoundBatches(file, base_offset)
@@ -27,7 +27,7 @@ def sound_batches(fs: Filesystem, path: str, base_offset: int) -> Iterator[Sound
 
 
 def read_through(sound: SoundBatches, on_read: OnRead) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every sound batch. The bytes behind them count as read at the end, so that all that is reported makes the file's size."""
+    """The sound batches of a segment. Bytes behind them count as read at the end, so that the reported sum is the file's size."""
     reported = 0
     for _, header, raw in sound:
         yield header, raw

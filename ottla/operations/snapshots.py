@@ -1,4 +1,4 @@
-"""A data directory at rest as a whole: copied, and emptied. For tests, which begin where an earlier one has ended."""
+"""Copies and empties whole data directories whose broker does not run. For tests that start from an earlier state."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.names import DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 
 CHECKPOINT_SUFFIX = "-checkpoint"
-"""How the names of all checkpoints end, Kafka's and ottla's own."""
+"""The ending of the names of all checkpoints, Kafka's and ottla's."""
 
 
 def _broker_names(fs: Filesystem, directory: str) -> list[str]:
-    """What a broker has made in its directory, but for the lock. What somebody else has put there is nobody's business here."""
+    """The names that a broker has created in its directory, except the lock. Other names are left alone."""
 
     def is_brokers(name: str) -> bool:
         if name in (CLEAN_FILE, META_FILE) or name.endswith(CHECKPOINT_SUFFIX):
             return True
         return parse_directory_name(name) is not None or bool(DELETED_NAME.fullmatch(name)) or name.endswith(STRAY_SUFFIX)
 
-    # The mark of a clean stop comes first: what is removed or copied in part must never look whole.
+    # The mark of a clean stop comes first, so that a directory that was copied or removed in part never looks complete.
     return sorted(filter(is_brokers, fs.list_dir(directory)), key=lambda name: (name != CLEAN_FILE, name))
 
 
 def wipe(fs: Filesystem, directory: str) -> None:
-    """Remove all that a broker has made in a directory, but for the lock, which the caller may hold. Raises OSError."""
+    """Remove everything that a broker has created in a directory, except the lock, which the caller may hold. Raises OSError."""
     for name in _broker_names(fs, directory):
         path = f"{directory}/{name}"
         if fs.is_dir(path):
@@ -35,9 +35,9 @@ def wipe(fs: Filesystem, directory: str) -> None:
 
 
 def copy_directory(fs: Filesystem, source: str, target: str) -> None:
-    """Copy all that a broker has made in ``source`` into ``target``, the mark of a clean stop last.
+    """Copy everything that a broker has created in ``source`` to ``target``, the mark of a clean stop last.
 
-    Nothing is brought to the disk: a copy is to outlive a broker, not a power cut. Raises OSError.
+    Nothing is synced, because the copy need not survive a power cut. Raises OSError.
     """
     fs.make_dir(target)
     for name in reversed(_broker_names(fs, source)):
@@ -56,7 +56,7 @@ def _copy_file(fs: Filesystem, source: str, target: str) -> None:
 
 
 def check_snapshot(fs: Filesystem, source: str) -> None:
-    """Raises `DirectoryError` for what is no copy that a clean stop has left."""
+    """Raises `DirectoryError` for a directory that is not a copy of a clean stop."""
     names = fs.list_dir(source)
     if META_FILE not in names or CLEAN_FILE not in names:
         raise DirectoryError(f"{source} is no snapshot of a broker")

@@ -1,1 +1,1 @@
-"""A broker, its clock, its clients and its disk in one process and by a seed: for tests and for tools. Nothing else imports it."""
+"""Brokers, clock, clients, network and disks in one process, driven by a seed. For tests and tools; nothing else imports it."""

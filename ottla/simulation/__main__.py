@@ -1,4 +1,4 @@
-"""``python -m ottla.simulation --seeds 1-1000``: plays seeds over the cores, and says what was found and what was reached."""
+"""``python -m ottla.simulation --seeds 1-1000``: plays seeds on all cores, and reports findings and the rare states reached."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ottla.simulation.running import RARE, Report, run, shrink
 
 SHOWN_FAILED = 5
 SHOWN_LINES = 60
-"""Of a failing seed's history; `--replay` shows all."""
+"""How many lines of a failing seed's history are shown; `--replay` shows all."""
 
 
 def seeds_of(text: str) -> range:
-    """``1-1000`` or ``60000``, which begins at 1. Raises ValueError."""
+    """Parse ``1-1000``, or ``60000``, which begins at 1. Raises ValueError."""
     first, dash, last = text.partition("-")
     seeds = range(int(first), int(last) + 1) if dash else range(1, int(first) + 1)
     if not seeds or seeds[0] < 0:
@@ -57,7 +57,7 @@ def _replay(console: Console, path: Path) -> int:
 
 
 def shrunk(plan: Plan) -> Plan:
-    """The smallest plan near this one that fails in some way."""
+    """The smallest plan derived from this one that still has findings, whichever these are."""
     return shrink(plan, lambda smaller: bool(judge(smaller).findings))
 
 

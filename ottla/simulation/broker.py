@@ -1,4 +1,4 @@
-"""A broker without sockets, disk or clock: requests go in as bytes, time passes when a test says so."""
+"""A broker without sockets, disk or real clock: requests are passed as bytes, and time passes when a test says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA_DIR = "/data"
 
 
 class SimulatedBroker:
-    """A broker in this process that can be stopped, killed and started again on its files."""
+    """A broker in this process that can be stopped, killed, and started again with the same files."""
 
     env_type = SimulatedEnv
 
@@ -60,7 +60,7 @@ class SimulatedBroker:
         return self
 
     def with_coordinators(self) -> SimulatedBroker:
-        """Makes the topics of both coordinators, as FindCoordinator does when the first client asks."""
+        """Create the topics of both coordinators, as FindCoordinator does for the first client."""
         for topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
             self.broker.cluster.ensure_internal(topic)
         return self
@@ -74,12 +74,12 @@ class SimulatedBroker:
         if crashed is not None:
             crashed()
         else:
-            # The operating system closes a killed process's files, and frees its lock.
+            # The operating system closes a killed process's files, and releases its lock.
             self.broker.directory.abandon()
         self._gone()
 
     def _gone(self) -> None:
-        # A killed broker's timers never fire: its environment is left behind.
+        # The timers of a killed broker never fire, because its environment is no longer used.
         self.bugs += self.broker.unexpected_errors
 
     def restart(self, *, kill: bool = False) -> SimulatedBroker:
@@ -94,7 +94,7 @@ class SimulatedBroker:
         self._loop.close()
 
     def abandon(self) -> None:
-        """Killed, and never started again."""
+        """Kill the broker for good."""
         self.kill()
         self._loop.close()
 

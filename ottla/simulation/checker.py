@@ -1,6 +1,6 @@
-"""Exactly once, judged: what clients tried and were told, held against what is there when all is settled.
+"""Judges exactly-once: compares what clients attempted and were answered with what exists after all is settled.
 
-Pure: `check` takes a history and an observation and returns what is wrong, a line each.
+Pure: `check` takes a history and an observation, and returns findings, one line each.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History, TopicPartition
 
 MAX_FINDINGS = 50
-"""Of each kind; one fault shows in many records."""
+"""How many findings of each rule are kept, because one fault may affect many records."""
 
 Shown = dict[TopicPartition, list[tuple[int, str]]]
-"""Offsets and values of each partition, in the order of reading."""
+"""Offsets and values by partition, in the order of reading."""
 
 
 @dataclass(slots=True)
 class Stored:
-    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data; ``values`` are those of its records."""
+    """A batch in a partition's files. ``commit`` is a marker's outcome, None for data. ``values`` are those of its records."""
 
     base_offset: int
     next_offset: int
@@ -32,13 +32,12 @@ class Stored:
 
 @dataclass(slots=True)
 class Observation:
-    """What is there in the end.
+    """What exists in the end.
 
-    ``committed`` and ``uncommitted`` are what one client library reads, ``others`` what others read at read_committed.
-    ``ends`` are the last stable offset and the high watermark as a client is told; ``offsets`` the committed offsets by group;
-    ``starts`` are log starts that are not 0.
-    ``unfinished`` transactional ids that the coordinator's log leaves open or prepared; ``audit`` and ``errors`` are lines of
-    ``ottla audit`` and of the broker's log that should not be.
+    ``committed`` and ``uncommitted`` are what one client library reads, ``others`` what other libraries read with read_committed.
+    ``ends`` are the last stable offset and the high watermark, as clients see them. ``offsets`` are the committed offsets by group.
+    ``starts`` are log start offsets other than 0. ``unfinished`` are transactional ids that the coordinator's log has as open or
+    prepared. ``audit`` and ``errors`` are unexpected lines of ``ottla audit`` and of the broker's log.
     """
 
     committed: Shown
@@ -61,7 +60,8 @@ def check(history: History, seen: Observation) -> list[str]:
 
 
 def outcomes(history: History, seen: Observation) -> Counter[str]:
-    """How many transactions were told committed, were never asked to be, and ended unknown: one way or the other."""
+    """Count transactions: those answered as committed, those without a request to commit, and unknown ones by their real
+    outcome."""
     visible = {value for records in seen.committed.values() for _, value in records}
     counted: Counter[str] = Counter()
     for attempt in history.attempts:
@@ -84,7 +84,7 @@ def _committed_places(seen: Observation) -> dict[str, list[TopicPartition]]:
 
 
 def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
-    """What was told committed is there exactly once, where it was sent; nothing at all is there twice."""
+    """Records of a transaction answered as committed exist exactly once, in their partition. No record exists twice."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         for record in attempt.records:
@@ -98,7 +98,7 @@ def acknowledged_once(history: History, seen: Observation) -> Iterator[str]:
 
 
 def nothing_else(history: History, seen: Observation) -> Iterator[str]:
-    """Nobody reads what nobody wrote."""
+    """All visible records were sent by a client."""
     known = {record.value for attempt in history.attempts for record in attempt.records}
     for view in (seen.committed, seen.uncommitted):
         for where, records in view.items():
@@ -108,7 +108,7 @@ def nothing_else(history: History, seen: Observation) -> Iterator[str]:
 
 
 def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
-    """Producers are idempotent: no record is stored twice, be its transaction aborted."""
+    """Producers are idempotent: no record is stored twice, even in an aborted transaction."""
     del history
     for where, records in seen.uncommitted.items():
         for value, count in Counter(value for _, value in records).items():
@@ -117,7 +117,7 @@ def no_duplicates_stored(history: History, seen: Observation) -> Iterator[str]:
 
 
 def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
-    """What nobody asked to commit is not visible."""
+    """Records of a transaction without a request to commit are not visible."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         if attempt.outcome == ABORTED:
@@ -127,12 +127,12 @@ def no_aborted_visible(history: History, seen: Observation) -> Iterator[str]:
 
 
 def in_order(history: History, seen: Observation) -> Iterator[str]:
-    """Within a partition, a transactional id's records stand in the order of their sending, over all its sessions."""
+    """Within a partition, the records of a transactional id are in the order of sending, over all of its sessions."""
     order: dict[str, tuple[str, tuple[int, int, int]]] = {}
     sessions = sorted(history.sessions, key=lambda s: (s.identity or (0, 0), s.initialised_s))
     rank = {(s.actor, s.session): at for at, s in enumerate(sessions)}
     for attempt in history.attempts:
-        # A producer without a transactional id does not fence the one before it.
+        # A producer without a transactional id does not fence its predecessor.
         name = attempt.transactional_id if attempt.is_transaction else f"{attempt.actor}/{attempt.session}"
         for at, record in enumerate(attempt.records):
             place = (rank[attempt.actor, attempt.session], attempt.number, at)
@@ -151,7 +151,7 @@ def in_order(history: History, seen: Observation) -> Iterator[str]:
 
 
 def atomic(history: History, seen: Observation) -> Iterator[str]:
-    """A transaction is visible in all its partitions or in none; a record is never visible without its neighbours."""
+    """A transaction is visible in all of its partitions or in none, with all of its records."""
     places = _committed_places(seen)
     for attempt in history.attempts:
         missing = [record for record in attempt.records if record.value not in places and attempt.is_transaction]
@@ -161,7 +161,7 @@ def atomic(history: History, seen: Observation) -> Iterator[str]:
 
 
 def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
-    """Who asked for a commit after its transactional id was taken over has committed nothing."""
+    """A producer that asked for a commit after its transactional id was taken over has committed nothing."""
     places = _committed_places(seen)
     sessions = defaultdict(list)
     for session in history.sessions:
@@ -183,7 +183,7 @@ def zombies_fenced(history: History, seen: Observation) -> Iterator[str]:
 
 
 def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]:
-    """For each group: each committed input record below its committed offset has one visible output; no other has any."""
+    """For each group: each committed input record below its committed offset has one visible output; other records have none."""
     places = _committed_places(seen)
     made: dict[str, Counter[tuple[str, int, int]]] = defaultdict(Counter)
     for attempt in history.attempts:
@@ -207,7 +207,7 @@ def output_matches_offsets(history: History, seen: Observation) -> Iterator[str]
 
 
 def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
-    """A committed offset, once told, is never told lower; and each that is told was sent by somebody."""
+    """A committed offset never goes back once a client was answered, and each offset that a client reads was sent by a client."""
     sent = defaultdict(set)
     commits_by_partition: dict[tuple[str, TopicPartition], list[tuple[float, int, Attempt]]] = defaultdict(list)
     for attempt in history.attempts:
@@ -230,7 +230,7 @@ def offsets_never_return(history: History, seen: Observation) -> Iterator[str]:
 
 
 def views_agree(history: History, seen: Observation) -> Iterator[str]:
-    """Consumers see what the files say, and the files have no gap."""
+    """Consumers see the records in the files, and the files have no gaps."""
     del history
     for where, batches in seen.stored.items():
         at = batches[0].base_offset if batches else 0
@@ -238,7 +238,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
         uncommitted: list[tuple[int, str]] = []
         outcome_of = _outcomes_by_batch(batches)
         if where[0].startswith("__"):
-            # Compacted.
+            # This topic is compacted, so it may have gaps.
             continue
         for number, batch in enumerate(batches):
             if batch.base_offset != at:
@@ -267,7 +267,7 @@ def views_agree(history: History, seen: Observation) -> Iterator[str]:
 
 
 def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
-    """The outcome of each transactional batch, by its place; open ones have none."""
+    """The outcomes of transactional batches, by index in ``batches``. Batches of open transactions have none."""
     opened: dict[int, list[int]] = defaultdict(list)
     outcomes: dict[int, bool] = {}
     for number, batch in enumerate(batches):
@@ -280,9 +280,9 @@ def _outcomes_by_batch(batches: list[Stored]) -> dict[int, bool]:
 
 
 def committed_from_the_first(history: History, seen: Observation) -> Iterator[str]:
-    """A consumer never reads what does not stay: each record that it reads is the next that is there in the end.
+    """A consumer never reads a record that disappears: each record that it reads is the next one that exists in the end.
 
-    It may begin again at the first, where its group has lost it.
+    It may start again at the first record, where its group has lost it.
     """
     for watched in history.watched:
         view = seen.committed if watched.is_committed else seen.uncommitted
@@ -301,7 +301,7 @@ def committed_from_the_first(history: History, seen: Observation) -> Iterator[st
 
 
 def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
-    """The log starts where the highest deletion that was told has put it, or one that was asked for later; never without one."""
+    """A log starts where the highest confirmed deletion has put it, or a later requested one. Without a deletion it starts at 0."""
     asked: dict[TopicPartition, set[int]] = defaultdict(set)
     told: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
@@ -317,7 +317,7 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
 
 
 def all_settled(history: History, seen: Observation) -> Iterator[str]:
-    """No transaction is left open: the last stable offset is the end everywhere, and the coordinator is done."""
+    """No transaction is left open: the last stable offset is the high watermark everywhere, and the coordinator is finished."""
     del history
     for where, (stable, end) in seen.ends.items():
         if stable != end:
@@ -327,7 +327,7 @@ def all_settled(history: History, seen: Observation) -> Iterator[str]:
 
 
 def nobody_complains(history: History, seen: Observation) -> Iterator[str]:
-    """The audit finds nothing torn, and the broker has met no bug."""
+    """The audit finds no torn transaction, and the broker has no unexpected error."""
     del history
     yield from (f"audit: {line}" for line in seen.audit)
     yield from (f"broker's log: {line}" for line in seen.errors)

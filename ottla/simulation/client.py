@@ -1,4 +1,4 @@
-"""A client of a simulated broker: requests go in as bytes and answers come out as bytes, through the broker's own connection."""
+"""A client of a simulated broker. Requests and responses pass as bytes through the broker's own connection code."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ottla.simulation.broker import SimulatedBroker
 
 PATIENCE_MS = 60_000
-"""How long a client waits for an answer, in simulated time."""
+"""How long a client waits for a response, in ms of simulated time."""
 
 _KEYS = {entry.name: key for key, entry in APIS.items()}
 
 
 class Closed(Exception):
-    """The broker closed the connection."""
+    """The broker has closed the connection, or has not responded in time."""
 
 
 def api_key(request: Any) -> int:
@@ -32,7 +32,8 @@ def newest(request: Any) -> int:
 
 
 class _Transport:
-    """The far end of a connection: keeps frames that were written. ``on_closed`` is what asyncio calls connection_lost by."""
+    """The client's end of a connection: keeps the frames that the broker writes. ``on_closed`` stands for asyncio's
+    connection_lost."""
 
     def __init__(self, on_closed: Callable[[], None]) -> None:
         self._on_closed = on_closed
@@ -70,7 +71,7 @@ class _Transport:
         self.is_paused = False
 
     def next_frame(self) -> bytes | None:
-        # Joined here, by the client, and at no cost to the broker that writes.
+        # The client joins the frames here, at no cost to the broker.
         written, self._written = self._written, []
         for part in written:
             self._bytes += part
@@ -83,13 +84,13 @@ class _Transport:
 
 
 class SimulatedClient:
-    """One connection. ``call(request, version)`` sends a message of `protocol.messages` and returns the response."""
+    """One connection. ``call(request, version)`` sends a message of `protocol.messages`, and returns the response."""
 
     def __init__(self, broker: SimulatedBroker, client_id: str) -> None:
         self._broker = broker
         self._client_id = client_id
         self._connection = connection = Connection(broker.broker, "PLAINTEXT")
-        # Of the broker as it is now: one that was killed does nothing any more, whatever its clients do.
+        # The environment of the broker as of now: a killed broker does nothing more, whatever its clients do.
         env = broker.env
         self._transport = _Transport(lambda: env.call_soon(lambda: connection.connection_lost(None)))
         self._connection.connection_made(cast(Any, self._transport))
@@ -116,7 +117,7 @@ class SimulatedClient:
         self._broker.env.settle()
 
     def receive(self, sent: tuple[int, int]) -> Any:
-        """Time passes until the answer is there. Raises `Closed`."""
+        """Advance the simulated time until the response has come, and return it. Raises `Closed`."""
         frame = self._transport.next_frame()
         waited_ms = 0
         while frame is None:

@@ -1,4 +1,4 @@
-"""The disk of one simulated broker: it may be slow, be full, fail a sync, and lose what was not synced when the power is cut."""
+"""The disk of a simulated broker. It may be slow or full, fail a sync, and lose unsynced data in a power cut."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.simulation.torn_disk import TornDisk
 from ottla.simulation.tracing_filesystem import TracingFilesystem
 
 KILLED = "kept"
-"""The name of the state that a killed process leaves, in `TornDisk.states`."""
+"""The name in `TornDisk.states` of the state after a kill."""
 
 
 class Disk:
-    """Keeps the files over crashes. ``fs`` is what the broker's present life sees."""
+    """Keeps the files over crashes. ``fs`` is the file system of the broker's current life."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -33,17 +33,17 @@ class Disk:
         self._cut, self._cut_in, self._fails_sync = None, None, False
         self._ended_at: int | None = None
         self.has_failed_sync = False
-        """In this life, so that some partitions or the whole directory wait for another start."""
+        """Whether a sync has failed in this life. Then partitions, or the whole directory, stay offline until the next start."""
         self._faulty = files
         self.fs = TracingFilesystem(files)
         files.refuses = self._verdict
 
     def cut_power_in(self, operations: int, within: str = "") -> None:
-        """Crash in the operation that comes after so many others, of those whose path has ``within`` in it."""
+        """Crash in an operation whose path contains ``within``, after ``operations`` others of these."""
         self._cut_in, self._cut_within = operations, within
 
     def disarm(self) -> None:
-        """No fault that was to come does."""
+        """Cancel all faults that have not struck yet."""
         self._cut_in, self._fails_sync = None, False
 
     def fail_next_sync(self) -> None:
@@ -56,7 +56,7 @@ class Disk:
             if self._cut_in <= 0:
                 self._cut = PowerCut(self._rng.random())
                 self.cut_operation = f"{kind} {path}"
-                # What the broker's own cleaning up does to its files after this does not come about. A part of an append does.
+                # Clean-up operations of the broker after this do not reach the disk. A part of an append does.
                 self._ended_at = len(self.fs.trace) + (kind == "append")
                 raise self._cut
             self._cut_in -= 1
@@ -68,7 +68,7 @@ class Disk:
         return self.is_full and kind in ("append", "write", "make_dir")
 
     def crash(self, *, power_cut: bool) -> str:
-        """The broker is gone. Files are as a kill leaves them, or as a power cut may; the name of that state."""
+        """End the life. The files become as after a kill, or as a power cut may leave them. Returns the name of that state."""
         disk = self._torn()
         states = list(disk.states(self._rng))
         name, self._image = self._rng.choice(states[1:]) if power_cut else states[0]

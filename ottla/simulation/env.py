@@ -1,4 +1,4 @@
-"""The world that a simulated broker sees: simulated time, files that it is given, randomness by a seed, and no sockets."""
+"""The environment of a simulated broker: simulated time, the given files, randomness from a seed, and no sockets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ottla.storage.filesystem import Filesystem
 START_MS = 1_700_000_000_000
 OPEN_FILE_LIMIT = 1 << 20
 FREE_PORT = 9092
-"""What a listener on port 0 gets."""
+"""The port of a listener on port 0."""
 
 
 class SimulatedEnv:
-    """`broker.env.Env` on a scheduler. ``wall_jump_ms`` is by how much somebody has set the wall clock."""
+    """`broker.env.Env` on a scheduler. ``wall_jump_ms`` is by how much the wall clock was set forward or back."""
 
     def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         self.fs = fs
@@ -58,7 +58,7 @@ class SimulatedEnv:
         self.call_soon(lambda: done(failure))
 
     def finish_aside(self) -> None:
-        """Nothing runs beside a simulated broker."""
+        """Does nothing: nothing runs beside a simulated broker."""
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         return self.network.listen(host, port or FREE_PORT, factory)
@@ -73,9 +73,9 @@ class SimulatedEnv:
         return OPEN_FILE_LIMIT
 
     def settle(self) -> None:
-        """Run what was to be called soon, and all that it brings about."""
+        """Run all calls that are due soon, and those that they cause."""
         self.scheduler.settle()
 
     def advance(self, by_ms: float) -> None:
-        """Let time pass, timers fire in order."""
+        """Let time pass. Timers fire in order."""
         self.scheduler.advance(by_ms, self.settle)

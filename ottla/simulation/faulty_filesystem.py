@@ -1,4 +1,4 @@
-"""Files in memory on a disk that refuses single operations, or all of them until a test ends that."""
+"""Files in memory, on a disk that refuses single operations, or all operations until a test stops this."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TEXTS = {errno.ENOSPC: "No space left on device", errno.EIO: "Input/output erro
 
 
 class PowerCut(BaseException):
-    """A crash in the middle of an operation. ``kept`` is the share of an append that still comes about.
+    """A crash in the middle of an operation. ``kept`` is the share of an append that still reaches the disk.
 
-    No ``except Exception`` of the broker may go on after it, and every further operation on the disk raises it again.
+    It is a BaseException, so that no ``except Exception`` of the broker goes on after it. Each further operation raises it again.
     """
 
     def __init__(self, kept: float = 0.0) -> None:
@@ -45,7 +45,7 @@ class FaultyFile(MemoryFile):
 
 
 class FaultyFilesystem(MemoryFilesystem):
-    """``writes`` counts what would change the disk. ``refuses`` takes an operation's number, kind and path."""
+    """``writes`` counts operations that change the disk. ``refuses`` gets an operation's number, kind and path."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,16 +64,17 @@ class FaultyFilesystem(MemoryFilesystem):
         self.refuses = lambda number, kind, path: False
 
     def refuse_everything(self) -> None:
-        """Renames and removals need no room and go on, as on a disk that is full."""
+        """Refuse appends, writes and new directories. Renames and removals succeed, as on a full disk, because they need no
+        room."""
         self.refuses = lambda number, kind, path: kind in ("append", "write", "make_dir")
 
     def refuse_the(self, nth: int) -> None:
-        """Only the operation that comes after ``nth`` more of them."""
+        """Refuse only the operation that comes after ``nth`` others."""
         wanted = self.writes + nth + 1
         self.refuses = lambda number, kind, path: number == wanted
 
     def copy(self) -> MemoryFilesystem:
-        """What a kill would leave at this moment."""
+        """The files that a kill would leave at this moment."""
         copied = MemoryFilesystem()
         for path, content in self.files.items():
             copied.write_file(path, content)

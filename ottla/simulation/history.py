@@ -1,4 +1,4 @@
-"""What clients tried and what they were told of it, as `simulation.checker` judges it. Times only order what happened."""
+"""What clients attempted and how they were answered, for `simulation.checker`. Times only order events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 @dataclass(slots=True)
 class Record:
-    """A record that was given to a client. ``source`` is the input record that it was made of.
+    """A record that a client was to write. ``source`` is the input record from which it was made.
 
-    ``offset`` is what its producer was told, where that is known.
+    ``offset`` is the one in the response to its producer, if known.
     """
 
     where: TopicPartition
@@ -24,10 +24,10 @@ class Record:
 
 @dataclass(slots=True)
 class Attempt:
-    """One transaction as its producer saw it; or, where not ``is_transaction``, records that an idempotent one sent together.
+    """A transaction as its producer saw it; with ``is_transaction`` False, records that an idempotent producer sent together.
 
-    ``session`` counts the initialisations of an actor's producer; ``offsets`` are what was sent to the transaction. The
-    outcome is unknown where a commit was asked for and no success told; records without a transaction ask for it as they are.
+    ``session`` counts the initialisations of an actor's producer. ``offsets`` were sent to the transaction. The outcome is unknown
+    where a commit was requested and no success was answered. For records without a transaction, sending counts as the request.
     """
 
     transactional_id: str
@@ -55,10 +55,10 @@ class Attempt:
 
 @dataclass(slots=True)
 class Session:
-    """A producer that was given its identity at ``initialised_s``.
+    """A producer that got its identity at ``initialised_s``.
 
-    ``identity`` are producer id and epoch where they are known. The coordinator's order of two sessions of one transactional id is
-    that of their identities; their answers may come in another order.
+    ``identity`` is producer id and epoch, if known. Two sessions of a transactional id are ordered by their identities, because the
+    responses may come in another order.
     """
 
     transactional_id: str
@@ -70,7 +70,7 @@ class Session:
 
 @dataclass(slots=True)
 class OffsetsRead:
-    """The committed offsets that a consumer was told; the question was asked at ``asked_s``."""
+    """Committed offsets that a consumer has read. The request was sent at ``asked_s``."""
 
     group: str
     asked_s: float
@@ -79,7 +79,7 @@ class OffsetsRead:
 
 @dataclass(slots=True)
 class Watched:
-    """What one consumer has read of one partition while all went on, in the order of reading."""
+    """The records that a consumer has read from a partition during the run, in the order of reading."""
 
     actor: str
     where: TopicPartition
@@ -89,7 +89,7 @@ class Watched:
 
 @dataclass(slots=True)
 class Deletion:
-    """Records below ``before`` were asked to be deleted, and perhaps told to be."""
+    """A request to delete records below ``before``. ``was_told``: the broker has confirmed it."""
 
     where: TopicPartition
     before: int

@@ -1,4 +1,4 @@
-"""A plan played and judged: the history held against what is there in the end, through clients and in the files."""
+"""Plays a plan and judges it: compares the history with what exists in the end, for clients and in the files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.simulation.world import READERS, World
 from ottla.storage.names import parse_directory_name
 
 WRITING_MS = 240_000
-"""So much simulated time the actors have, faults and all."""
+"""How much simulated time the actors have, in ms, including faults."""
 SETTLING_MS = 40_000
 READING_MS = 60_000
 EVENTS = {
@@ -43,13 +43,13 @@ EVENTS = {
     "topic_over_the_metadata_removed": "a topic whose creation was lost",
     "connection_closed": "a broker closes a connection",
 }
-"""Lines of a broker's log that tell of a rare state."""
+"""Events in a broker's log that show a rare state."""
 TORN = ("transaction_torn", "transactions_torn")
 
 
 @dataclass(slots=True)
 class Verdict:
-    """``findings`` is empty for a sound run; ``lines`` are the history, to be read by a person."""
+    """The result of a plan. ``findings`` is empty for a sound run. ``lines`` are the history for a person."""
 
     plan: Plan
     findings: list[str]
@@ -62,7 +62,7 @@ class Verdict:
 
 @contextmanager
 def listening(world: World, complaints: list[str], *, whole_states: bool) -> Iterator[None]:
-    """Log lines are counted, errors kept, and states checked after each change."""
+    """Count log events, keep errors, and check states after each change."""
 
     def note(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         name = event["event"]
@@ -70,7 +70,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
             world.reached[EVENTS[name]] += 1
         is_error = method in ("error", "exception", "critical")
         is_expected = is_error and world.disk_was_full and not event.get("exception")
-        # The audit after a crash compares times that the wall clock gave, and may report what is whole once it was set back.
+        # The audit after a crash compares wall clock times. After the clock was set back it may report sound transactions.
         is_torn = name in TORN and not world.clock_was_set_back
         if (is_error and not is_expected) or is_torn:
             complaints.append(" ".join(f"{key}={value}" for key, value in event.items()))
@@ -89,7 +89,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
 
 
 def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
-    """Plays a plan to its end. Never raises: an error is a finding."""
+    """Play a plan to its end. Never raises: an exception becomes a finding."""
     world = World(plan)
     complaints: list[str] = []
     findings: list[str] = []
@@ -146,7 +146,7 @@ def _are_settled(world: World) -> bool:
 
 
 def _observe(world: World, findings: list[str]) -> Observation:
-    """As clients are told, over the network."""
+    """What clients see over the network."""
     partitions = [(topic, index) for topic, count in world.setting.topics.items() for index in range(count)]
     shown: list[Shown] = []
     ends: dict[bool, dict[TopicPartition, int]] = {}
@@ -189,7 +189,7 @@ def _observe(world: World, findings: list[str]) -> Observation:
 
 
 def _read_to_the_end(reader: Reader, records: Shown) -> Steps[None]:
-    """Until two polls in a row bring nothing: the last one has waited for more."""
+    """Read until two polls in a row return nothing; the last poll has waited for more data."""
     quiet = 0
     while quiet < 2:
         before = dict(reader.positions)
@@ -205,7 +205,7 @@ def _offsets(client: Any, inputs: list[TopicPartition], offsets: dict[TopicParti
 
 
 def stored(files: Mapping[str, bytearray]) -> dict[TopicPartition, list[Stored]]:
-    """Every batch of every partition with clients' records. Raises AssertionError for a bad one."""
+    """All batches of partitions with clients' records or offsets. Raises AssertionError for a damaged batch."""
     stored_batches: dict[TopicPartition, list[Stored]] = defaultdict(list)
     for path in sorted(files):
         directory, _, name = path.rpartition("/")

@@ -1,4 +1,4 @@
-"""A network by a seed: delays, bytes in pieces, cuts one way and both, machines that are gone. Each connection stays in order."""
+"""A network driven by a seed: delays, split writes, cuts one way or both, lost machines. Each connection keeps its order."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ottla.simulation.scheduler import Scheduler
 
 DELAY_MS = (0.05, 1.0)
 SLOW_SHARE = 0.02
-"""So many deliveries take longer, by up to `SLOW_MS`."""
+"""The share of deliveries that take longer, by up to `SLOW_MS`."""
 SLOW_MS = 60.0
 PIECES_SHARE = 0.03
-"""So many writes arrive in pieces."""
+"""The share of writes that arrive in two pieces."""
 RETRANSMISSION_MS = (20.0, 250.0)
-"""When what was under way arrives, once a cut is over."""
+"""How long after the end of a cut the held data arrives, in ms."""
 
 Accept = Callable[[], asyncio.BaseProtocol]
 
 
 class _Channel:
-    """One direction of a connection. What comes while it is cut waits, as TCP sends it again."""
+    """One direction of a connection. Data that arrives at a cut is held, as TCP retransmits it."""
 
     __slots__ = ("_at_ms", "_held", "_links", "_waiting", "_way")
 
@@ -53,7 +53,7 @@ class _Channel:
             deliver()
 
     def release(self) -> None:
-        """The cut is over. What waits goes out again, before what has not come to the cut yet."""
+        """The cut has ended. Held data is delivered again, before data that has not reached the cut yet."""
         for _ in self._held:
             self._schedule(self._links.rng.uniform(*RETRANSMISSION_MS))
         self._waiting.extendleft(reversed(self._held))
@@ -61,19 +61,19 @@ class _Channel:
 
 
 class Links:
-    """Who listens where, and what lies between them. Hosts are names; a cut is from one host to another."""
+    """All listeners, and the network between hosts, which are names. A cut is from one host to another."""
 
     def __init__(self, scheduler: Scheduler, rng: random.Random) -> None:
         self.scheduler = scheduler
         self.rng = rng
         self.slowness = 1.0
-        """By how much all delays are longer now."""
+        """The current factor of all delays."""
         self._listening: dict[tuple[str, int], Accept] = {}
         self._cuts: dict[tuple[str, str], int] = {}
         self._holding: dict[_Channel, None] = {}
         self._ends: dict[str, list[End]] = {}
         self.is_down: set[str] = set()
-        """Machines without power: what is sent to them is lost. Only asked for membership."""
+        """Machines without power, to which all data is lost. Only asked for membership."""
         self.refused = 0
 
     def delay_ms(self) -> float:
@@ -89,7 +89,7 @@ class Links:
         return (source, target) in self._cuts or target in self.is_down
 
     def cut(self, source: str, target: str) -> None:
-        """One way. Cuts of the same way are counted."""
+        """Cut one way. Several cuts of the same way are counted."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def heal(self, source: str, target: str) -> None:
@@ -101,14 +101,14 @@ class Links:
             self.release()
 
     def cuts(self) -> list[tuple[str, str]]:
-        """Each as often as it is counted."""
+        """All cuts, each as often as it was made."""
         return [way for way, count in self._cuts.items() for _ in range(count)]
 
     def hold(self, channel: _Channel) -> None:
         self._holding[channel] = None
 
     def release(self) -> None:
-        """Whatever waits is sent again, and waits again where a cut is left."""
+        """Deliver all held data. It is held again where a cut remains."""
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()
@@ -116,12 +116,12 @@ class Links:
     # machines
 
     def listen(self, host: str, port: int, accept: Accept) -> Callable[[], object]:
-        """The call that ends it."""
+        """Listen. Returns a function that stops listening."""
         self._listening[host, port] = accept
         return lambda: self._listening.pop((host, port), None)
 
     def close_host(self, host: str, *, without_a_word: bool) -> None:
-        """A process is gone: its system closes its connections. Or its machine, and nobody hears of it."""
+        """A process has ended, and its system closes its connections; or, ``without_a_word``, its machine has lost power."""
         for key in [key for key in self._listening if key[0] == host]:
             del self._listening[key]
         for end in self._ends.pop(host, []):
@@ -138,7 +138,7 @@ class Links:
         factory: Callable[[], asyncio.BaseProtocol],
         refused: Callable[[], None],
     ) -> None:
-        """Connect. Nothing comes of it while the way there or back is cut: who dials gives up by itself."""
+        """Connect. While either direction is cut nothing happens; the client must give up by itself."""
 
         def arrived() -> None:
             if self.is_cut(source, host) or self.is_cut(host, source):

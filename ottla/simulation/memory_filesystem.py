@@ -1,4 +1,4 @@
-"""Files in memory, for a broker without a disk: simulations and tests."""
+"""Files in memory, for simulations and tests without a disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOTAL_BYTES = 1 << 40
 
 
 class MemoryFile:
-    """A handle; the content lives on when the file is renamed or unlinked under it."""
+    """An open file. Its content stays usable when the file is renamed or unlinked."""
 
     __slots__ = ("_content", "_fs", "path")
 
@@ -53,29 +53,29 @@ class MemoryFile:
 
 
 class MemoryFilesystem:
-    """`storage.filesystem.Filesystem` without an operating system, with ``files``: contents by path."""
+    """`storage.filesystem.Filesystem` without an operating system. ``files`` are initial contents by path."""
 
     def __init__(self, files: Mapping[str, Buffer] | None = None) -> None:
         self.max_open_files = 0
         self._files: dict[str, bytearray] = {}
         self._names: dict[str, set[str]] = {"": set()}
-        """What is in each directory. The path of a directory is a key, that of a file is not."""
+        """The names in each directory. Keys are paths of directories; files are no keys."""
         self._locks: set[str] = set()
         for path, data in (files or {}).items():
             self.write_file(path, data)
 
     @property
     def files(self) -> Mapping[str, bytearray]:
-        """Contents by path, to read."""
+        """Contents by path, read-only."""
         return MappingProxyType(self._files)
 
     @property
     def open_files(self) -> int:
-        """None has a descriptor."""
+        """0, because files in memory have no descriptors."""
         return 0
 
     def made(self, path: str) -> bytearray:
-        """The content of the file, which is made when there is none."""
+        """The content of the file, which is created where it does not exist."""
         content = self._files.get(path)
         if content is None:
             content = self._files[path] = bytearray()
@@ -83,7 +83,7 @@ class MemoryFilesystem:
         return content
 
     def _enter(self, path: str) -> None:
-        """The name goes into its directory, which is made when there is none, as are those above it."""
+        """Add the name to its directory. Missing directories are created."""
         while path:
             path, _, name = path.rpartition("/")
             if path in self._names:
@@ -116,7 +116,7 @@ class MemoryFilesystem:
     def spare_descriptors(self, count: int) -> None: ...
 
     def rename(self, old: str, new: str) -> None:
-        """A file takes the place of one that has the name; a directory does not."""
+        """Rename a file or directory. A file replaces an existing file; a directory is merged into an existing one."""
         if old in self._files:
             self._enter(new)
             self._files[new] = self._files.pop(old)
@@ -183,5 +183,5 @@ class MemoryFilesystem:
         self._locks.discard(str(lock))
 
     def crashed(self) -> None:
-        """The process that held the locks is gone."""
+        """The process that held the locks has ended."""
         self._locks.clear()

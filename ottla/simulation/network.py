@@ -1,4 +1,4 @@
-"""Connections between simulated brokers: bytes go from one protocol to another in the turns of a simulated world."""
+"""Connections between simulated brokers: data goes from protocol to protocol in turns of a simulated world."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ P = TypeVar("P", bound=asyncio.BufferedProtocol)
 
 
 Send = Callable[[Callable[[], None]], None]
-"""Has something happen at the other side, in the order of the asking."""
+"""Calls a function at the other side. Calls stay in order."""
 
 
 class End:
-    """The transport of one side, as far as protocols here use one. What is written arrives at the other side in a later turn."""
+    """One side's transport, with the methods that protocols use here. Written data arrives at the other side in a later turn."""
 
     def __init__(self, protocol: asyncio.BaseProtocol, call_soon: Send, send: Send, peer: str = CLIENT_HOST) -> None:
         self._protocol = protocol
@@ -37,7 +37,7 @@ class End:
     def open(self) -> None:
         self._protocol.connection_made(cast(Any, self))
 
-    # what a protocol calls
+    # called by the protocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._other is not None and not self.is_closed:
@@ -51,7 +51,7 @@ class End:
             self.is_closed = True
             self._call_soon(self._lost)
             if self._other is not None:
-                # After what was written before.
+                # After the data that was written before.
                 self._send(self._other.close)
 
     abort = close
@@ -75,10 +75,10 @@ class End:
         return (self._peer, 1)
 
     def vanish(self) -> None:
-        """The machine of this side has lost its power: nobody is told, and whatever still arrives is answered by a reset."""
+        """This side's machine has lost power: no one is notified, and data that still arrives is answered by a reset."""
         self.is_closed = self.is_gone = True
 
-    # what arrives
+    # called by the other side
 
     def arrive(self, data: bytes) -> None:
         if self.is_gone and self._other is not None:
@@ -106,7 +106,7 @@ class End:
 
 
 class Network:
-    """Who listens at which host and port."""
+    """The listeners by host and port."""
 
     def __init__(self) -> None:
         self._listening: dict[tuple[str, int], Callable[[], asyncio.BufferedProtocol]] = {}
@@ -116,7 +116,7 @@ class Network:
         return SimulatedListening(port, lambda: self._listening.pop((host, port), None))
 
     def connect(self, host: str, port: int, factory: Callable[[], P], call_soon: Callable[[Callable[[], None]], None]) -> P:
-        """Raises ConnectionRefusedError where nobody listens."""
+        """Connect to a listener. Raises ConnectionRefusedError where there is none."""
         accept = self._listening.get((host, port))
         if accept is None:
             raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
@@ -128,7 +128,7 @@ class Network:
 
 
 class SimulatedListening:
-    """`broker.env.SimulatedListening`."""
+    """The `broker.env.Listening` of a simulated broker."""
 
     def __init__(self, port: int, on_close: Callable[[], object]) -> None:
         self.port = port

@@ -1,4 +1,4 @@
-"""One broker of a simulated world: its view of the world, its disk, and its lives."""
+"""One broker of a simulated world: its environment, its disk, and its lives between start and end."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DATA_DIR = "/data"
 PORT = 9092
 OPEN_FILE_LIMIT = 1 << 20
 ASIDE_MS = 2.0
-"""What runs beside the loop takes so long at most, on a disk that is not slow."""
+"""How long work beside the event loop takes at most, in ms, on a disk that is not slow."""
 
 
 class NodeEnv:
-    """`broker.env.Env` of one life of one broker. Once the life is over nothing of it happens any more."""
+    """`broker.env.Env` for one life of a broker. After the life has ended, its pending calls do nothing."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -44,7 +44,7 @@ class NodeEnv:
         return float(self._scheduler.now_ms)
 
     def steady_ms(self) -> int:
-        # The wall clock of the start, and the time since.
+        # The wall clock at the start, plus the time since.
         return self._scheduler.now_ms + self._skew_ms
 
     def random_uuid(self) -> bytes:
@@ -64,7 +64,7 @@ class NodeEnv:
                 callback()
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """In a while, at a moment between now and the end of that while."""
+        """Run ``work`` after a random delay, and ``done`` after a further one."""
         failure: BaseException | None = None
 
         def run() -> None:
@@ -112,7 +112,7 @@ class NodeEnv:
 
 
 class _Guarded(asyncio.BufferedProtocol):
-    """A connection of one life: what arrives after it is lost."""
+    """A connection in one life of the broker. Data that arrives after the life is dropped."""
 
     def __init__(self, node: Node, env: NodeEnv, protocol: asyncio.BufferedProtocol) -> None:
         self._node = node
@@ -136,7 +136,7 @@ class _Guarded(asyncio.BufferedProtocol):
 
 
 class _AtWork:
-    """While a broker's code runs its disk may end its life."""
+    """Surrounds the broker's code, because the disk may end its life there."""
 
     __slots__ = ("_node",)
 
@@ -154,7 +154,7 @@ class _AtWork:
 
 
 class Node:
-    """A broker that may be killed, lose its power, be stopped and started again."""
+    """A broker that may be killed, lose power, be stopped, and be started again."""
 
     def __init__(
         self,
@@ -184,9 +184,9 @@ class Node:
         self.env: NodeEnv | None = None
         self.is_starting = False
         self.loses_power = False
-        """Whether a crash inside an operation of the disk is a power cut, rather than a kill."""
+        """Whether a crash in a disk operation is a power cut. Else it is a kill."""
         self.has_worked = False
-        """Whether any of its code has run since somebody looked."""
+        """Whether the broker's code has run since `Watch.look` has reset this."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()
@@ -199,7 +199,7 @@ class Node:
         return self.server is not None
 
     def start(self) -> bool:
-        """Whether it serves: its disk may end its life in the middle, or refuse what a start needs."""
+        """Start the broker. Returns whether it serves: its disk may end its life during the start, or refuse a write."""
         assert self.env is None
         self.links.is_down.discard(self.host)
         self.lives += 1
@@ -212,7 +212,7 @@ class Node:
             self.cut_by_disk()
             return False
         except OSError:
-            # A full disk: a person would look, and start it again later.
+            # The disk is full. As if a person looked at it, the broker is started again later.
             self.crash(power_cut=False)
             self.reached["a start that a full disk refused"] += 1
             return False
@@ -226,7 +226,7 @@ class Node:
         self.crash(power_cut=self.loses_power, within=self.disk.cut_operation)
 
     def crash(self, *, power_cut: bool, within: str = "") -> None:
-        """SIGKILL, or the power is cut. ``within`` is the operation of the disk that it happens in."""
+        """End the life by SIGKILL or a power cut. ``within`` is the disk operation in which it happens, if any."""
         env = self.env
         if env is None:
             return
@@ -245,7 +245,7 @@ class Node:
             self.links.is_down.add(self.host)
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """Stop the broker as by SIGTERM."""
         if self.server is None:
             return
         with self._guard:
@@ -253,7 +253,7 @@ class Node:
             self.reached["a clean stop"] += 1
         if self.env is not None:
             self._on_crash(self)
-            # What it wrote is all there: a process that ends takes nothing along.
+            # All written data is kept, because the operating system survives the process.
             self.disk.crash(power_cut=False)
             self._end_life()
             self.links.close_host(self.host, without_a_word=False)
@@ -267,7 +267,7 @@ class Node:
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Nothing that a simulated broker awaits takes time."""
+    """Run a coroutine to its end. A simulated broker never waits for the event loop."""
     try:
         work.send(None)
     except StopIteration:

@@ -1,4 +1,4 @@
-"""What happens to a world: who is in it, and which faults strike when. A value drawn from a seed, kept in a file, made smaller."""
+"""The plan of a world: its actors, and the faults with their times. Drawn from a seed, stored in a file, or made smaller."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
-"""What the path of the write has in it inside which a crash comes."""
+"""Texts of which one must be in the path of the write in which a crash strikes; an empty text fits all paths."""
 LONGEST_MS = 4_000
 MAX_FAULTS = 8
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """``actor`` is a place among the plan's actors; ``number`` counts operations, or is a factor or ms, by ``kind``."""
+    """One fault. ``actor`` is an index into the plan's actors. ``number`` counts operations, or is a factor or ms, by ``kind``."""
 
     kind: str
     at_ms: int
@@ -54,7 +54,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """``actors`` are roles and transactional ids, as ``feed:feed-0``. ``seed`` decides all that the plan does not say."""
+    """``actors`` are roles and transactional ids, such as ``feed:feed-0``. ``seed`` decides all that is not in the plan."""
 
     seed: int
     transactions: int
@@ -67,7 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(seed: int, transactions: int = 100) -> Plan:
-    """The plan of a seed."""
+    """Draw the plan of a seed."""
     rng = random.Random(seed)
     actors = ["feed:feed-0", "pipe:pipe-0", "plain:plain-0"]
     actors += rng.sample(
@@ -113,10 +113,10 @@ def encode(plan: Plan) -> bytes:
 
 
 def decode(text: bytes) -> Plan:
-    """Raises `msgspec.ValidationError` for what is no plan."""
+    """Raises `msgspec.ValidationError` where the text is not a plan."""
     return msgspec.json.decode(text, type=Plan)
 
 
 def named(plan: Plan, folder: PurePath) -> PurePath:
-    """The file of a plan that failed."""
+    """The file name for a plan that has failed."""
     return folder / f"seed-{plan.seed}.json"

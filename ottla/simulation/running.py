@@ -1,4 +1,4 @@
-"""Many seeds, over the cores: what they found, which rare states they reached, and the smallest plan that still fails."""
+"""Plays many seeds on all cores: collects findings and rare states, and shrinks failing plans."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ottla.simulation.judging import Verdict, judge
 from ottla.simulation.plan import Plan, draw
 
 CHUNK = 10
-"""Seeds that a process plays before it says so."""
+"""How many seeds a process plays before it reports."""
 MAX_FAILED = 20
-"""After so many seeds that fail the rest is not played."""
+"""After so many failing seeds no further seeds are played."""
 SHRINKING_RUNS = 400
 RARE = (
     "a batch behind one that was lost is refused",
@@ -66,7 +66,7 @@ RARE = (
 
 @dataclass(slots=True)
 class Report:
-    """Of all seeds that were played. ``failed`` are the first ones, in the order of their seeds."""
+    """The result of many seeds. ``failed`` are the verdicts with findings, in the order of their seeds."""
 
     seeds: int = 0
     transactions: int = 0
@@ -111,7 +111,10 @@ def run(
     whole_states: bool = True,
     progress: Callable[[int], None] = lambda seeds: None,
 ) -> Report:
-    """``progress`` is told how many seeds are done. What a seed does never depends on how many processes there are."""
+    """Play seeds in several processes. ``progress`` gets the number of finished seeds.
+
+    The result of a seed does not depend on the number of processes.
+    """
     chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
     report = Report()
     for part in _parts(chunks, transactions, processes, whole_states=whole_states):
@@ -138,7 +141,7 @@ def _parts(chunks: list[Sequence[int]], transactions: int, processes: int, *, wh
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_RUNS) -> Plan:
-    """A smaller plan that still fails: fewer faults, fewer actors, fewer transactions, as far as so many runs go."""
+    """A smaller plan that still fails, with fewer faults, actors and transactions. Tries at most ``runs`` plans."""
     left = runs
 
     def still_fails(smaller: Plan) -> bool:
@@ -154,7 +157,7 @@ def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs: int = SHRINKING_R
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
-    """Plans that are one step smaller, those that save most first."""
+    """Plans that are one step smaller, those with the largest reduction first."""
     replace = msgspec.structs.replace
     if len(plan.faults) > 2:
         half = len(plan.faults) // 2

@@ -1,4 +1,4 @@
-"""Actors as generators. An actor yields a number of ms to sleep, or a `Promise` to wait for, and is resumed by the scheduler."""
+"""Actors as generators. An actor yields ms to sleep, or a `Promise` to wait for; the scheduler resumes it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.simulation.scheduler import Scheduler
 
 T = TypeVar("T")
 Steps = Generator[Any, Any, T]
-"""What an actor is made of: `yield from` gives what the inner steps return."""
+"""The generator of an actor. `yield from` returns the result of inner steps."""
 
 
 class Promise:
-    """A value that comes later, or an error."""
+    """A value or an error that comes later."""
 
     __slots__ = ("_error", "_is_settled", "_then", "_value")
 
@@ -43,7 +43,7 @@ class Promise:
 
 
 class Task:
-    """An actor at work. While it is paused nothing of it happens; what it waits for does."""
+    """A running actor. While it is paused its code does not run, but the events for which it waits happen."""
 
     def __init__(self, scheduler: Scheduler, steps: Steps[None]) -> None:
         self._scheduler = scheduler

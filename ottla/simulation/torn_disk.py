@@ -1,4 +1,4 @@
-"""What a power cut, a kill or a torn write may leave of the operations that a `TracingFilesystem` has kept."""
+"""The states in which a power cut, a kill or a torn write may leave the files of a `TracingFilesystem`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import dataclass, field
 from ottla.simulation.tracing_filesystem import Op
 
 SECTOR_BYTES = 512
-"""A write is torn between two sectors, never within one."""
+"""A write may be torn between two sectors, never within one."""
 
 
 @dataclass(slots=True)
 class _Content:
-    """A file: all that was written, and how much of it the disk has for sure."""
+    """A file: all data that was written, and how many bytes of it are synced."""
 
     data: bytearray = field(default_factory=bytearray)
     synced: int = 0
 
 
 class TornDisk:
-    """What the operating system has, operation by operation, and what a power cut makes of it."""
+    """Replays operations as the operating system sees them, and derives the states after a power cut."""
 
     def __init__(self, image: Mapping[str, bytes] | None = None) -> None:
-        """``image`` is what the disk has for sure when it all begins."""
+        """``image`` are the files that are durable at the beginning, by path."""
         self._files = {path: _Content(bytearray(data), len(data)) for path, data in (image or {}).items()}
         self._undo: dict[str, _Content | None] = {}
 
@@ -41,7 +41,7 @@ class TornDisk:
                 if op.path in self._files:
                     self._files[op.path].synced = len(self._files[op.path].data)
             case "write":
-                # Written beside, synced or not, and renamed over: the old content, or the new.
+                # Such a file is written beside and renamed over the old one. So a crash leaves the old content or the new.
                 self._undo = {op.path: self._files.get(op.path)}
                 self._files[op.path] = _Content(bytearray(op.data), len(op.data))
             case "rename":
@@ -58,11 +58,11 @@ class TornDisk:
 
     @property
     def unsynced_bytes(self) -> int:
-        """What a power cut may take away."""
+        """How many bytes a power cut may remove."""
         return sum(len(content.data) - content.synced for content in self._files.values())
 
     def states(self, rng: random.Random) -> Iterator[tuple[str, dict[str, bytes]]]:
-        """What a crash right here may leave, by name. «kept» is a kill, all others are power cuts."""
+        """The states that a crash at this point may leave, with their names. "kept" is a kill, all others are power cuts."""
         yield "kept", self._image(lambda path, c: bytes(c.data))
         yield "unsynced dropped", self._image(lambda path, c: bytes(c.data[: c.synced]))
         lucky = {path: rng.random() < 0.5 for path in self._files}
@@ -79,7 +79,7 @@ class TornDisk:
 
     @staticmethod
     def _torn(content: _Content, rng: random.Random) -> bytes:
-        """Unsynced sectors up to some point."""
+        """The synced data, and unsynced sectors up to a random point."""
         end = content.synced + rng.randrange(len(content.data) - content.synced + 1)
         end -= end % SECTOR_BYTES
         return bytes(content.data[: max(end, content.synced)])

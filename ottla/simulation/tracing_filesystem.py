@@ -1,4 +1,4 @@
-"""Files in memory whose every operation is kept: `simulation.torn_disk` makes of them what a crash may leave."""
+"""Files in memory with a trace of all operations, from which `simulation.torn_disk` derives the states after a crash."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
 
 @dataclass(slots=True, frozen=True)
 class Op:
-    """One operation: append, truncate, sync, write (a file as a whole), rename, unlink, make_dir, remove_dir, sync_dir."""
+    """One operation: append, truncate, sync, write (of a whole file), rename, unlink, make_dir, remove_dir or sync_dir."""
 
     kind: str
     path: str
@@ -21,7 +21,7 @@ class Op:
 
 
 class TracedFile:
-    """Does what it is asked to, and tells the trace of what was done."""
+    """Passes operations on to a file, and adds them to the trace."""
 
     __slots__ = ("_file", "_trace", "path")
 
@@ -67,7 +67,7 @@ class TracedFile:
 
 @dataclass(slots=True)
 class TracingFilesystem:
-    """`storage.filesystem.Filesystem` that keeps its operations."""
+    """A `storage.filesystem.Filesystem` that records its operations."""
 
     real: MemoryFilesystem = field(default_factory=MemoryFilesystem)
     trace: list[Op] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What must hold after each step of a world, of the coordinators' states as they are in memory."""
+"""Checks the coordinators' states in memory after each step of a world."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _OUTCOMES = {
 
 
 class Watch:
-    """Of each transactional id the identity never goes back, and what was decided stays decided, over crashes too.
+    """The identity of a transactional id never goes back, and a decision is never changed, even over crashes.
 
-    With several brokers there is one coordinator of an id at a time, and the same holds over its moves.
+    With several brokers an id has one coordinator at a time, and the same holds when the coordinator moves.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str]) -> None:
@@ -30,7 +30,7 @@ class Watch:
         self._last: dict[str, TxnMetadata] = {}
 
     def look(self, nodes: list[Node]) -> None:
-        """After each step."""
+        """Check all brokers whose code has run in the last step."""
         last = self._last
         for node in nodes:
             if node.has_worked and node.server is not None:
@@ -53,7 +53,8 @@ class Watch:
             self._finding(f"{name} was in {before.state.label}, and is in {after.state.label} with the same epoch")
 
     def crashed(self, node: Node, *, may_lose: bool) -> None:
-        """What its memory had is what its log has, unless the power was cut: then only what clients were told must be there."""
+        """A broker has crashed. Its log has the same state as its memory, unless power was cut: then the last states are
+        forgotten."""
         server = node.server
         if server is None:
             return

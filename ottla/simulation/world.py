@@ -1,4 +1,4 @@
-"""A world by a seed: brokers, clients, network and disks on one scheduler in one process."""
+"""A world driven by a seed: brokers, clients, network and disks on one scheduler in one process."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
 }
 RESTART_MS = 100
-"""After a crash that a fault of the disk has brought about; other faults say when the broker starts again."""
+"""When a broker starts again after a crash in a disk operation, in ms. Other faults have their own times."""
 START_AGAIN_MS = 500
 STEPS_BETWEEN = 8
-"""After so many steps it is asked whether all is over."""
+"""After how many steps `run_until` checks whether it is finished."""
 MOMENTS_MS = 400
-"""Actors begin within this time."""
+"""All actors start within this time, in ms."""
 
 
 class World:
-    """Plays one plan. Everything that happens comes from the plan and its seed."""
+    """Plays one plan. Everything that happens follows from the plan and its seed."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -48,7 +48,7 @@ class World:
         self.reached = self.ground.reached
         self.watch = Watch(self.notes.finding, self.reached)
         self.actors: dict[int, tuple[Actor, Task]] = {}
-        """By place in the plan: who is at work there now."""
+        """The actor and task that run at each place of the plan now."""
         self.retired: list[Task] = []
         self._instances = [0] * len(plan.actors)
         self._start_cut: dict[int, int] = {}
@@ -58,7 +58,7 @@ class World:
         self.steps = 0
 
     def _rng(self, name: str) -> random.Random:
-        # A text as a seed does not go by its hash.
+        # A string as a seed does not depend on its hash, which differs between processes.
         return random.Random(f"{self.plan.seed}/{name}")
 
     def _node(self, node_id: int) -> Node:
@@ -78,7 +78,7 @@ class World:
     # time
 
     def run_until(self, is_over: Callable[[], bool], at_most_ms: float) -> bool:
-        """Step by step; whether it is over in time."""
+        """Run step by step until ``is_over``, at most for this time. Returns whether it is over."""
         scheduler = self.scheduler
         end_ms = scheduler.now_ms + at_most_ms
         soon, timers = scheduler.soon, scheduler.timers
@@ -125,7 +125,7 @@ class World:
         return Client(self.ground, name, self._rng(name))
 
     def begin(self) -> None:
-        """The brokers serve, the topics are there, the actors begin, and the faults are under way. Raises AssertionError."""
+        """Start the brokers, create the topics, and schedule actors and faults. Raises AssertionError."""
         for node in self.nodes:
             self.start(node)
         client = self.client("maker")
@@ -203,7 +203,7 @@ class World:
         elif fault.kind == plans.FAILED_SYNC:
             self.disk_was_full = True
             node.disk.fail_next_sync()
-            # A person looks, and starts the broker again.
+            # As if a person looked at it, the broker is started again later.
             self._later(fault, lambda: self._end_life(node, Fault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS)))
         else:
             node.skew_ms += fault.number
@@ -248,7 +248,7 @@ class World:
             self._spawn(fault.actor)
 
     def heal(self) -> None:
-        """No fault is left, and all brokers are up, as soon as they have started."""
+        """End all faults. Brokers that are down start again."""
         self.setting.is_over = True
         self.links.slowness = 1.0
         for source, target in self.links.cuts():
@@ -260,7 +260,7 @@ class World:
         self._start_cut.clear()
         for node in self.nodes:
             if node.disk.has_failed_sync:
-                # What is offline since is so up to the next start.
+                # Partitions that are offline since the failed sync are so until the next start.
                 node.crash(power_cut=node.loses_power)
 
 

@@ -1,1 +1,1 @@
-"""Settings by Kafka's names: what exists (keys.txt), what a broker is set to, what a topic is set to."""
+"""Settings under Kafka's names: the known keys (keys.txt), and the settings of a broker, topic, group or client metrics."""

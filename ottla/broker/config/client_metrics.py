@@ -1,4 +1,4 @@
-"""Subscriptions to clients' metrics (KIP-714): kept and shown. No client is asked for any, as nothing here would take them."""
+"""Client metrics subscriptions (KIP-714): stored and shown. No client is asked for metrics, because ottla does not collect them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ INTERVAL, MATCH, METRICS = "interval.ms", "match", "metrics"
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 100, 3_600_000
 MAX_VALUE_CHARACTERS = 5_000
 MAX_PATTERNS = 6
-"""Patterns of one subscription: one for each thing that clients are chosen by. Of two for the same one Kafka heeds the last."""
+"""How many patterns a subscription may have: one for each property of a client. Of two for the same property Kafka uses the
+last."""
 MAX_PATTERN_CHARACTERS = 400
-"""Of one pattern. As many patterns as may be are checked in one stretch."""
+"""The longest pattern in characters. All patterns of a subscription are checked without a pause."""
 
 CLIENT_METRICS_DEFINITIONS = {
     definition.name: definition
@@ -35,7 +36,7 @@ _CHOSEN_BY = {
 
 
 def validate_client_metrics(own: Mapping[str, str]) -> None:
-    """What a subscription is to be set to. Raises INVALID_REQUEST or INVALID_CONFIG as ClientMetricsConfigs.validate does."""
+    """Check the configs of a subscription. Raises INVALID_REQUEST or INVALID_CONFIG as ClientMetricsConfigs.validate does."""
     for name, text in own.items():
         definition = CLIENT_METRICS_DEFINITIONS.get(name)
         if definition is None:
@@ -57,9 +58,9 @@ def validate_client_metrics(own: Mapping[str, str]) -> None:
 
 
 def _check_pattern(pattern: str) -> None:
-    """``client_id=regular expression``. Raises INVALID_CONFIG.
+    """Check a pattern ``client_id=regular expression``. Raises INVALID_CONFIG.
 
-    Kafka takes Java's expressions. RE2 knows nearly all of them but no look-around, and none keeps it busy for long.
+    Kafka accepts Java's expressions. RE2 supports nearly all of them, but no look-around, and no expression takes RE2 long.
     """
     name, is_given, expression = pattern.partition("=")
     if is_given and name.strip() in _CHOSEN_BY and len(pattern) <= MAX_PATTERN_CHARACTERS:

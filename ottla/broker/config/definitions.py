@@ -1,4 +1,4 @@
-"""Every config name that Apache Kafka knows, with type, default and rule, and how values are read."""
+"""All config names that Apache Kafka knows, with type, default and rule, and the parsing of values."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ import msgspec
 from ottla.broker.config.rules import broken, shown
 
 TOPIC, DYNAMIC, PER_BROKER, INTERNAL = "T", "D", "P", "I"
-"""Scopes in keys.txt, beside B for a broker key that is read at the start only."""
+"""Scopes in keys.txt. A further scope, B, marks a broker key that is read at the start only."""
 
 LISTENER_PREFIX = "listener.name."
-"""Begins the name of a broker key that is meant for one listener."""
+"""The prefix of a broker key that applies to one listener only."""
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the text is one line for a person."""
+    """A setting that cannot be used. The message is one line for a person."""
 
 
 class Definition(msgspec.Struct, frozen=True):
     """One config key (ConfigDef.ConfigKey).
 
-    ``synonyms``: the broker keys that stand in for a topic key, or a broker key's older names and coarser units; first wins.
-    ``rule``: which values it may have, see `broker.config.rules`. ``is_dynamic``: a broker key that may be set while the
-    broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS), ``is_per_broker``: so only for one broker by its id.
-    ``is_internal``: not shown by DescribeConfigs unless it is set. ``documentation``: for ottla's own keys.
+    ``synonyms``: the broker keys that stand in for a topic key, or the older names and coarser units of a broker key; the first
+    that is set wins. ``rule``: the allowed values, see `broker.config.rules`. ``is_dynamic``: a broker key that may change while
+    the broker runs (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS). ``is_per_broker``: a dynamic key that may only be set for one broker
+    by its id. ``is_internal``: DescribeConfigs only shows it where it is set. ``documentation``: only for keys that are not in
+    documentation.txt.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Definition(msgspec.Struct, frozen=True):
     documentation: str | None = None
 
     def parse(self, text: str) -> Value:
-        """The typed value; a list's repeated and empty elements are dropped. Raises `ConfigError`."""
+        """The typed value. Repeated and empty elements of a list are dropped. Raises `ConfigError`."""
         text = text.strip()
         value = _READERS[self.type](text)
         if value is None:
@@ -54,7 +55,7 @@ class Definition(msgspec.Struct, frozen=True):
         return value
 
     def check(self, text: str) -> Value:
-        """The typed value, if the key may have it. Raises `ConfigError` in the words of ConfigDef and its validators."""
+        """The typed value if the rule allows it. Raises `ConfigError` with the message of ConfigDef and its validators."""
         value = self.parse(text)
         if self.type == "LIST" and self.rule != "-" and text.strip() and not all(part.strip() for part in text.split(",")):
             raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
@@ -66,14 +67,14 @@ class Definition(msgspec.Struct, frozen=True):
         return value
 
     def repeats(self, text: str) -> bool:
-        """Whether it is a list that names something twice."""
+        """Whether the value is a list with a repeated element."""
         if self.type != "LIST" or self.rule == "-":
             return False
         parts = [part.strip() for part in text.split(",") if part.strip()]
         return len(set(parts)) < len(parts)
 
     def canonical(self, text: str) -> str:
-        """A value as Kafka shows it when it has read it (ConfigDef.convertToString). Raises `ConfigError`."""
+        """A value as Kafka shows it after parsing (ConfigDef.convertToString). Raises `ConfigError`."""
         value = self.parse(text)
         if isinstance(value, bool):
             return str(value).lower()
@@ -170,10 +171,10 @@ OWN = (
         documentation="How long a connection may take no byte of the answers that wait for it, when memory is short.",
     ),
 )
-"""Keys that Kafka does not have."""
+"""Configs of ottla that Kafka does not have."""
 
 SMALLEST_SEGMENT_BYTES = 14
-"""Kafka refuses a ``log.segment.bytes`` below 1 MiB; tests of retention and compaction want small segments."""
+"""The smallest ``log.segment.bytes`` in bytes. Kafka refuses less than 1 MiB; tests of retention and compaction need less."""
 _OWN_RULES = {"log.segment.bytes": f"{SMALLEST_SEGMENT_BYTES}.."}
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -186,7 +187,7 @@ def _bool(text: str) -> bool | None:
 
 def _bounded(bits: int) -> Callable[[str], int | None]:
     def read(text: str) -> int | None:
-        # A longer text is no number of these types, and Python reads it in quadratic time.
+        # A longer text is not a number of these types, and Python would parse it in quadratic time.
         value = int(text) if len(text) <= 100 and _INTEGER.fullmatch(text) else None
         return value if value is not None and -(1 << bits - 1) <= value < 1 << bits - 1 else None
 
@@ -198,7 +199,7 @@ def _double(text: str) -> float | None:
 
 
 def _java_double(value: float) -> str:
-    """As Double.toString writes it: 0.5, 1.0E8."""
+    """A number as Double.toString of Java writes it: 0.5, 1.0E8."""
     if value == 0 or 1e-3 <= abs(value) < 1e7 or value in (math.inf, -math.inf):
         return repr(value)
     digits, _, exponent = f"{Decimal(repr(value)).normalize():E}".partition("E")
@@ -220,14 +221,14 @@ _READERS: dict[str, Callable[[str], Value]] = {
     "PASSWORD": str,
     "CLASS": str,
 }
-"""How a text is read (ConfigDef.parseType); None where it is not of the type."""
+"""The parsers by type (ConfigDef.parseType). They return None for a text that is not of the type."""
 
 _WANTED = {kind: f"Not a number of type {kind}" for kind in ("INT", "SHORT", "LONG", "DOUBLE")}
 _WANTED["BOOLEAN"] = "Expected value to be either true or false"
 
 
 def lines_of(file: str) -> list[str]:
-    """Those of a table beside this module that are no comments."""
+    """The lines of a table beside this module, without comments."""
     data = get_data("ottla.broker.config", file)
     assert data is not None
     return [line for line in data.decode().splitlines() if not line.startswith("#")]
@@ -260,12 +261,12 @@ def broker_definitions() -> dict[str, Definition]:
 
 @cache
 def broker_defaults() -> dict[str, str]:
-    """The default texts of the broker keys that have one."""
+    """The default values, as text, of the broker keys that have one."""
     return {name: d.default for name, d in broker_definitions().items() if d.default is not None}
 
 
 def broker_definition(name: str) -> Definition | None:
-    """Of a broker key, also one for a single listener (``listener.name.plaintext.ssl.keystore.location``)."""
+    """The definition of a broker key, also of a key for one listener (``listener.name.plaintext.ssl.keystore.location``)."""
     if name.startswith(LISTENER_PREFIX):
         name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
     return _tables()[0].get(name)
@@ -277,7 +278,7 @@ def topic_definitions() -> dict[str, Definition]:
 
 @cache
 def documentation() -> dict[tuple[str, str], str]:
-    """What Apache Kafka says of its keys, by B for broker or T for topic, and name; read at first use."""
+    """Apache Kafka's documentation of its keys, by scope (B for broker, T for topic) and name. Read at first use."""
     texts = {("B", d.name): d.documentation for d in OWN if d.documentation is not None}
     for line in lines_of("documentation.txt"):
         scope, name, text = line.split("\t", 2)
@@ -286,7 +287,7 @@ def documentation() -> dict[tuple[str, str], str]:
 
 
 def near(name: str, known: dict[str, Definition]) -> str | None:
-    """The known name that a misspelt one was meant to be."""
+    """The known name that is closest to a misspelt one, if any."""
     import difflib
 
     names = difflib.get_close_matches(name[:200], known, n=1, cutoff=0.6)
@@ -294,7 +295,7 @@ def near(name: str, known: dict[str, Definition]) -> str | None:
 
 
 def suggestion(name: str, known: dict[str, Definition]) -> str:
-    """``; did you mean 'x'?``, or nothing where no known name is near."""
+    """``; did you mean 'x'?``, or an empty string where no known name is close."""
     meant = near(name, known)
     return "" if meant is None else f"; did you mean {meant!r}?"
 

@@ -1,4 +1,4 @@
-"""A topic that a broker is to make at its start."""
+"""A topic that a broker creates at its start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class FirstTopic(NamedTuple):
-    """``said``: how a person has named it, for what is wrong with it."""
+    """``said`` is the text by which a person has asked for the topic; error messages quote it."""
 
     name: str
     partitions: int

@@ -1,4 +1,4 @@
-"""What a group is set to: its own configs, else the broker's keys that stand in for them (GroupConfig, KIP-848, 932 and 1071)."""
+"""The configs of a group: its own, else the broker configs that stand in for them (GroupConfig, KIP-848, 932 and 1071)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ottla.coordinator.share.changes import SharePartitionConfig
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 DEAD_LETTERS_SHARE_VERSION = 2
-"""The level of ``share.version`` from which on there are dead-letter topics (KIP-1191)."""
+"""The level of the feature ``share.version`` from which on share groups have dead-letter topics (KIP-1191)."""
 ASSIGNOR = "streams.assignor.name"
 STREAMS_ASSIGNORS = ("sticky",)
-"""Assignors of streams groups that there are (``group.streams.assignors``)."""
+"""The assignors of streams groups that exist (``group.streams.assignors``)."""
 
 _PREFIX = "group."
 
 
 @cache
 def group_definitions() -> dict[str, Definition]:
-    """By name. ``synonyms`` is the broker's key that stands in, where there is one."""
+    """All group configs by name. ``synonyms`` has the broker config that stands in, if any."""
     definitions = {}
     for line in lines_of("group_keys.txt"):
         name, kind, default, rule, internal, synonym, text = line.split("\t")
@@ -40,7 +40,7 @@ def group_definitions() -> dict[str, Definition]:
 
 
 def effective_group(name: str, own: Mapping[str, str], config: BrokerConfig) -> str | None:
-    """The text of a group's config in force."""
+    """The current value of a group config, as text."""
     if name in own:
         return own[name]
     definition = group_definitions()[name]
@@ -51,7 +51,7 @@ def effective_group(name: str, own: Mapping[str, str], config: BrokerConfig) -> 
 
 
 def group_value(name: str, own: Mapping[str, str], config: BrokerConfig) -> Value:
-    """The typed value of a group's config in force. What a log holds and nobody can read is passed over."""
+    """The current value of a group config, typed. A stored value that cannot be parsed counts as the default."""
     definition = group_definitions()[name]
     text = effective_group(name, own, config)
     try:
@@ -61,7 +61,7 @@ def group_value(name: str, own: Mapping[str, str], config: BrokerConfig) -> Valu
 
 
 def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> StreamsGroupConfig:
-    """What a streams group lives by now."""
+    """The current configuration of a streams group."""
 
     def number(name: str) -> int:
         value = group_value(f"streams.{name}", own, config)
@@ -83,7 +83,7 @@ def streams_group_config(own: Mapping[str, str], config: BrokerConfig) -> Stream
 
 
 def share_group_config(own: Mapping[str, str], config: BrokerConfig) -> ShareGroupConfig:
-    """What the members of a share group live by now."""
+    """The current configuration of a share group's members."""
     return ShareGroupConfig(
         session_timeout_ms=share_number("session.timeout.ms", own, config),
         heartbeat_interval_ms=share_number("heartbeat.interval.ms", own, config),
@@ -94,14 +94,14 @@ def share_group_config(own: Mapping[str, str], config: BrokerConfig) -> ShareGro
 
 
 def share_number(name: str, own: Mapping[str, str], config: BrokerConfig) -> int:
-    """A number among the configs of a share group, without its ``share.``, as it is in force."""
+    """The current value of a numeric config of a share group. ``name`` has no prefix ``share.``."""
     value = group_value(f"share.{name}", own, config)
     assert isinstance(value, int)
     return value
 
 
 def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_version: int) -> SharePartitionConfig:
-    """How a share group's records are locked and delivered now. ``share_version`` is the feature's level."""
+    """The current configuration of a group's share partitions. ``share_version`` is the feature's level."""
     return SharePartitionConfig(
         lock_duration_ms=share_number("record.lock.duration.ms", own, config),
         max_delivery_count=share_number("delivery.count.limit", own, config),
@@ -112,12 +112,12 @@ def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_v
 
 
 def dead_letter_topic(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """The topic that tells of records that a share group gives up; empty where there is none."""
+    """The topic for records that a share group gives up; empty where there is none."""
     return str(group_value(DEAD_LETTERS, own, config) or "")
 
 
 def copies_dead_letters(own: Mapping[str, str], config: BrokerConfig) -> bool:
-    """Whether key and value of such a record go along."""
+    """Whether dead letters have the key and value of the record."""
     return bool(group_value("errors.deadletterqueue.copy.record.enable", own, config))
 
 
@@ -129,12 +129,12 @@ EARLIEST_RESET, LATEST_RESET, RESET_BY_DURATION = "earliest", "latest", "by_dura
 
 
 def share_offset_reset(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """`EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` and a duration."""
+    """`EARLIEST_RESET`, `LATEST_RESET`, or `RESET_BY_DURATION` followed by a duration."""
     return str(group_value("share.auto.offset.reset", own, config))
 
 
 def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
-    """What a group is to be set to as a whole. Raises `ConfigError` as GroupConfig.validate does."""
+    """Check all configs that a group is about to have. Raises `ConfigError` as GroupConfig.validate does."""
     known = group_definitions()
     for name in own:
         if name not in known:
@@ -146,7 +146,7 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
             _check_bounds(name, value, config)
     if values.get(ASSIGNOR, STREAMS_ASSIGNORS[0]) not in STREAMS_ASSIGNORS:
         raise ConfigError(f"{ASSIGNOR} must be one of the assignors of group.streams.assignors: {', '.join(STREAMS_ASSIGNORS)}")
-    # What is no topic's name otherwise is taken, as by Kafka, and gets no dead letters.
+    # As in Kafka, an otherwise invalid topic name is accepted, but then there are no dead letters.
     if str(values.get(DEAD_LETTERS, "")).startswith("__"):
         raise ConfigError(f"{DEAD_LETTERS}: DLQ topic name must not start with '__'")
     for kind in ("consumer", "share", "streams"):
@@ -160,9 +160,10 @@ def validate_group(own: Mapping[str, str], config: BrokerConfig) -> None:
 
 
 def _check_bounds(name: str, value: int, config: BrokerConfig) -> None:
-    """Raises `ConfigError` for a value beyond what the broker's ``group.share.min.`` and ``max.`` keys allow."""
+    """Raises `ConfigError` for a value outside of the broker's bounds, such as ``group.share.min.`` and ``group.share.max.``
+    keys."""
     kind, _, rest = name.partition(".")
-    # group.streams.max.standby.replicas bounds streams.num.standby.replicas.
+    # The bound of streams.num.standby.replicas is group.streams.max.standby.replicas.
     rest = rest.removeprefix("num.")
     for bound, is_beyond, words in (("min", value.__lt__, "greater than"), ("max", value.__gt__, "less than")):
         key = f"{_PREFIX}{kind}.{bound}.{rest}"

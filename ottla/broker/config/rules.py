@@ -1,4 +1,4 @@
-"""Which values a config may have: the validators of Kafka's ConfigDef, as keys.txt writes them."""
+"""The allowed values of configs: the validators of Kafka's ConfigDef, in the notation of keys.txt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 
 
 def broken(rule: str, name: str, value: object) -> str | None:
-    """Why a value is not allowed, in the words of Kafka's validators; None if it is.
+    """Why the rule does not allow a value, in the words of Kafka's validators; None where it does.
 
-    ``low..high``, ``{a|b}`` one of, ``ci{a|b}`` in any case, ``[a|b]`` a list of these, ``[]`` of anything, ``!`` not empty.
+    Rules: ``low..high`` a range; ``{a|b}`` one of these, ``ci{a|b}`` in any case; ``[a|b]`` a list of these, ``[]`` a list of
+    anything; ``!`` not empty.
     """
     named = _NAMED.get(rule)
     if named is not None:
@@ -35,7 +36,7 @@ def broken(rule: str, name: str, value: object) -> str | None:
 
 
 def shown(rule: str, text: str, value: object) -> str:
-    """The value that a refusal names: of a list the first wrong element where that can be told."""
+    """The value as an error message shows it: of a list, the first wrong element where it is known."""
     if rule == "replicas" and isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if isinstance(value, tuple):
@@ -73,7 +74,7 @@ def _throttled_replicas(name: str, value: object) -> str | None:
 
 
 def _offset_reset(name: str, value: object) -> str | None:
-    """As ShareGroupAutoOffsetResetStrategy reads it, with a duration of ISO 8601 that is not below 0."""
+    """As ShareGroupAutoOffsetResetStrategy parses it. The duration is in ISO 8601, and not negative."""
     text = str(value)
     if text in ("latest", "earliest") or (text.startswith("by_duration:") and _DURATION.fullmatch(text[12:].upper())):
         return None
@@ -84,7 +85,7 @@ def _offset_reset(name: str, value: object) -> str | None:
 
 
 def duration_ms(text: str) -> int:
-    """What a duration of ISO 8601 that `broken` has let pass takes, in whole ms."""
+    """An ISO 8601 duration in whole ms. ``text`` must have passed `broken`."""
     match = _DURATION.fullmatch(text.upper())
     assert match is not None, text
     days, _, hours, minutes, seconds, _ = match.groups()

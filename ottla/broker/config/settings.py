@@ -1,4 +1,4 @@
-"""What one broker is set to: Kafka's defaults, ottla's few own, server.properties, ``KAFKA_*``, ``--set``."""
+"""The settings of a broker: Kafka's defaults, some defaults of ottla, server.properties, ``KAFKA_*`` variables and ``--set``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.broker.config.definitions import ConfigError, Value, broker_definitio
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 
 CONTROLLER_LISTENER = "CONTROLLER"
-"""What the listener of controllers is called; ottla opens none, as it has nobody to talk to there."""
+"""The default name of the controller listener. ottla opens no such listener, because there are no other nodes."""
 
 OWN_DEFAULTS: dict[str, str] = {
     "node.id": "1",
@@ -40,14 +40,14 @@ OWN_DEFAULTS: dict[str, str] = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-"""Where a laptop wants something else than a data centre."""
+"""Defaults that differ from Kafka's, because a laptop needs other values than a data centre."""
 
 PROCESS, POWER = "process", "power"
-"""What ``ottla.durability`` may be."""
+"""The values of ``ottla.durability``."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings this broker lives by; a field is Kafka's key with ``_`` for ``.``."""
+    """The settings that have an effect in ottla. A field's name is Kafka's key with ``_`` in place of ``.``."""
 
     node_id: int
     listeners: tuple[str, ...]
@@ -169,9 +169,10 @@ HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 
 
 class BrokerConfig:
-    """Texts by key, for DescribeConfigs, beside the typed `Settings`.
+    """All settings: as text by key, for DescribeConfigs, and as typed `Settings`.
 
-    ``dynamic`` are those that were set while the broker ran (KIP-226); they go before the ``given`` ones.
+    ``dynamic`` are the configs that were set while the broker ran (KIP-226). They override the ``given`` ones. Raises
+    `ConfigError`.
     """
 
     def __init__(self, given: Mapping[str, str], dynamic: Mapping[str, str] | None = None) -> None:
@@ -195,18 +196,18 @@ class BrokerConfig:
         self._check_groups()
         self.settings = Settings(**values)
         self.static = {**OWN_DEFAULTS, "broker.id": str(self.settings.node_id), **self.given}
-        """What the broker was started with, ottla's own defaults included (DynamicBrokerConfig.staticBrokerConfigs)."""
+        """The configs with which the broker was started, with ottla's defaults (DynamicBrokerConfig.staticBrokerConfigs)."""
         connection_limits(self.settings.max_connections_per_ip_overrides)
 
     def _check_retention(self) -> None:
-        """Raises `ConfigError`: KafkaConfig reads 0 as nothing that anybody means."""
+        """Raises `ConfigError` for 0 and for negative values other than -1, as KafkaConfig does."""
         for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
             value = self.value(name)
             if isinstance(value, int) and (value == 0 or value < -1):
                 raise ConfigError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
 
     def _check_groups(self) -> None:
-        """Raises `ConfigError` where what members are told lies outside of its own bounds (GroupCoordinatorConfig)."""
+        """Raises `ConfigError` for an unknown assignor, or a default outside of its own bounds (GroupCoordinatorConfig)."""
         names: tuple[str, ...] = self.value("group.consumer.assignors")  # type: ignore[assignment]
         for name in names:
             if name not in ASSIGNORS:
@@ -222,7 +223,7 @@ class BrokerConfig:
                     )
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
-        """Raises `ConfigError`. Names that Kafka does not know change nothing."""
+        """The same configuration with other dynamic configs. Raises `ConfigError`. Unknown names have no effect."""
         known = broker_definitions()
         for name, text in dynamic.items():
             if name in known:
@@ -230,7 +231,10 @@ class BrokerConfig:
         return BrokerConfig(self.given, dynamic)
 
     def with_usable(self, dynamic: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-        """With those that can be lived by, and why the others cannot: what a log holds must not prevent a start."""
+        """The same configuration with the valid ones of these dynamic configs, and why others are invalid.
+
+        A stored config that is invalid must not prevent a start.
+        """
         try:
             return self.with_dynamic(dynamic), []
         except ConfigError:
@@ -244,13 +248,13 @@ class BrokerConfig:
         return config, reasons
 
     def text(self, name: str) -> str | None:
-        """The value in force, as text."""
+        """The current value, as text."""
         if name in self.dynamic:
             return self.dynamic[name]
         return self.static_text(name)
 
     def static_text(self, name: str) -> str | None:
-        """The value that the broker was started with."""
+        """The value with which the broker was started, as text."""
         if name in self.given:
             return self.given[name]
         return OWN_DEFAULTS.get(name, broker_definitions()[name].default)
@@ -260,7 +264,7 @@ class BrokerConfig:
         return None if text is None else broker_definitions()[name].parse(text)
 
     def without_effect(self) -> list[str]:
-        """Keys that were given, are known to Kafka, and change nothing here."""
+        """Configs that were given and that Kafka knows, but that have no effect in ottla."""
         return sorted(n for n in self.given if n not in HONOURED and n not in _topic_fallbacks() and n not in _ACCEPTED)
 
 
@@ -281,11 +285,11 @@ _ACCEPTED = {
     "num.network.threads",
     "num.io.threads",
 }
-"""Meaningful for a real cluster and rightly without effect for one broker: no warning."""
+"""Configs that matter in a larger cluster, and rightly have no effect on a single broker: no warning is shown."""
 
 
 def connection_limits(text: str) -> dict[str, int]:
-    """``max.connections.per.ip.overrides``: ``address:count`` with commas between. Raises `ConfigError`."""
+    """Parse ``max.connections.per.ip.overrides``, which is ``ADDRESS:COUNT,ADDRESS:COUNT``. Raises `ConfigError`."""
     limits: dict[str, int] = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         address, _, count = part.rpartition(":")

@@ -1,4 +1,4 @@
-"""Where settings come from: server.properties, ``KAFKA_*`` variables, ``--set``, flags."""
+"""Reads settings from server.properties, ``KAFKA_*`` variables, ``--set`` and flags."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMAGE_ONLY = {
     "KAFKA_OPTS",
     "KAFKA_VERSION",
 }
-"""Variables of images of Kafka that are no settings. Topics to create are read by ``ottla serve``."""
+"""Variables of Kafka's container images that are not settings. ``ottla serve`` reads the topics to create."""
 
 MAX_FILE_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -38,9 +38,9 @@ _BLANKS = " \t\f"
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """A Java properties file (java.util.Properties.load): ``key=value``, ``key: value`` or ``key value``.
+    """Parse a Java properties file (java.util.Properties.load): ``key=value``, ``key: value`` or ``key value``.
 
-    ``#`` and ``!`` begin a comment, a line that ends in an odd number of backslashes goes on in the next.
+    ``#`` and ``!`` begin a comment. A line that ends in an odd number of backslashes continues in the next line.
     """
     values: dict[str, str] = {}
     for line in _logical_lines(text):
@@ -77,7 +77,7 @@ def _unescaped(text: str) -> str:
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """Raises `ConfigError`."""
+    """Read a properties file. Raises `ConfigError`."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -88,13 +88,13 @@ def read_file(path: Path) -> dict[str, str]:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # What java.util.Properties reads.
+        # The encoding that java.util.Properties reads.
         text = raw.decode("latin-1")
     return read_properties(text)
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Settings from ``KAFKA_*`` by the rule of Kafka's image, and the names that are no setting."""
+    """Settings from ``KAFKA_*`` variables by the rule of Kafka's image, and the variables that are not settings."""
     known = broker_definitions()
     values: dict[str, str] = {}
     ignored: list[str] = []
@@ -110,7 +110,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], li
 
 
 def variable_near(name: str) -> str | None:
-    """The ``KAFKA_*`` variable that a misspelt one was meant to be."""
+    """The ``KAFKA_*`` variable of a known setting that is closest to a misspelt one, if any."""
     key = near(name.removeprefix(PREFIX).lower().replace("_", "."), broker_definitions())
     return None if key is None else PREFIX + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
@@ -118,7 +118,10 @@ def variable_near(name: str) -> str | None:
 def load(
     properties: Path | None, environment: Mapping[str, str], assignments: list[str], extra: Mapping[str, str]
 ) -> tuple[BrokerConfig, list[str]]:
-    """File, then environment, then ``--set``, then flags; beside it the variables that are no setting. Raises `ConfigError`."""
+    """Read the file, then variables, then ``--set``, then flags; later ones win. Also returns the variables that are not settings.
+
+    Raises `ConfigError`.
+    """
     given: dict[str, str] = {} if properties is None else read_file(properties)
     from_env, ignored = from_environment(environment)
     given.update(from_env)

@@ -1,4 +1,4 @@
-"""What a topic is set to: its own configs, else the broker's synonyms, else the default."""
+"""The configs of a topic: its own, else the broker configs that stand in for them, else the default."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.storage.config import LogConfig
 _MS_PER = {"hours": 3_600_000, "minutes": 60_000}
 
 INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
-"""What Kafka's own tests set for segments below 1 MiB; it goes before ``segment.bytes`` (LogConfig.segmentSize)."""
+"""By this config Kafka's own tests make segments below 1 MiB. It overrides ``segment.bytes`` (LogConfig.segmentSize)."""
 
 
 def validate(name: str, text: str) -> Value:
@@ -23,7 +23,7 @@ def validate(name: str, text: str) -> Value:
 
 
 def validate_all(overrides: Mapping[str, str]) -> None:
-    """What a topic is to be set to as a whole. Raises `ConfigError` as LogConfig.validate does."""
+    """Check all configs that a topic is about to have. Raises `ConfigError` as LogConfig.validate does."""
     values = {name: validate(name, text) for name, text in overrides.items()}
     if values.get("remote.storage.enable"):
         raise ConfigError(
@@ -41,7 +41,7 @@ def validate_all(overrides: Mapping[str, str]) -> None:
 
 
 def broker_fallback(name: str, config: BrokerConfig) -> tuple[str, str] | None:
-    """Broker key and value (in the topic's unit) that stand in for an unset topic key."""
+    """The broker config that stands in for a topic config that is not set, and its value in the topic config's unit."""
     for synonym in topic_definitions()[name].synonyms:
         text = config.text(synonym)
         if text is None:
@@ -52,7 +52,7 @@ def broker_fallback(name: str, config: BrokerConfig) -> tuple[str, str] | None:
 
 
 def effective(name: str, overrides: Mapping[str, str], config: BrokerConfig) -> str | None:
-    """The text of a topic config in force."""
+    """The current value of a topic config, as text."""
     if name in overrides:
         return overrides[name]
     fallback = broker_fallback(name, config)

@@ -1,1 +1,1 @@
-"""One file per API: what it serves per version, its declaration, its handler."""
+"""The handlers: one module for each API, with the API's versions, declaration and handler."""

@@ -1,6 +1,6 @@
-"""AddRaftVoter, versions 0 and 1 (KIP-853): refused, because the one node keeps the metadata log alone.
+"""AddRaftVoter, versions 0 and 1 (KIP-853): refused, because a single node keeps the metadata log.
 
-- 1: the client says whether it wants the answer only when the change is committed.
+- 1: the client says whether the response may be sent only after the change is committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def handle(ports: Ports, request: AddRaftVoterRequest, context: RequestContext) 
 
 
 def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
-    """Raises `KafkaError`, for whatever is asked."""
+    """Raises `KafkaError` for every request: ottla cannot add a voter."""
     check_voter(ports, "Add", request.cluster_id, request.voter_id, request.voter_directory_id)
     expected = (ports.live_config.settings.controller_listener_names or (CONTROLLER_LISTENER,))[0]
     if not any(listener.name == expected for listener in request.listeners):
@@ -31,7 +31,7 @@ def _check(ports: Ports, request: AddRaftVoterRequest) -> None:
     if request.voter_id == ports.live_config.settings.node_id:
         reason = f"The voter id {request.voter_id} is already part of the set of voters."
         raise KafkaError(Code.DUPLICATE_VOTER, reason)
-    # Kafka says so of a cluster whose kraft.version is 0, where no voter can be added either.
+    # Kafka answers this for a cluster with kraft.version 0, where voters cannot be added either.
     raise KafkaError(Code.UNSUPPORTED_VERSION, "Cluster doesn't support adding voter because it is one node of ottla")
 
 

@@ -1,4 +1,4 @@
-"""AlterClientQuotas, versions 0 and 1 (KIP-546): what users, clients and addresses may use; kept and shown, not enforced.
+"""AlterClientQuotas, versions 0 and 1 (KIP-546): stores the quotas of users, clients and addresses, which are not enforced.
 
 Both versions behave alike; 1 is the first flexible one.
 """
@@ -24,13 +24,13 @@ from ottla.storage.steps import Pace, Steps, begun
 
 ENTRY_WORK = 100
 OP_WORK = 10
-"""What an entry takes, and each change in it, in the units of `storage.steps`."""
+"""The costs of an entry and of each change in it, in units of `storage.steps.Pace`."""
 
 MAX_ENTITY_PARTS = len(ENTITY_TYPES)
-"""Parts of one entity: more are of types that there are not, or of one type twice. What is beyond is not repeated in the answer."""
+"""How many parts an entity may have. A further part has an unknown type or a repeated one; it is left out of the response."""
 
 MAX_OPS = 1_000
-"""Changes in one entry: there are five keys, but taking back one that nobody knows is no mistake."""
+"""How many changes one entry may have. There are five keys, but removing an unknown key is not an error."""
 
 
 class Ports(Protocol):
@@ -42,7 +42,7 @@ def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestCont
 
 
 def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
-    # As in Kafka an entity that is named again has been changed as the first mention says, and gets the error of the last.
+    # As in Kafka, the first mention of an entity is applied, and a repeated mention gives the entity an error in the response.
     results: dict[Entity, KafkaError | None] = {}
     pace = Pace(begun=True)
     for entry in request.entries:
@@ -67,7 +67,7 @@ def _entity(named: list[EntityData]) -> Entity:
 
 
 def _changes(ops: list[OpData]) -> dict[str, float | None]:
-    """Raises INVALID_REQUEST for a key that is named twice, POLICY_VIOLATION for too many."""
+    """The values by key, None to remove one. Raises INVALID_REQUEST for a repeated key, POLICY_VIOLATION for too many changes."""
     if len(ops) > MAX_OPS:
         raise KafkaError(Code.POLICY_VIOLATION, f"{len(ops)} quotas of one entity, at most {MAX_OPS} are taken")
     changes = {op.key: None if op.remove else op.value for op in ops}

@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs, versions 1 and 2 (KIP-113): which log directory partitions are to lie in, and there is one.
+"""AlterReplicaLogDirs, versions 1 and 2 (KIP-113): accepts only the one log directory that the broker has.
 
-Versions behave alike; 2 is the first flexible one.
+Both versions behave alike; 2 is the first flexible one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.storage.log_dir import LogDirectory
 from ottla.storage.steps import Pace, Steps, begun
 
 PARTITION_WORK = 3
-"""What a partition takes, in the units of `storage.steps`."""
+"""The cost of a partition, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -37,7 +37,7 @@ def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: RequestCo
 
 
 def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
-    # A partition that is named more than once is to lie where it is named last.
+    # For a partition that is named more than once, the last mention counts.
     codes: dict[str, dict[int, Code]] = {}
     pace = Pace(begun=True)
     for asked in request.dirs:
@@ -65,7 +65,7 @@ def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterR
 
 
 def _moved(ports: Ports, topic: str, index: int) -> Code:
-    """What comes of moving a partition to where it lies."""
+    """The error code for moving a partition to the directory in which it is already."""
     try:
         ports.cluster.state.topic(topic)
         ports.partitions.get(topic, index).log.check_online()

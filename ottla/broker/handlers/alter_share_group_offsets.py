@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets, version 0 (KIP-932): where a share group without members is to begin with partitions, or begin anew."""
+"""AlterShareGroupOffsets, version 0 (KIP-932): sets the start offsets of a share group that has no members."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
     identities = {name: topic_id(ports.cluster, name) for name, _ in asked}
 
     def answer() -> AlterShareGroupOffsetsResponse:
-        # Topics that are not there come first, as in Kafka.
+        # Topics that do not exist come first, as in Kafka.
         ordered = sorted(asked, key=lambda topic: topic[0] in altered.unknown)
         return AlterShareGroupOffsetsResponse(
             responses=[_topic(name, identities[name], offsets, altered.unknown.get(name), refusals) for name, offsets in ordered]
@@ -67,7 +67,7 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
 
 
 def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, int]]]:
-    """Start offsets by topic and partition: a topic that is named twice is one topic."""
+    """Start offsets by topic and partition. Repeated mentions of a topic are merged."""
     asked: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         asked.setdefault(topic.topic_name, {}).update((p.partition_index, p.start_offset) for p in topic.partitions)
@@ -77,7 +77,7 @@ def _asked(request: AlterShareGroupOffsetsRequest) -> list[tuple[str, dict[int, 
 def _topic(
     name: str, identity: bytes, offsets: dict[int, int], unknown: Collection[int] | None, refusals: Refusals
 ) -> AlterShareGroupOffsetsResponseTopic:
-    """``unknown`` are the partitions that the topic does not have; None where it does not exist."""
+    """``unknown`` are partitions that the topic does not have; None where the topic does not exist."""
     partitions = []
     for partition in offsets:
         is_unknown = unknown is None or partition in unknown

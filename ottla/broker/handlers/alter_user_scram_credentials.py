@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials, version 0 (KIP-554): kept as Apache Kafka keeps credentials; nobody is asked for them here."""
+"""AlterUserScramCredentials, version 0 (KIP-554): stores credentials as Apache Kafka does. ottla does not check them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
 from ottla.storage.steps import Pace, Steps, begun
 
 CHANGE_WORK = 100
-"""What a change takes, in the units of `storage.steps`."""
+"""The cost of a change, in units of `storage.steps.Pace`."""
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -37,7 +37,7 @@ def handle(
 
 def _in_steps(ports: Ports, request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
     changes: list[Change] = [*request.deletions, *request.upsertions]
-    # Kafka alters a user once in a request, also where mechanisms differ, and of one that is named twice nothing.
+    # Kafka alters each user once in a request, even for different mechanisms; a user that is named twice is not altered at all.
     times: Counter[str] = yield from made(lambda: Counter(change.name for change in changes), len(changes))
     results: dict[str, AlterUserScramCredentialsResult] = {}
     pace = Pace(begun=True)

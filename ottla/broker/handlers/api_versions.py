@@ -1,10 +1,10 @@
-"""ApiVersions, versions 0 to 5 (KIP-35): what is served, in which versions, and the levels of the features.
+"""ApiVersions, versions 0 to 5 (KIP-35): lists the APIs with their versions, and the levels of the features.
 
-- 3 (KIP-511, KIP-584): the client names its software; features.
-- 4 (KAFKA-17011): a feature may have 0 as its lowest level; it is left out for version 3, whose clients cannot take that.
-- 5 (KIP-1242): the client names the cluster and the node that it takes this broker for, and begins anew where it is another.
+- 3 (KIP-511, KIP-584): the client names its software; the response has features.
+- 4 (KAFKA-17011): a feature may have the lowest level 0. Such features are left out in version 3, whose clients cannot read them.
+- 5 (KIP-1242): the client names the cluster and node that it expects, and bootstraps again where this broker is another one.
 
-An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a newer client can come again.
+An unknown version is answered in version 0 with UNSUPPORTED_VERSION, so that a newer client can try again.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -
 
 
 def _check(ports: Ports, request: ApiVersionsRequest, version: int) -> None:
-    """Raises INVALID_REQUEST, and REBOOTSTRAP_REQUIRED to a client that means another broker."""
+    """Raises INVALID_REQUEST, or REBOOTSTRAP_REQUIRED where the client expects another broker."""
     names = (request.client_software_name, request.client_software_version)
     if version >= 3 and not all(_SOFTWARE.fullmatch(name) for name in names):
         raise KafkaError(Code.INVALID_REQUEST)
     if version < NAMES_BROKER_FROM:
         return
-    # Cluster and node are named both or not at all.
+    # Cluster and node must be named together.
     if (request.cluster_id is None) != (request.node_id == NO_NODE):
         raise KafkaError(Code.INVALID_REQUEST)
     own = (ports.cluster_id, ports.live_config.settings.node_id)

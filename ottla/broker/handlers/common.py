@@ -1,4 +1,4 @@
-"""What several handlers share: names and ids of topics, addresses, authorised operations."""
+"""Helpers of several handlers: names and ids of topics, authorised operations, error codes of versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
 
 TOPIC_OPERATIONS = 3576
-"""Read, write, create, delete, alter, describe, describe and alter configs, as bits (AclOperation codes)."""
+"""Read, write, create, delete, alter, describe, describe configs and alter configs, as bits (AclOperation codes)."""
 CLUSTER_OPERATIONS = 8096
 GROUP_OPERATIONS = 3400
 NOT_ASKED = -2147483648
@@ -25,7 +25,7 @@ AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
 
 
 def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
-    """One answer of the partitions that were refused at once and those that the coordinator was asked about, in Kafka's order.
+    """The answers of refused partitions and of those that the coordinator was asked about, joined in Kafka's order.
 
     Refused partitions come first in their topic, and topics with such partitions before the others (OffsetCommitResponse.Builder).
     """
@@ -38,7 +38,7 @@ def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, 
 
 
 def topic_name(cluster: Cluster, topic_id: bytes) -> str:
-    """Raises UNKNOWN_TOPIC_ID."""
+    """The name of the topic with this id. Raises UNKNOWN_TOPIC_ID."""
     topic = cluster.state.topics_by_id.get(topic_id)
     if topic is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_ID)
@@ -51,5 +51,5 @@ def topic_id(cluster: Cluster, name: str) -> bytes:
 
 
 def fenced_code(code: Code, version: int, new_from: int) -> Code:
-    """PRODUCER_FENCED is only for newer versions; older clients know INVALID_PRODUCER_EPOCH."""
+    """The code for a version: PRODUCER_FENCED exists from version ``new_from`` on; before, INVALID_PRODUCER_EPOCH stands for it."""
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code

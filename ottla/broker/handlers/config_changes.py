@@ -1,7 +1,7 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: which changes are taken, in which words others are refused.
+"""Checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
 
-Everything is checked before anything is written, on what the resource would be as a whole (kafka.server.ConfigAdminManager,
-org.apache.kafka.controller.ConfigurationControlManager).
+The checks consider all configs that the resource would have, and come before any change. They are those of
+kafka.server.ConfigAdminManager and org.apache.kafka.controller.ConfigurationControlManager.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import WORK_A_STEP, Steps
 
 MAX_CONFIGS = 1_000
-"""Entries of one resource in one request, and configs that a broker may have set: Kafka knows some 370 names, but takes any.
-Kafka's own bound is 10,000 records in one operation, with the same code."""
+"""How many configs a request may change on one resource, and a broker may have set. Kafka knows some 370 names but accepts any.
+
+Kafka's own limit is 10,000 records in one operation, and has the same error code.
+"""
 PATTERNS_WORK = 2 * WORK_A_STEP
-"""What a subscription takes: its patterns are compiled."""
+"""The cost of a client metrics subscription, whose patterns must be compiled, in units of `storage.steps.Pace`."""
 CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
-"""Dynamic in Kafka; here a listener is opened at the start only."""
+"""Configs that are dynamic in Kafka, but not here, because listeners are opened at the start only."""
 
 
 class Ports(Protocol):
@@ -61,7 +63,7 @@ class _Resource(Protocol):
 
 
 def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
-    """The resources that a request names more than once; Kafka refuses each mention."""
+    """The resources that a request names more than once. Kafka refuses each mention of them."""
 
     def find() -> set[tuple[int, str]]:
         counts = Counter((r.resource_type, r.resource_name) for r in resources)
@@ -71,13 +73,13 @@ def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
 
 
 def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
-    """Raises INVALID_REQUEST."""
+    """Raises INVALID_REQUEST for a resource that the request names more than once."""
     if (resource.resource_type, resource.resource_name) in twice:
         raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
 
 
 def check_resource(ports: Ports, resource_type: int, name: str) -> None:
-    """Whether there may be such a resource. Raises INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    """Check that a resource of this type may have this name. Raises INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
     if resource_type == TOPIC_RESOURCE:
         if not name:
             raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -99,21 +101,21 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
 
 
 def check_count(count: int) -> None:
-    """Raises POLICY_VIOLATION (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+    """Raises POLICY_VIOLATION for more than `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
     if count > MAX_CONFIGS:
         reason = f"{count} configs of one resource, at most {MAX_CONFIGS} are taken"
         raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
 
 
 def change_work(resource: _Resource) -> int:
-    """What changing a resource's configs takes, in the units of `storage.steps`."""
+    """The cost of changing a resource's configs, in units of `storage.steps.Pace`."""
     if resource.resource_type == CLIENT_METRICS_RESOURCE and resource.configs:
         return PATTERNS_WORK
     return CHANGE_WORK + len(resource.configs) * ENTRY_WORK
 
 
 def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = lambda _: False) -> None:
-    """Raises INVALID_REQUEST for a key that is named twice and for one without a value, POLICY_VIOLATION for too many."""
+    """Raises INVALID_REQUEST for a repeated key or one without a value, POLICY_VIOLATION for too many."""
     check_count(len(configs))
     if len({c.name for c in configs}) < len(configs):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -123,9 +125,10 @@ def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = 
 
 
 def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
-    """Set, or by None take back, configs of one resource.
+    """Set configs of one resource, or remove those whose value is None.
 
-    Raises INVALID_REQUEST for a broker, INVALID_CONFIG for a topic and then UNKNOWN_TOPIC_OR_PARTITION, either for others.
+    Raises INVALID_REQUEST for a broker's configs; INVALID_CONFIG, then UNKNOWN_TOPIC_OR_PARTITION, for a topic's; and either of
+    INVALID_REQUEST and INVALID_CONFIG, or POLICY_VIOLATION, for others.
     """
     own = ports.cluster.state.config_of(resource_type, name)
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
@@ -145,7 +148,7 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
 
 
 def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
-    """Of a group or of client metrics, which need not be there yet. Raises `KafkaError`."""
+    """Check the configs of a group or of client metrics, which need not exist yet. Raises `KafkaError`."""
     if resource_type == GROUP_RESOURCE:
         try:
             validate_group(wanted, ports.live_config.current)
@@ -167,7 +170,7 @@ def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str
 
 
 def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
-    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are taken, as Kafka's plugins need them."""
+    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, as Kafka's plugins may use them."""
     check_count(len(wanted))
     known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
     static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]

@@ -1,4 +1,4 @@
-"""Configs in force with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper)."""
+"""The current configs with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 
 UNKNOWN_TYPE = 0
 
 Synonym = tuple[str, str | None, int]
-"""Name, value, source."""
+"""Name, value and source."""
 
 Places = list[tuple[int, Mapping[str, str]]]
-"""The sources of a broker key's value, with all that each has set; the one in force first."""
+"""The sources of broker configs, in order of precedence, each with the configs that are set there."""
 
 
 class Ports(Protocol):
@@ -33,7 +33,7 @@ class Ports(Protocol):
 
 
 class ConfigEntry(msgspec.Struct, kw_only=True):
-    """One config in force. ``synonyms`` are all places that it could come from, the one in force first."""
+    """One config. ``synonyms`` are all places where its value may be set, in order of precedence."""
 
     name: str
     value: str | None
@@ -41,10 +41,10 @@ class ConfigEntry(msgspec.Struct, kw_only=True):
     read_only: bool
     is_sensitive: bool
     scope: str
-    """B for broker or T for topic, whose documentation it has; else it brings its own."""
+    """Which table has the documentation: B for broker keys, T for topic keys. Empty where ``documentation`` has it."""
     documentation: str | None = None
     source_alone: int = DEFAULT
-    """The source of a value that has no synonyms."""
+    """The source of a value without synonyms."""
     synonyms: list[Synonym] = msgspec.field(default_factory=list)
 
     @property
@@ -79,14 +79,14 @@ def topic_entries(ports: Ports, topic: str, overrides: Mapping[str, str] | None 
 
 
 def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
-    """Of any group, whether there is one or not."""
+    """The configs of a group, which need not exist."""
     own, places = ports.cluster.state.config_of(GROUP_RESOURCE, group), _places(ports)
     entries = []
     for name, definition in group_definitions().items():
         if definition.is_internal and name not in own:
             continue
         text = effective_group(name, own, ports.live_config.current)
-        # Where no broker's key stands in for it, Kafka names the config itself.
+        # Where no broker config stands in for a group config, Kafka lists the config itself.
         synonyms = [(synonym, definition.default, DEFAULT) for synonym in definition.synonyms or (name,)]
         if definition.synonyms and definition.synonyms[0] in broker_definitions():
             synonyms = _broker_synonyms(places, definition.synonyms[0])
@@ -97,7 +97,7 @@ def group_entries(ports: Ports, group: str) -> list[ConfigEntry]:
 
 
 def client_metrics_entries(ports: Ports, name: str) -> list[ConfigEntry]:
-    """Of any subscription, whether there is one or not."""
+    """The configs of a client metrics subscription, which need not exist."""
     own = ports.cluster.state.config_of(CLIENT_METRICS_RESOURCE, name)
     entries = []
     for key, definition in CLIENT_METRICS_DEFINITIONS.items():
@@ -120,7 +120,7 @@ def _kept_entry(definition: Definition, value: str | None, synonyms: list[Synony
 
 
 def broker_entries(ports: Ports) -> list[ConfigEntry]:
-    """All that is not internal, and whatever was set."""
+    """The configs of this broker that are not internal, and all that were set."""
     config, known = ports.live_config.current, broker_definitions()
     names = [name for name, d in known.items() if not d.is_internal or name in config.given or name in config.dynamic]
     names += [name for name in config.dynamic if name not in known]
@@ -129,7 +129,7 @@ def broker_entries(ports: Ports) -> list[ConfigEntry]:
 
 
 def cluster_entries(ports: Ports) -> list[ConfigEntry]:
-    """What was set for all brokers while they ran."""
+    """The dynamic configs that were set for all brokers."""
     own = ports.cluster.state.config_of(BROKER_RESOURCE, "")
     places = _places(ports)
     entries = [_broker_entry(places, name, value) for name, value in own.items()]
@@ -156,7 +156,7 @@ def _broker_entry(places: Places, name: str, text: str | None) -> ConfigEntry:
 
 
 def _is_sensitive(definition: Definition | None) -> bool:
-    """What nobody knows the type of may be a secret (KafkaConfig.maybeSensitive)."""
+    """Whether to hide a value. A config of unknown type may be a secret (KafkaConfig.maybeSensitive)."""
     return definition is None or definition.type == "PASSWORD"
 
 
@@ -171,7 +171,10 @@ def _places(ports: Ports) -> Places:
 
 
 def _broker_synonyms(places: Places, name: str) -> list[Synonym]:
-    """Where a broker key's value may come from, those before its own first mention left out (ConfigHelper.configSynonyms)."""
+    """Where a broker config's value may be set. Synonyms before the config's own first place are left out.
+
+    The order is that of ConfigHelper.configSynonyms.
+    """
     definition = broker_definition(name)
     names = (definition.synonyms if definition is not None and definition.name == name else ()) or (name,)
     sensitive = _is_sensitive(definition)

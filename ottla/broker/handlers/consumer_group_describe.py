@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe, versions 0 and 1 (KIP-848): epochs, members and their assignments of consumer groups.
+"""ConsumerGroupDescribe, versions 0 and 1 (KIP-848): describes consumer groups with their epochs, members and assignments.
 
-- 1 (KIP-1099): whether a member uses the classic or the consumer protocol.
+- 1 (KIP-1099): says whether a member uses the classic or the consumer protocol.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ottla.storage.steps import Pace, Steps, begun
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The type of a member, by the protocol that it uses."""
 MEMBER_WORK = 10
-"""What one member takes, in the units of `storage.steps`."""
+"""The cost of a member, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -59,7 +59,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
 
 
 def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
-    """The group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
+    """Describe the group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.consumers.groups.get(group_id)
     if group is None:
         raise unknown_group(shard, group_id, "consumer")

@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat, versions 0 and 1 (KIP-848): how a member of a consumer group joins, goes on and leaves.
+"""ConsumerGroupHeartbeat, versions 0 and 1 (KIP-848): a member joins a consumer group, stays in it or leaves it.
 
-- 1: the member makes its own id up, and may subscribe by a regular expression.
+- 1: the member generates its own id, and may subscribe by a regular expression.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 from ottla.storage.steps import Pace, Steps, begun
 
 PARTITIONS_PER_UNIT = 20
-"""Of those that a member owns: how many are taken over in a unit of work, as in `storage.steps`."""
+"""How many of the partitions that a member owns are read in one unit of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -61,7 +61,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
         check_heartbeat(beat, context.version, ports.groups.config.consumer_of(beat.group_id).assignors)
         shard, _ = ports.groups.shard(request.group_id)
         expansions = yield from shard.consumers.expansions(beat)
-        # The coordinator may have been started anew during the steps.
+        # The coordinator may have been loaded anew during the steps.
         shard, runtime = ports.groups.shard(request.group_id)
         answer = runtime.execute(shard.heartbeat(beat, ports.clock.steady_ms(), expansions))
     except KafkaError as error:
@@ -75,7 +75,7 @@ def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: Reque
 
 
 def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[int]] | None]:
-    """What the member says that it owns, by topic id: of a subscription by an expression there may be very much."""
+    """The partitions that the member says it owns, by topic id. With a regular expression they may be very many."""
     if topics is None:
         return None
     owned, pace = dict[bytes, frozenset[int]](), Pace(begun=True)

@@ -1,7 +1,8 @@
-"""CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because no client of a plain listener is authenticated.
+"""CreateDelegationToken, versions 1 to 3 (KIP-48): refused, because clients of a plain listener are not authenticated.
 
-Kafka serves delegation tokens over listeners only that authenticate their clients, by SASL or by TLS with a certificate, and says
-so before it looks at whether tokens are enabled. All versions behave alike, but that 3 (KIP-373) names an owner and who asks.
+Kafka serves delegation tokens only on listeners that authenticate their clients, by SASL or by TLS with a client certificate, and
+checks this before it checks whether tokens are enabled. All versions behave alike, except that 3 (KIP-373) names the owner and the
+requester.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreatePartitions, versions 0 to 3 (KIP-195): a topic gets more partitions.
+"""CreatePartitions, versions 0 to 3 (KIP-195): adds partitions to topics.
 
 All versions behave alike.
 """
@@ -22,7 +22,7 @@ from ottla.protocol.messages.create_partitions import (
 from ottla.storage.steps import Pace, Steps, begun
 
 CREATE_WORK = 500
-"""What adding to a topic takes, in the units of `storage.steps`."""
+"""The cost of adding partitions to a topic, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -40,7 +40,7 @@ def _in_steps(ports: Ports, request: CreatePartitionsRequest) -> Steps[CreatePar
         if pace.is_over(CREATE_WORK):
             yield None
         if times > 1:
-            # Refused once, and the topic stays as it is.
+            # A topic that is named twice gets one error, and is not changed.
             results.append(
                 CreatePartitionsTopicResult(name=topic.name, error_code=Code.INVALID_REQUEST, error_message="Duplicate topic name.")
             )
@@ -55,7 +55,7 @@ def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> 
             topic = ports.cluster.state.topic(asked.name)
             added = asked.count - topic.partition_count
             is_ours = all(a.broker_ids == [ports.live_config.settings.node_id] for a in asked.assignments)
-            # A count that is no increase is told first.
+            # A count that is not an increase is reported before wrong assignments.
             if added > 0 and not (is_ours and len(asked.assignments) == added):
                 raise KafkaError(
                     Code.INVALID_REPLICA_ASSIGNMENT,

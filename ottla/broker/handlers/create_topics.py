@@ -1,10 +1,10 @@
-"""CreateTopics, versions 2 to 7 (KIP-4): topics with their configs. A replication factor of one is what there is to have.
+"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs. The replication factor must be one.
 
-- 4 (KIP-464): -1 partitions, or a replication factor of -1, are the broker's defaults.
-- 5 (KIP-525): the answer has the topic's configs.
-- 7 (KIP-516): the answer has the topic's id.
+- 4 (KIP-464): -1 partitions, or a replication factor of -1, stand for the broker's defaults.
+- 5 (KIP-525): the response has the topic's configs.
+- 7 (KIP-516): the response has the topic's id.
 
-Kafka authorises CREATE on the cluster or on the topic, and DESCRIBE_CONFIGS on it for the configs in the answer.
+Kafka authorises CREATE on the cluster or on the topic, and DESCRIBE_CONFIGS on the topic for the configs in the response.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Pace, Steps, begun
 
 CREATE_WORK = 500
-"""What making a topic and telling of its configs takes, in the units of `storage.steps`."""
+"""The cost of creating a topic and of its configs in the response, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -63,9 +63,9 @@ def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsR
 
 
 def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) -> Steps[CreatableTopicResult]:
-    """The name is looked at first, then the configs, then the partitions (ReplicationControlManager.createTopics).
+    """Create a topic. Its name is checked first, then its configs, then its partitions (ReplicationControlManager.createTopics).
 
-    Raises `KafkaError`, with nothing changed.
+    Raises `KafkaError`, and then has changed nothing.
     """
     ports.cluster.state.check_new_topic(asked.name)
     check_count(len(asked.configs))
@@ -80,7 +80,7 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     count = _partition_count(ports, asked)
     if validate_only:
-        # Kafka tells an id here, too, though no topic gets it.
+        # Kafka returns an id here as well, although no topic gets it.
         topic_id = ports.randomness.random_uuid()
         ports.cluster.state.create_topic(asked.name, topic_id, count, configs)
     elif count <= PARTITIONS_AT_ONCE:

@@ -1,6 +1,6 @@
-"""DeleteAcls, versions 1 to 3: refused one by one, as Apache Kafka refuses them where no authorizer is configured.
+"""DeleteAcls, versions 1 to 3: refuses each filter, as Apache Kafka does where no authorizer is configured.
 
-Versions behave alike; 2 is the first flexible one, 3 (KIP-373) came with users as resources.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DeleteGroups, versions 0 to 3 (KIP-229): a group without members, with all its offsets.
+"""DeleteGroups, versions 0 to 3 (KIP-229): deletes groups without members, with all their offsets.
 
-- 3 (KIP-1331): room for a message, which Kafka has only where a plugin fails to delete the topology of a streams group.
+- 3 (KIP-1331): has a field for a message, which Kafka only sets where a plugin fails to delete a streams group's topology.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGr
 from ottla.storage.steps import Pace, Steps, begun
 
 OFFSETS_PER_STEP = 200
-"""Offsets of one group that go in one batch."""
+"""How many offsets of a group are deleted in one batch."""
 APPEND_WORK, RECORD_WORK = 50, 5
-"""What a batch of tombstones takes, and each of them in it, in the units of `storage.steps`."""
+"""The costs of a batch of tombstones and of each tombstone in it, in units of `storage.steps.Pace`."""
 _RECORD_BYTES = 350
-"""At most what a tombstone takes beside its group id: a topic's name, and what a record has around its key."""
+"""The largest size of a tombstone in bytes, without its group id: a topic's name, and the record's overhead."""
 
 
 class Ports(Protocol):
@@ -46,9 +46,9 @@ def _delete_all(ports: Ports, request: DeleteGroupsRequest) -> Steps[DeleteGroup
 
 
 def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
-    """Offsets go in batches that the log takes; the group itself with the last, if nobody has joined it meanwhile.
+    """Delete the group's offsets in batches that fit into the log, and the group with the last batch if it still has no members.
 
-    Before that the share coordinator deletes what it has of a share group.
+    Of a share group the share coordinator deletes its states first.
     """
     groups = ports.groups
     try:

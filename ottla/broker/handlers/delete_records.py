@@ -1,4 +1,4 @@
-"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start; -1 means up to the high watermark.
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start offset; -1 stands for the high watermark.
 
 All versions behave alike.
 """

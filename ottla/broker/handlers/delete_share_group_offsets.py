@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets, version 0 (KIP-932): a share group without members forgets topics."""
+"""DeleteShareGroupOffsets, version 0 (KIP-932): deletes the states of topics of a share group that has no members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState, version 0 (KIP-932): a group is done with a partition, and nothing of its state is kept."""
+"""DeleteShareGroupState, version 0 (KIP-932): deletes the state of a group's share partitions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""DeleteTopics, versions 1 to 6 (KIP-4): by name, from version 6 on also by id.
+"""DeleteTopics, versions 1 to 6 (KIP-4): deletes topics, named by name, and from version 6 on also by id.
 
 - 3 (KIP-322): TOPIC_DELETION_DISABLED where ``delete.topic.enable`` is false.
-- 5 (KIP-599): the answer has error messages.
-- 6 (KIP-516): topics by id. Who may not DESCRIBE a topic is not told its name.
+- 5 (KIP-599): the response has error messages.
+- 6 (KIP-516): topics by id. Kafka hides the name from clients that may not DESCRIBE the topic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MESSAGES = {
     Code.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
 TOPIC_WORK = 500
-"""What deleting a topic takes beside its partitions, in the units of `storage.steps`."""
+"""The cost of deleting a topic, without its partitions, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -44,7 +44,8 @@ def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) 
 
 
 class _Asked:
-    """The topics of a request. One that is named twice is refused once and stays; of neither name nor id, one by one."""
+    """The topics of a request. A repeated topic gets one error and is not deleted. Entries without name and id get an error
+    each."""
 
     def __init__(self, request: DeleteTopicsRequest, version: int) -> None:
         topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]

@@ -1,6 +1,6 @@
-"""DescribeAcls, versions 1 to 3: refused, as Apache Kafka refuses it where no authorizer is configured.
+"""DescribeAcls, versions 1 to 3: refused, as by Apache Kafka where no authorizer is configured.
 
-Versions behave alike; 2 is the first flexible one, 3 (KIP-373) came with users as resources.
+All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds users as resources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.protocol.messages.describe_acls import DescribeAclsRequest, DescribeA
 
 def handle(ports: object, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
     if 0 in (request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type):
-        # Kafka closes the connection of a client that asks for an unknown kind (DescribeAclsRequest.normalizeAndValidate).
+        # Kafka closes the connection of such a client instead (DescribeAclsRequest.normalizeAndValidate).
         return DescribeAclsResponse(
             throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message="DescribeAclsRequest contains UNKNOWN elements"
         )

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas, versions 0 and 1 (KIP-546): the quotas that are kept for users, clients and addresses.
+"""DescribeClientQuotas, versions 0 and 1 (KIP-546): lists the stored quotas of users, clients and addresses.
 
 Both versions behave alike; 1 is the first flexible one.
 """
@@ -24,10 +24,10 @@ from ottla.protocol.messages.describe_client_quotas import (
 from ottla.storage.steps import Pace, Steps, begun
 
 EXACTLY, BY_DEFAULT, WHATEVER = range(3)
-"""How an entity's part is to match: by this name, as the default of its type, or in any way (DescribeClientQuotasRequest)."""
+"""How a part of an entity matches: with this name, as the default of its type, or with any name (DescribeClientQuotasRequest)."""
 
 Filter = dict[str, tuple[bool, str | None]]
-"""By type of entity: whether just one name will do, and which."""
+"""For each entity type: whether only one name matches, and that name (None for the type's default)."""
 
 
 class Ports(Protocol):
@@ -43,7 +43,7 @@ def handle(ports: Ports, request: DescribeClientQuotasRequest, context: RequestC
 
 
 def _filter(components: list[ComponentData]) -> Filter:
-    """Raises INVALID_REQUEST, or UNSUPPORTED_VERSION for a type that nobody knows (ClientQuotasImage.describe)."""
+    """Raises INVALID_REQUEST, or UNSUPPORTED_VERSION for an unknown entity type (ClientQuotasImage.describe)."""
     wanted: Filter = {}
     for component in components:
         kind, how, match = component.entity_type, component.match_type, component.match

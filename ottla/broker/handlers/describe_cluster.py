@@ -1,9 +1,9 @@
-"""DescribeCluster, versions 0 to 2 (KIP-700): id, controller and brokers of the cluster.
+"""DescribeCluster, versions 0 to 2 (KIP-700): describes the cluster with its id, controller and brokers.
 
-- 1 (KIP-919): the client says whether it means brokers or controllers; only brokers are here.
-- 2 (KIP-1073): fenced brokers as well, of which there are none.
+- 1 (KIP-919): the client asks for brokers or for controllers; this is a broker's endpoint.
+- 2 (KIP-1073): includes fenced brokers, of which there are none.
 
-Kafka answers whoever asks; DESCRIBE on the cluster decides whether its authorised operations are told.
+Kafka answers every client. DESCRIBE on the cluster decides whether the response has the cluster's authorised operations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DescribeConfigs, versions 1 to 4 (KIP-133): topics, this broker and its log, groups, client metrics.
+"""DescribeConfigs, versions 1 to 4 (KIP-133): shows configs of topics, this broker and its loggers, groups and client metrics.
 
-- 1 (KIP-226): where a value comes from, and what it would be otherwise (synonyms).
+- 1 (KIP-226): the source of each value, and the values that it overrides (synonyms).
 - 3 (KIP-569): types and documentation.
 """
 
@@ -45,7 +45,7 @@ from ottla.protocol.messages.describe_configs import (
 from ottla.storage.steps import Pace, Steps, begun
 
 RESOURCE_WORK = 500
-"""What a resource takes, in the units of `storage.steps`."""
+"""The cost of a resource, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -64,7 +64,7 @@ def _in_steps(ports: Ports, request: DescribeConfigsRequest) -> Steps[DescribeCo
         if pace.is_over(RESOURCE_WORK):
             yield None
         keys = resource.configuration_keys or []
-        # No keys at all are all keys.
+        # An empty list asks for all keys.
         wanted: set[str] = yield from made(partial(set, keys), len(keys))
         results.append(_describe(ports, request, resource, wanted))
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
@@ -83,7 +83,7 @@ def _describe(
 
 
 def _entries(ports: Ports, kind: int, name: str) -> list[ConfigEntry]:
-    """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    """The configs of a resource. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
     if kind == TOPIC_RESOURCE:
         check_topic_name(name)
         ports.cluster.state.topic(name)

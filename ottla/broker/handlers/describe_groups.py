@@ -1,8 +1,8 @@
-"""DescribeGroups, versions 0 to 6: state, protocol and members of groups.
+"""DescribeGroups, versions 0 to 6: describes classic groups with their state, protocol and members.
 
-- 3 (KIP-430): authorised operations, where asked for.
+- 3 (KIP-430): authorised operations, where the client asks for them.
 - 4 (KIP-345): instance ids.
-- 6 (KIP-1043): an unknown group is GROUP_ID_NOT_FOUND with a message; before, a group in state Dead.
+- 6 (KIP-1043): an unknown group gets GROUP_ID_NOT_FOUND with a message; before, it is described as a group in state Dead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.storage.steps import Pace, Steps, begun
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
 MEMBER_WORK = 5
-"""What one member takes, in the units of `storage.steps`."""
+"""The cost of a member, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -51,7 +51,7 @@ def _describe_all(ports: Ports, context: RequestContext, request: DescribeGroups
 def _describe(
     ports: Ports, context: RequestContext, request: DescribeGroupsRequest, group_id: str, pace: Pace
 ) -> Steps[DescribedGroup]:
-    """The group as it is at the first step: its state and its members belong together."""
+    """Describe the group as it is at the first step, so that its state and its members fit together."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     try:
         shard, _ = ports.groups.shard(group_id)
@@ -71,7 +71,7 @@ def _describe(
             group_state=ClassicGroupState.DEAD.value,
             authorized_operations=NOT_ASKED if unknown else operations,
         )
-    # Subscriptions that a rebalance is about to change are shown to nobody (ClassicGroupMember.describeNoMetadata).
+    # Subscriptions are hidden while a rebalance may change them (ClassicGroupMember.describeNoMetadata).
     is_settled = group.state is ClassicGroupState.STABLE
     described = DescribedGroup(
         group_id=group_id,

@@ -1,8 +1,8 @@
-"""DescribeLogDirs, versions 1 to 5 (KIP-113): sizes of partitions in the one log directory.
+"""DescribeLogDirs, versions 1 to 5 (KIP-113): shows the sizes of partitions in the one log directory.
 
-- 3: an error code for the answer as a whole.
-- 4 (KIP-827): the size of the volume, and what is left of it.
-- 5 (KIP-1066): whether the directory is cordoned, which it never is.
+- 3: an error code for the whole response.
+- 4 (KIP-827): the size of the volume and its free space, in bytes.
+- 5 (KIP-1066): whether the directory is cordoned; it never is.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
-    # Kafka answers so for a directory that is offline. One that refuses writes is as good as that while it does.
+    # Kafka answers KAFKA_STORAGE_ERROR for an offline directory. A directory that refuses writes counts as offline meanwhile.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
         throttle_time_ms=0,

@@ -1,4 +1,4 @@
-"""DescribeProducers, version 0 (KIP-664): who writes to a partition, and since where a transaction is open.
+"""DescribeProducers, version 0 (KIP-664): lists the producers of a partition, and where their open transactions began.
 
 Kafka authorises READ on each topic.
 """
@@ -24,10 +24,10 @@ from ottla.protocol.messages.describe_producers import (
 from ottla.storage.steps import Pace, Steps, begun
 
 PARTITION_WORK = 3
-"""What a partition takes beside its producers, in the units of `storage.steps`."""
+"""The cost of a partition, without its producers, in units of `storage.steps.Pace`."""
 
 _UNKNOWN = "This server does not host this topic-partition."
-"""What Kafka says of a topic that it does not know; of a partition it says nothing."""
+"""Kafka's message for an unknown topic. For an unknown partition Kafka has no message."""
 
 
 class Ports(Protocol):

@@ -1,7 +1,7 @@
-"""DescribeQuorum, versions 0 to 2 (KIP-595): who keeps the cluster's metadata log, which is this node alone.
+"""DescribeQuorum, versions 0 to 2 (KIP-595): shows the voters of the metadata log, which is this node alone.
 
-- 1 (KIP-836): when each has fetched last, and when it had caught up.
-- 2 (KIP-853): directory ids, endpoints of the voters, texts of errors.
+- 1 (KIP-836): when each replica has fetched last, and when it had caught up.
+- 2 (KIP-853): directory ids, endpoints of the voters, error messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext) -> Handled[DescribeQuorumResponse]:
-    # Kafka answers for all partitions alike, and only a request for just this one (RaftUtil.hasValidTopicPartition).
+    # As in Kafka, only a request for exactly the metadata partition succeeds (RaftUtil.hasValidTopicPartition). Else all partitions
+    # of the request get an error.
     if not _asks_for_metadata(request):
         return begun(_refused(request))
     node_id, log, now_ms = ports.live_config.settings.node_id, ports.cluster.metadata_log, ports.clock.now_ms()
@@ -59,7 +60,7 @@ def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext
         current_voters=[voter],
         observers=[],
     )
-    # There is no listener for controllers: the voter is reached where its clients reach it.
+    # There is no controller listener, so the voter's endpoint is that of the client's listener.
     host, port = ports.advertised(context.listener)
     return DescribeQuorumResponse(
         error_code=0,

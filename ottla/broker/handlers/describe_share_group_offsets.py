@@ -1,8 +1,8 @@
-"""DescribeShareGroupOffsets, versions 0 and 1 (KIP-932): where share groups have got to in the partitions that they share.
+"""DescribeShareGroupOffsets, versions 0 and 1 (KIP-932): shows the start offsets of share groups in their partitions.
 
-- 1 (KIP-1226): how many records there are that a group is not done with.
+- 1 (KIP-1226): the lag, which is the number of records that a group has not finished.
 
-Kafka looks for no group: what the share coordinator knows of a partition is told, and else that nothing is known.
+As in Kafka the group need not exist: partitions without a state in the share coordinator are described as unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Pace, Steps, begun
 
 TOPIC_WORK = 2
-"""What a topic takes beside its partitions, in the units of `storage.steps`."""
+"""The cost of a topic, without its partitions, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -71,7 +71,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
 def _topics(
     ports: Ports, asked: DescribeShareGroupOffsetsRequestGroup, pace: Pace
 ) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
-    """Topics that there are, then the others. Raises `KafkaError`."""
+    """Topics that exist, then the others. Raises `KafkaError`."""
     wanted: list[tuple[str, Iterable[int]]]
     if asked.topics is None:
         shard, _ = ports.groups.shard(asked.group_id)

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions, version 0 (KIP-966): topics in pages, by name, with a cursor.
+"""DescribeTopicPartitions, version 0 (KIP-966): describes topics with their partitions, ordered by name, page by page.
 
 Kafka leaves out topics that the client may not DESCRIBE.
 """
@@ -26,7 +26,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Pace, Steps, begun
 
 TOPIC_WORK = 5
-"""What a topic takes beside its partitions, in the units of `storage.steps`; of these one answer has few."""
+"""The cost of a topic in units of `storage.steps.Pace`. Partitions are not counted, because a response has few."""
 
 
 class Ports(Protocol):
@@ -67,7 +67,7 @@ def _in_steps(
             return DescribeTopicPartitionsResponse(
                 throttle_time_ms=0, topics=answers, next_cursor=Cursor(topic_name=name, partition_index=begin)
             )
-        # A cursor may lie behind the last partition: the topic is told of, without partitions, as in Kafka.
+        # A cursor may lie behind the last partition. Then the topic is listed without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
         answers.append(_describe(ports.live_config.settings.node_id, topic, begin, end))
         left -= end - begin
@@ -79,7 +79,7 @@ def _in_steps(
 
 
 def _is_sound(request: DescribeTopicPartitionsRequest) -> bool:
-    """A cursor names no partition below 0, and one of the topics that are asked for (DescribeTopicPartitionsRequestHandler)."""
+    """Whether the cursor's partition is not negative, and its topic is in the request (DescribeTopicPartitionsRequestHandler)."""
     cursor = request.cursor
     if cursor is None:
         return True

@@ -1,4 +1,4 @@
-"""DescribeTransactions, version 0 (KIP-664): state, producer and partitions of transactional ids.
+"""DescribeTransactions, version 0 (KIP-664): describes transactional ids with their state, producer and partitions.
 
 Kafka authorises DESCRIBE on each id, and leaves out topics that the client may not DESCRIBE.
 """

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, version 0 (KIP-554): which credentials users have, and never the credentials themselves."""
+"""DescribeUserScramCredentials, version 0 (KIP-554): lists the mechanisms of users' credentials, never the credentials."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def handle(
 
 
 def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
-    # Naming nobody means everybody, as null does.
+    # An empty list of users stands for all users, as null does.
     if request.users:
         named = yield from counted_by_name(request.users)
         users = [(user.name, times) for user, times in named]

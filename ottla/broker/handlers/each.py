@@ -1,7 +1,7 @@
-"""Handlers that do one thing after the other for each of many: at once where they are few, else in steps.
+"""Helpers for requests with many items: items are handled one after the other, in steps where they are many.
 
-What is done for one item is a synchronous stretch, so nothing can come between its check and its change. Other clients'
-requests run between two steps; each item finds things as they are then, as if it had come in a request of its own.
+An item is handled without a pause, so that nothing changes between its check and its change. Other clients' requests run between
+two steps. So an item may find another state than the item before, as if it had come in a request of its own.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ Answer = TypeVar("Answer")
 T = TypeVar("T")
 
 Handled: TypeAlias = Answer | Steps[Answer]
-"""What a handler returns: the answer, or the generator of steps that ends with it."""
+"""The result of a handler: the response, or a generator of steps that returns the response."""
 
 Work: TypeAlias = int | Callable[[Item], int]
-"""Units of about two microseconds, as in `storage.steps`, that one item takes, or how to tell of each before it is done."""
+"""The cost of an item in units of `storage.steps.Pace` (about two microseconds each), or a function that returns it."""
 
 MADE_AT_ONCE = 200
-"""Elements of a request that are looked at together without a step: with texts as long as they come, a few milliseconds' work."""
+"""How many elements of a request are processed without a step. With texts of any length that takes a few milliseconds at most."""
 
 
 def made(make: Callable[[], T], count: int) -> Steps[T]:
-    """What ``make`` finds in the ``count`` elements of a request, and in nothing that may change: beside the loop where many."""
+    """The result of ``make``, which reads ``count`` elements of a request. With many elements it runs beside the event loop.
+
+    So ``make`` must not read anything that may change.
+    """
     if count <= MADE_AT_ONCE:
         return make()
     results: list[T] = []
@@ -37,7 +40,7 @@ def made(make: Callable[[], T], count: int) -> Steps[T]:
 
 
 class Named(Protocol):
-    """What a request names."""
+    """An item of a request that has a name."""
 
     name: str
 
@@ -46,7 +49,7 @@ NamedItem = TypeVar("NamedItem", bound=Named)
 
 
 def counted_by_name(asked: list[NamedItem]) -> Steps[list[tuple[NamedItem, int]]]:
-    """Each name's last entry, in the order of the first ones, and how often it is named: naming a topic twice is an error."""
+    """The last entry of each name, in the order of first mention, and how often the name occurs; a repeated name is an error."""
 
     def count() -> list[tuple[NamedItem, int]]:
         times = Counter(item.name for item in asked)
@@ -63,11 +66,11 @@ def for_each(
     work: Work[Item],
     groups: int = 0,
 ) -> Handled[Answer]:
-    """The answer made of the results of all items, or the steps that lead to it.
+    """The response made of the results of all items, or the steps that return it.
 
-    ``groups`` is how many topics, or the like, the answer has beside the items, which may have no items at all.
-    ``answer`` gets the results in the items' order and must depend on nothing else that may change: after steps it is called
-    beside the event loop.
+    ``groups`` is how many topics or similar elements the response has besides the items; a topic may have no items. ``answer`` gets
+    the results in the order of the items. It must not read anything that may change, because after steps it runs beside the event
+    loop.
     """
     return begun(each(items, one, answer, work=work, groups=groups))
 
@@ -80,12 +83,12 @@ def each(
     work: Work[Item],
     groups: int = 0,
 ) -> Steps[Answer]:
-    """The steps of `for_each`, for a handler that has others before them."""
+    """The same as `for_each`, as steps, for handlers that have other steps before."""
     pace, is_long = Pace(begun=True), groups > MADE_AT_ONCE
     results: list[Result] = []
     done = 0
     for item in items:
-        # Before each but the first: a request of one item is one stretch.
+        # The cost of the previous item counts here, so that a request with one item needs no step.
         if pace.is_over(done):
             is_long = True
             yield None

@@ -1,6 +1,6 @@
-"""ElectLeaders, versions 0 to 2 (KIP-183): the one broker leads everything already, so no election is ever needed.
+"""ElectLeaders, versions 0 to 2 (KIP-183): never elects, because the one broker leads all partitions already.
 
-- 1 (KIP-460): the client says whether it means a preferred or an unclean leader; an error code for the answer as a whole.
+- 1 (KIP-460): the client asks for a preferred or an unclean leader; an error code for the whole response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> Handled[ElectLeadersResponse]:
-    # Kafka does not look at a request that names no topics.
+    # Kafka does not check the election type of a request with an empty list of topics.
     if request.election_type not in (PREFERRED, UNCLEAN) and request.topic_partitions != []:
         return _refused(request, Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     return begun(_in_steps(ports, request))
@@ -37,7 +37,7 @@ def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) 
 def _in_steps(ports: Ports, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
     results, pace = [], Pace(begun=True)
     if request.topic_partitions is None:
-        # Where all are meant Kafka tells of those only that an election was needed for.
+        # For all partitions, Kafka only lists those that needed an election.
         for name in list(ports.cluster.state.topics):
             results.append(ReplicaElectionResult(topic=name, partition_result=[]))
             if pace.is_over(1):

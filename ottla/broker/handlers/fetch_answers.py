@@ -1,4 +1,4 @@
-"""What Fetch answers: for one partition beside records, and for all of them together."""
+"""Parts of Fetch's response: partitions without records, and the whole response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
 def is_news(asked: Asked, data: PartitionData) -> bool:
-    """Whether an incremental fetch (KIP-227) names the partition: something differs from what the client was told last."""
+    """Whether an incremental fetch (KIP-227) must name the partition, because something differs from the last response."""
     return bool(
         data.records
         or data.error_code
@@ -29,9 +29,9 @@ def is_news(asked: Asked, data: PartitionData) -> bool:
 
 
 def divergence(partition: Partition, asked: Asked) -> PartitionData | None:
-    """Where the client's log and this one part, if they do: its last leader epoch has ended before its offset (KIP-595).
+    """The offset at which the client's log diverges from this one, or None: its last leader epoch ends before its offset (KIP-595).
 
-    Raises OFFSET_OUT_OF_RANGE for an epoch that is yet to come, and for an offset before the start (Partition.readRecords).
+    Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
     """
     if asked.last_epoch < 0:
         return None
@@ -54,16 +54,16 @@ def divergence(partition: Partition, asked: Asked) -> PartitionData | None:
 
 
 def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
-    """Kafka has an empty list of aborted transactions for a partition that is not there, and none for one that is."""
+    """The response for a refused partition. As in Kafka, its aborted transactions are an empty list, or None if it exists."""
     aborted: list[AbortedTransaction] | None = None if is_there else []
     return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
 
 
 def response(session: Session | None, answers: list[tuple[Asked, PartitionData]], *, is_whole: bool) -> Steps[FetchResponse]:
-    """In the order of the request, only neighbours of one topic together; what is not there stands last.
+    """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 
-    Clients give their application the partitions in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
-    ``is_whole`` is false for an incremental fetch, which names only what is news.
+    Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
+    ``is_whole`` is False for an incremental fetch, whose response only names partitions that have changed.
     """
     pace = Pace()
     there: list[FetchableTopicResponse] = []

@@ -1,4 +1,4 @@
-"""What the descriptions of consumer, streams and share groups have in common: one group after the other, each refused by itself."""
+"""Describes consumer, streams and share groups, one after the other, each with its own error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def described_groups(
     describe: Callable[[GroupShard, str, Pace], Steps[D]],
     refused: Callable[[str, KafkaError], D],
 ) -> Steps[list[D]]:
-    """``describe`` raises `KafkaError` of a group that it cannot describe; ``refused`` makes an answer of that."""
+    """The descriptions in the request's order. ``describe`` may raise `KafkaError`, of which ``refused`` makes a description."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     described, pace = [], Pace(begun=True)
     for group_id in request.group_ids:
@@ -54,12 +54,12 @@ def described_groups(
 
 
 def unknown_group(shard: GroupShard, group_id: str, kind: str) -> KafkaError:
-    """Why there is no group of this kind."""
+    """The error for a group that does not exist, or is of another type than ``kind``."""
     says = f"Group {group_id} is not a {kind} group." if shard.exists(group_id) else f"Group {group_id} not found."
     return KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
 
 
 def named_partitions(assigned: Mapping[bytes, Iterable[int]], topics: Topics) -> list[tuple[bytes, str, list[int]]]:
-    """Topic ids, names and partitions; topics that are gone are left out."""
+    """Topic ids, names and partitions. Topics that no longer exist are left out."""
     named = ((topic, topics.topic_name(topic), indexes) for topic, indexes in assigned.items())
     return [(topic, name, sorted(indexes)) for topic, name, indexes in named if name is not None]

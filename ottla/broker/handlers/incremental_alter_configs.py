@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): set, delete, append to and subtract from single configs.
+"""IncrementalAlterConfigs, versions 0 and 1 (KIP-339): sets or deletes single configs, and appends to lists or subtracts from them.
 
 Both versions behave alike.
 """
@@ -69,7 +69,7 @@ def _alter(
         own = ports.cluster.state.config_of(kind, name)
         changes = {config.name: _value(kind, config, own.get(config.name)) for config in asked.configs}
         if kind == TOPIC_RESOURCE:
-            # Of topics Kafka's controller looks at the operations before the name.
+            # For topics Kafka's controller checks the operations before the name.
             check_resource(ports, kind, name)
         apply(ports, kind, name, changes, validate_only=validate_only)
     except KafkaError as error:
@@ -80,7 +80,7 @@ def _alter(
 
 
 def _value(kind: int, config: AlterableConfig, own: str | None) -> str | None:
-    """What the config is to be. Raises `KafkaError`."""
+    """The new value of a config; None to delete it. Raises `KafkaError`."""
     operation, name, value = config.config_operation, config.name, config.value
     if operation == DELETE:
         return None
@@ -99,14 +99,14 @@ def _definitions(kind: int) -> Mapping[str, Definition]:
         return topic_definitions()
     if kind == GROUP_RESOURCE:
         return group_definitions()
-    # Kafka's controller knows of no lists among the configs of client metrics.
+    # Kafka's controller does not know any list among the configs of client metrics.
     return broker_definitions() if kind == BROKER_RESOURCE else {}
 
 
 def _combined(current: str | None, value: str, *, subtract: bool) -> str:
-    """A list with elements added or taken away; one that the resource does not have set begins as Kafka's default.
+    """A list with elements added or removed. A list that the resource has not set begins with Kafka's default.
 
-    Neither a broker's static value nor the broker's value for a topic is looked at (ConfigurationControlManager.getParts).
+    The broker's static value, and the broker's value for a topic, are ignored (ConfigurationControlManager.getParts).
     """
     parts = [part for part in (current or "").split(",") if part]
     given = value.split(",")

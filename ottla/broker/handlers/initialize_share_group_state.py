@@ -1,6 +1,7 @@
-"""InitializeShareGroupState, version 0 (KIP-932): a group begins with a partition, at an offset or where its first fetch finds one.
+"""InitializeShareGroupState, version 0 (KIP-932): initializes the states of share partitions, with or without a start offset.
 
-The group coordinator asks this of the share coordinator; FindCoordinator with key type 2 says which broker that is.
+Without an offset the first fetch determines it. Kafka's group coordinator sends this request to the share coordinator, whose broker
+FindCoordinator returns for key type 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ListConfigResources, versions 0 and 1 (KIP-1142): which resources can have configs.
+"""ListConfigResources, versions 0 and 1 (KIP-1142): lists the resources that can have configs.
 
-- 0 (KIP-1000): client metrics alone.
-- 1: resources of the types that are asked for, or of all.
+- 0 (KIP-1000): only client metrics.
+- 1: resources of the types in the request, or of all types.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
         resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
         if pace.is_over(1):
             yield None
-    # Of groups and client metrics those that have configs of their own.
+    # Only groups and client metrics that have configs of their own are listed.
     for kind, name in list(ports.cluster.state.configs):
         if kind in wanted and kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
             resources.append(ConfigResource(resource_name=name, resource_type=kind))

@@ -1,9 +1,9 @@
-"""ListGroups, versions 0 to 5: every group, or those in some states and of some types.
+"""ListGroups, versions 0 to 5: lists all groups, or those with certain states and types.
 
-- 4 (KIP-518): a filter by state, and the state in the answer.
-- 5 (KIP-848): a filter by type, and the type in the answer.
+- 4 (KIP-518): a filter by state, and the state in the response.
+- 5 (KIP-848): a filter by type, and the type in the response.
 
-Kafka authorises DESCRIBE on the cluster, or else leaves out the groups that the client may not DESCRIBE.
+Kafka authorises DESCRIBE on the cluster; without it Kafka leaves out groups that the client may not DESCRIBE.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, 
 from ottla.storage.steps import Pace, Steps, begun
 
 GROUP_WORK = 5
-"""What one group takes, in the units of `storage.steps`."""
+"""The cost of a group, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):

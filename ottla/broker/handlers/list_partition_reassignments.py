@@ -1,6 +1,6 @@
-"""ListPartitionReassignments, version 0 (KIP-455): none, because there is one broker, and nothing can move.
+"""ListPartitionReassignments, version 0 (KIP-455): lists none, because partitions cannot move with one broker.
 
-As Apache Kafka it says no more of topics that do not exist.
+As in Apache Kafka, topics that do not exist get no error.
 """
 
 from __future__ import annotations

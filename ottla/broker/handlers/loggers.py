@@ -1,4 +1,4 @@
-"""Levels of the broker's log lines as configs of the resource BROKER_LOGGER (KIP-412): shown, and changed until the next start."""
+"""Log levels as configs of the resource BROKER_LOGGER (KIP-412). Changes last until the next start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Change(Protocol):
 
 
 def check_node(ports: Ports, name: str) -> None:
-    """Raises INVALID_REQUEST for a resource that is not this broker."""
+    """Raises INVALID_REQUEST for a resource name that is not this broker's id."""
     node_id = ports.live_config.settings.node_id
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
@@ -35,7 +35,7 @@ def check_node(ports: Ports, name: str) -> None:
 
 
 def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
-    """Raises INVALID_REQUEST."""
+    """The levels of all loggers. Raises INVALID_REQUEST."""
     check_node(ports, name)
     return [
         ConfigEntry(
@@ -53,7 +53,10 @@ def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
 
 
 def alter_loggers(ports: Ports, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
-    """All of them or, where one cannot be, none. Raises `KafkaError` (ConfigAdminManager.validateLogLevelConfigs)."""
+    """Change all these levels, or none where one change is invalid. Raises `KafkaError`.
+
+    The checks are those of ConfigAdminManager.validateLogLevelConfigs.
+    """
     check_node(ports, name)
     for change in changes:
         _check(change.name, change.config_operation, change.value)

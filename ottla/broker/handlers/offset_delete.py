@@ -1,4 +1,4 @@
-"""OffsetDelete, version 0 (KIP-496): offsets of topics that the group does not subscribe to.
+"""OffsetDelete, version 0 (KIP-496): deletes offsets of topics to which the group does not subscribe.
 
 Kafka authorises DELETE on the group, and READ on each topic.
 """
@@ -26,7 +26,7 @@ from ottla.protocol.messages.offset_delete import (
 from ottla.storage.steps import Pace, Steps, begun
 
 PARTITION_WORK = 5
-"""What one offset takes, in the units of `storage.steps`."""
+"""The cost of an offset, in units of `storage.steps.Pace`."""
 
 Topics = dict[Hashable, OffsetDeleteResponseTopic]
 
@@ -42,7 +42,7 @@ def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) 
 
 
 def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
-    """In batches, each of which looks at the group anew."""
+    """Delete in batches. Each batch checks the group anew."""
     refused: Topics = {}
     asked: Topics = {}
     waiting: list[OffsetDeleteResponsePartition] = []
@@ -53,7 +53,7 @@ def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequ
             raise KafkaError(Code.INVALID_GROUP_ID)
         for t in request.topics:
             if t.name not in ports.cluster.state.topics:
-                # Answered also where no partition is named, as by Kafka.
+                # An unknown topic is in the response even without partitions, as in Kafka.
                 refused.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[]))
             for p in t.partitions:
                 answer = OffsetDeleteResponsePartition(

@@ -1,4 +1,4 @@
-"""A fetch that waits: for more to read, for room among the answers of all, or until its time is up (DelayedOperation of Kafka)."""
+"""A fetch that waits for more data, for room in the budget of responses, or for its time-out (DelayedOperation of Kafka)."""
 
 from __future__ import annotations
 
@@ -38,37 +38,38 @@ class Ports(Protocol):
 
 
 class Fetching(Protocol[A_co]):
-    """What is read and answered."""
+    """The fetch that waits: reads data and makes the response."""
 
     def listen(self, waiter: Waiter) -> None:
-        """Have ``waiter`` called soon after there may be more to read; once, and also where it was told several times."""
+        """Call ``waiter`` once, soon after there may be more to read, even if there is more several times."""
         ...
 
     def ignore(self, waiter: Waiter) -> None:
-        """Take that back."""
+        """Undo `listen`."""
         ...
 
     def may_have_enough(self) -> bool:
-        """Whether reading again may be worth it."""
+        """Whether reading again may give enough data for a response."""
         ...
 
     def read(self, *, is_last: bool) -> Steps[A_co | None]:
-        """The answer; None where it is not to go out yet, which it is in any case when the time is up."""
+        """The response, or None where the fetch must wait on. With ``is_last`` the time is up, and the result is always a
+        response."""
         ...
 
     def refused(self) -> A_co:
-        """The answer where reading has met a bug."""
+        """The response after an unexpected exception in `read`."""
         ...
 
     def abandoned(self) -> None:
-        """The client is gone: nothing is to be held any longer."""
+        """The client has disconnected: release everything that the fetch holds."""
         ...
 
 
 class ParkedFetch(Generic[A]):
-    """Reads again whenever there may be enough, at once where that is one step of work.
+    """Reads again whenever there may be enough data; at once, where reading takes a single step.
 
-    It listens before each reading, so that nothing is missed that comes while the reading takes its steps.
+    The fetch listens before each reading, so that data which arrives during the steps of a reading is noticed.
     """
 
     def __init__(self, ports: Ports, fetching: Fetching[A]) -> None:
@@ -80,7 +81,7 @@ class ParkedFetch(Generic[A]):
         self._is_woken = False
 
     def listen(self) -> None:
-        """From before the first reading on, of a fetch that may wait after it: `park` or `stop` follows."""
+        """Begin to listen before the first reading of a fetch that may wait. `park` or `stop` must follow."""
         self._fetching.listen(self._woken)
 
     def park(self, wait_ms: int, *, is_large: bool) -> Later:
@@ -94,11 +95,11 @@ class ParkedFetch(Generic[A]):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is somebody to answer."""
+        """Whether a client waits for the response."""
         return self._later is not None and not self._later.is_done
 
     def wake(self) -> None:
-        """There is more to read already."""
+        """Read again soon, because there is more data already."""
         self._ports.timers.call_soon(self._woken)
 
     def stop(self) -> None:
@@ -127,14 +128,14 @@ class ParkedFetch(Generic[A]):
             self._work(is_last=True)
 
     def _must_wait(self, go_on: Callable[[], None]) -> bool:
-        """Whether there is no room for an answer now; then ``go_on`` is called when there is."""
+        """Whether the budget has no room for a response. Then ``go_on`` is called as soon as there is room."""
         if self._ports.response_budget.is_used_up:
             self._ports.response_budget.wait(go_on)
             return True
         return False
 
     def _work(self, *, is_last: bool) -> None:
-        """Go on outside of dispatch. A bug must be answered here too, or the connection would wait for ever."""
+        """Read outside of dispatch. An unexpected exception must be answered here, or the connection would wait for ever."""
         self._is_reading, self._is_woken = True, False
         try:
             answer = begun(self._fetching.read(is_last=is_last))
@@ -152,7 +153,7 @@ class ParkedFetch(Generic[A]):
         if answer is not None:
             self._finish(answer)
         elif self._timer is None:
-            # Its time was up while it was read.
+            # The time-out has passed during the reading.
             self._timed_out()
         elif self._is_woken:
             self.wake()

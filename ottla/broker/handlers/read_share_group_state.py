@@ -1,6 +1,6 @@
-"""ReadShareGroupState, version 0 (KIP-932): a group's whole state of a partition, for the partition's leader.
+"""ReadShareGroupState, version 0 (KIP-932): returns the whole state of share partitions to the leader of the partition.
 
-Who reads with a leader epoch fences the leaders before.
+A read with a leader epoch fences earlier leaders.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ottla.protocol.messages.read_share_group_state import (
 )
 
 MAX_ANSWERED_BATCHES = 250_000
-"""Of all share partitions together, one of which may be asked for many times: as many elements as a request may have."""
+"""How many state batches a response may have, for all share partitions, which may be repeated; as many as a request has
+elements."""
 
 
 class Ports(Protocol):

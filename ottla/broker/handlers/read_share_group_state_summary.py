@@ -1,6 +1,6 @@
-"""ReadShareGroupStateSummary, versions 0 and 1 (KIP-932): where a group is in a partition, without its records.
+"""ReadShareGroupStateSummary, versions 0 and 1 (KIP-932): returns the start offsets of share partitions, without their records.
 
-- 1 (KIP-1226): with the count of records that need no delivery any more, -1 where it is not known.
+- 1 (KIP-1226): adds the number of records that need no further delivery, -1 where it is unknown.
 """
 
 from __future__ import annotations

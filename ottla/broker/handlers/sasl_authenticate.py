@@ -1,6 +1,6 @@
-"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused, because a plain listener authenticates nobody.
+"""SaslAuthenticate, versions 0 to 2 (KIP-152): refused, because clients of a plain listener are not authenticated.
 
-Version 1 (KIP-368) tells how long a session may last.
+Version 1 (KIP-368) adds the lifetime of the session.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SaslHandshake, versions 0 and 1 (KIP-43): refused, because a plain listener authenticates nobody.
+"""SaslHandshake, versions 0 and 1 (KIP-43): refused, because clients of a plain listener are not authenticated.
 
-So a client that is set to SASL hears of it at its first request, as from Apache Kafka. Version 1 (KIP-152) is followed by
+So a client that is configured for SASL fails at its first request, as with Apache Kafka. Version 1 (KIP-152) is followed by
 SaslAuthenticate requests instead of bare tokens.
 """
 

@@ -1,6 +1,6 @@
-"""ShareAcknowledge, versions 1 and 2 (KIP-932): a member of a share group says what has become of records that it has acquired.
+"""ShareAcknowledge, versions 1 and 2 (KIP-932): a member of a share group acknowledges records that it has acquired.
 
-- 2 (KIP-1222): the locks on records may be renewed, and the answer says how long they hold.
+- 2 (KIP-1222): the member may renew the locks on records; the response has the duration of the locks in ms.
 """
 
 from __future__ import annotations

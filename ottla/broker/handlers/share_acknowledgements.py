@@ -1,4 +1,4 @@
-"""Acknowledgements of acquired records, which ShareFetch and ShareAcknowledge both bring (KafkaApis.handleAcknowledgements)."""
+"""Handles acknowledgements of acquired records in ShareFetch and ShareAcknowledge (KafkaApis.handleAcknowledgements)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 RENEWAL_FROM = 2
-"""From this version of both APIs on a lock may be renewed (KIP-1222)."""
+"""The first version of both APIs in which a member may renew locks (KIP-1222)."""
 ACKNOWLEDGE_WORK = 200
-"""What acknowledging a partition takes beside its batches, in the units of `storage.steps`."""
+"""The cost of acknowledgements for a partition, without their batches, in units of `storage.steps.Pace`."""
 
 ITEM_WORK = 4
-"""What a partition takes that nothing is done for."""
+"""The cost of a partition without acknowledgements."""
 MAX_TYPES = 10_000
-"""In what a request says of one partition: no more records are in flight (``group.share.max.partition.max.record.locks``)."""
+"""How many acknowledge types a request may have for one partition: at most as many records may be in flight.
+
+The limit of records is ``group.share.max.partition.max.record.locks``.
+"""
 
 Outcomes = dict[tuple[bytes, int], KafkaError | None]
-"""By topic id and partition; None where all went well."""
+"""The error by topic id and partition; None for success."""
 
 
 class Ports(Protocol):
@@ -63,9 +66,9 @@ class AskedTopic(Protocol):
 def acknowledge_all(
     ports: Ports, group_id: str, member_id: str, topics: Iterable[AskedTopic], version: int, *, is_renewal: bool
 ) -> Steps[Outcomes]:
-    """One partition after the other; nothing of a partition where any of its batches is refused.
+    """Handle the acknowledgements of all partitions. Where one batch of a partition is refused, none of its batches counts.
 
-    A partition without batches is among the outcomes where another has some, as in Kafka.
+    As in Kafka, partitions without batches are among the outcomes where another partition has some.
     """
     pace = Pace(begun=True)
     asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}
@@ -102,7 +105,7 @@ def acknowledge_all(
 
 
 def _are_sound(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> bool:
-    """Whether they are in order, and each has one type, or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
+    """Whether batches are in order, with one type each or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
     if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False
     last_type = AcknowledgeType.RENEW if version >= RENEWAL_FROM else AcknowledgeType.REJECT

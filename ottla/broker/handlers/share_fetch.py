@@ -1,9 +1,9 @@
-"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges those of before.
+"""ShareFetch, versions 1 and 2 (KIP-932): a member of a share group acquires records, and acknowledges earlier ones.
 
-- 2 (KIP-1206, KIP-1222): the number of records may be a limit that holds, and locks may be renewed.
+- 2 (KIP-1206, KIP-1222): the number of records may be a strict limit, and the member may renew locks.
 
-Whole batches are answered that hold what was acquired; the answer says which of their records these are. Where there are none the
-request waits: for records, for a transaction's end, or until somebody releases records or a lock ends.
+The response has whole batches, and says which of their records the member has acquired. Where there is none to acquire, the request
+waits until records arrive, a transaction ends, or another member's records are released.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from ottla.protocol.messages.share_fetch import (
 from ottla.storage.steps import Pace, Steps, begun
 
 PARTITIONS_AT_ONCE = 100
-"""The answer of a fetch of more share partitions is encoded beside the event loop."""
+"""The response of a fetch from more share partitions than this is encoded beside the event loop."""
 PARTITION_WORK = 20
-"""What reading a share partition in which nothing is new takes, in the units of `storage.steps`."""
+"""The cost of reading a share partition without new records, in units of `storage.steps.Pace`."""
 ANSWER_WORK = 3
-"""What one share partition of the answer takes."""
+"""The cost of a share partition in the response, in the same units."""
 BYTES_PER_WORK = 5_000
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
-"""How records are acquired: in whole batches, or never more than asked for."""
+"""The ways to acquire records: in whole batches, or at most as many as the request asks for."""
 
 
 class Ports(Protocol):
@@ -92,7 +92,7 @@ def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -
 
 
 def _refused_later(ports: Ports, refusal: ShareFetchResponse, wait_ms: int) -> Later:
-    """So that who finds no room does not come again at once."""
+    """Refuse after the request's wait time, so that a client without room does not send again at once."""
     later = Later()
     timer = ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), lambda: later.resolve(refusal))
     later.on_abandoned = timer.cancel
@@ -100,7 +100,7 @@ def _refused_later(ports: Ports, refusal: ShareFetchResponse, wait_ms: int) -> L
 
 
 def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> SessionKey:
-    """Raises `KafkaError`."""
+    """The key of the member's session. Raises `KafkaError` for an invalid request."""
     if not ports.groups.offers_share_protocol:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
     if request.group_id is None:
@@ -114,7 +114,7 @@ def _checked(ports: Ports, request: ShareFetchRequest, *, is_renewal: bool) -> S
 
 
 def _session(ports: Ports, request: ShareFetchRequest, key: SessionKey, connection_id: int) -> ShareSession | None:
-    """None where the session ends with this request. Raises `KafkaError`."""
+    """The member's session; None where the session ends with this request. Raises `KafkaError`."""
     added = [SessionPartition(topic.topic_id, p.partition_index) for topic in request.topics for p in topic.partitions]
     forgotten = [SessionPartition(topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions]
     return ports.share_partitions.sessions.fetch(
@@ -132,7 +132,7 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 
 
 class ShareFetch:
-    """One fetch: acquires what there is, and waits where that is too little."""
+    """One fetch: acquires records, and waits where there are too few."""
 
     def __init__(
         self, ports: Ports, request: ShareFetchRequest, key: SessionKey, session: ShareSession | None, outcomes: Outcomes
@@ -142,7 +142,7 @@ class ShareFetch:
         self._key = key
         self._session = session
         self._outcomes = outcomes
-        # The epoch that the session has while this is its last request.
+        # The epoch of the session as long as this is its last request.
         self._epoch = 0 if session is None else session.epoch
         self._options = AcquireOptions(
             key.member_id,
@@ -155,9 +155,9 @@ class ShareFetch:
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}
         self._taken: dict[SessionPartition, Taken] = {}
-        # Who is called when there may be more, once it has said so.
+        # The waiter of `ParkedFetch`, once it listens.
         self._waiter: Waiter | None = None
-        # What the budget of all answers counts for this fetch while it is read.
+        # How many bytes the budget of responses counts for this fetch during a reading.
         self._counted_bytes = 0
 
     def start(self) -> Handling:
@@ -175,7 +175,7 @@ class ShareFetch:
         return answer
 
     def _open_all(self) -> Steps[None]:
-        """The share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
+        """Open the share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
         assert self._session is not None
         wanted = list(self._session.partitions)
         epoch, pace = self._request.share_session_epoch, Pace(begun=True)
@@ -208,7 +208,7 @@ class ShareFetch:
     # reading
 
     def read(self, *, is_last: bool) -> Steps[ShareFetchResponse | None]:
-        """What can be acquired, if the answer is to go out with it."""
+        """Acquire records. The response, or None where the fetch must wait on."""
         try:
             if self._is_current() and not (yield from self._attempt(is_last=is_last)):
                 return None
@@ -217,7 +217,8 @@ class ShareFetch:
             self._count_read(0)
 
     def _is_current(self) -> bool:
-        """Whether the session is there, and waits for this request: what is acquired after its end would be nobody's."""
+        """Whether the session still exists and waits for this request. Records must not be acquired for a session that has
+        ended."""
         session = self._session
         return session is not None and session.epoch == self._epoch and self._ports.share_partitions.sessions.has(session)
 
@@ -227,7 +228,7 @@ class ShareFetch:
             self._counted_bytes = size_bytes
 
     def _attempt(self, *, is_last: bool) -> Steps[bool]:
-        """Whether the answer is to go out: there are enough bytes, something is wrong, or this was the last attempt."""
+        """Whether to respond: there are enough bytes, an error has occurred, or this was the last attempt."""
         had_errors, self._taken = len(self._errors), {}
         for where, shared in list(self._shared.items()):
             if shared.is_gone:
@@ -241,7 +242,8 @@ class ShareFetch:
         if not is_last and self._min_bytes > 1 and not (yield from self._has_enough(able, each_bytes)):
             return False
         read_bytes = yield from self._take_all(able, each_bytes)
-        # Who was given records is told, also where others were quicker and there are fewer bytes than there were.
+        # Acquired records must be in a response, even where other members were faster, so that fewer bytes are left than were
+        # found.
         has_any = any(taken.acquired for taken in self._taken.values())
         return is_last or has_any or read_bytes >= self._min_bytes or len(self._errors) > had_errors
 
@@ -264,7 +266,7 @@ class ShareFetch:
         return min(each_bytes, max(SLICE_BYTES, self._min_bytes))
 
     def _take_all(self, able: list[SessionPartition], each_bytes: int) -> Steps[int]:
-        """Acquire of one share partition after the other; how many bytes were read for it."""
+        """Acquire from one share partition after the other. Returns how many bytes were read."""
         read_bytes, room, pace = 0, self._request.max_records, Pace()
         for where in able:
             shared = self._shared[where]
@@ -319,15 +321,15 @@ class ShareFetch:
     def abandoned(self) -> None:
         self._taken, self._shared = {}, {}
 
-    # the answer
+    # the response
 
     def answer(self) -> Steps[ShareFetchResponse]:
-        """What is new of the session's partitions, with what has become of the acknowledgements."""
+        """The partitions of the session that have changed, and the outcomes of the acknowledgements."""
         session = self._session
         if session is not None and not self._ports.share_partitions.sessions.has(session):
             return ShareFetchResponse(error_code=Code.SHARE_SESSION_NOT_FOUND)
         if session is not None and session.epoch != self._epoch:
-            # Another request of the session has come while this one waited.
+            # Another request of the session has arrived while this one waited.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
         topics: dict[bytes, dict[int, PartitionData]] = {}
         pace = Pace(begun=True)

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe, version 1 (KIP-932): epochs, members and their assignments of share groups."""
+"""ShareGroupDescribe, version 1 (KIP-932): describes share groups with their epochs, members and assignments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.protocol.messages.share_group_describe import (
 from ottla.storage.steps import Pace, Steps, begun
 
 MEMBER_WORK = 10
-"""What one member takes, in the units of `storage.steps`."""
+"""The cost of a member, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):
@@ -52,7 +52,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
 
 
 def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
-    """The group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
+    """Describe the group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.shares.groups.get(group_id)
     if group is None:
         raise unknown_group(shard, group_id, "share")

@@ -1,7 +1,6 @@
-"""ShareGroupHeartbeat, version 1 (KIP-932): how a member of a share group joins, goes on and leaves.
+"""ShareGroupHeartbeat, version 1 (KIP-932): a member joins a share group, stays in it or leaves it.
 
-Partitions that the group has not shared yet are made known to the share coordinator before the answer goes out; the next heartbeat
-finds them assigned.
+The share coordinator initializes partitions that are new to the group before the response is sent; the next heartbeat assigns them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a share partition for a member: the batches from where it goes on, of which those are given that the member acquires."""
+"""Reads a share partition for a member, and acquires records for it; only the batches with acquired records are returned."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ottla.protocol.records import batches
 from ottla.storage.reading import Slice
 
 SLICE_BYTES = 1 << 20
-"""Upper bound in bytes of what one fetch reads of one share partition, for few of its records are acquired at once. Where
-``min_bytes`` is larger the bound is ``min_bytes``."""
+"""How many bytes a fetch reads from one share partition at most, because few records are acquired at once. Where ``min_bytes`` is
+larger, that is the limit."""
 
 
 class Taken(NamedTuple):
-    """What a member is given of a share partition; ``read_bytes`` is what was read for it."""
+    """The batches of a share partition that have the acquired records. ``read_bytes`` is how many bytes were read."""
 
     records: Buffer
     acquired: Sequence[AcquiredRecords]
@@ -27,7 +27,7 @@ class Taken(NamedTuple):
 
 
 class AcquireOptions(NamedTuple):
-    """What a ShareFetch says of all its partitions."""
+    """The options of a ShareFetch for all its partitions."""
 
     member_id: str
     batch_size: int
@@ -39,7 +39,7 @@ NOTHING = Taken(b"", (), 0)
 
 
 def read(shared: OpenSharePartition, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
-    """From the first record that is to be delivered. Raises `KafkaError`."""
+    """Read from the first record that is to be delivered. Raises `KafkaError`."""
     offset = shared.partition.next_fetch_offset()
     return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
 
@@ -53,9 +53,9 @@ def take(
     *,
     is_first: bool,
 ) -> Taken:
-    """Read, and lock for the member what it is given: one stretch, so nobody else is given the same. Raises `KafkaError`.
+    """Read records and lock them for the member, without a pause, so that no other member gets the same. Raises `KafkaError`.
 
-    Where the log begins behind what was to be delivered the share partition does so, too, and the next fetch goes on from there.
+    Where the log starts above the next record to deliver, the share partition moves its start, and the next fetch goes on there.
     """
     fetch_offset = shared.partition.next_fetch_offset()
     try:
@@ -65,7 +65,7 @@ def take(
             raise
         shared.partition.move_log_start(shared.source.log.log_start_offset)
         return NOTHING
-    # Beyond this nothing can be acquired, so the rest need not be looked at.
+    # Records above this offset cannot be acquired, so their batches need not be parsed.
     most_offset = max(shared.partition.end_offset, fetch_offset) + shared.partition.config.max_record_locks
     fetched, positions = _looked_at(piece.data, most_offset)
     request = AcquireRequest(
@@ -84,7 +84,7 @@ def take(
 
 
 def _looked_at(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
-    """The batches up to an offset, and where each begins; one position more says where the last ends."""
+    """The batches up to ``most_offset`` and their positions in ``data``; a last position says where the last batch ends."""
     fetched: list[FetchedBatch] = []
     positions: list[int] = []
     end = 0
@@ -108,7 +108,7 @@ def _looked_at(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list
 
 
 def _only(data: Buffer, fetched: list[FetchedBatch], positions: list[int], acquired: Sequence[AcquiredRecords]) -> Buffer:
-    """The batches from the first acquired record to the last (ShareFetchUtils.maybeSliceFetchRecords)."""
+    """The batches from the first to the last acquired record (ShareFetchUtils.maybeSliceFetchRecords)."""
     first = next((at for at, batch in enumerate(fetched) if batch.last_offset >= acquired[0].first_offset), 0)
     beyond = next((at for at, batch in enumerate(fetched) if batch.first_offset > acquired[-1].last_offset), len(fetched))
     return memoryview(data)[positions[first] : positions[beyond]]

@@ -1,4 +1,4 @@
-"""What the five APIs of share state have in common: one thing is done for each share partition that a request names."""
+"""The frame of the five APIs of share states: handles one share partition of a request after the other."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.java_hash import id_work
 
 UNITS_PER_BATCH = 2
-"""Of one that is written or read."""
+"""The cost of a state batch that is written or read, in units of `storage.steps.Pace`."""
 STORED_PER_UNIT = 2
-"""Batches of a share partition that are walked over in a unit: at most all of them are, where one is written."""
+"""How many stored batches of a share partition are processed in one unit. A write may process all of them."""
 
 
 class Partition(Protocol):
@@ -42,7 +42,7 @@ def for_each_partition(
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,
 ) -> Handled[A]:
-    """The answer has nothing in it where a request names no group, no topic, or a topic without partitions: as Kafka's."""
+    """The response. As in Kafka it is empty for a request without a group or topics, and where a topic has no partitions."""
     if not group_id or any(not topic.partitions for topic in topics):
         return answer([])
 

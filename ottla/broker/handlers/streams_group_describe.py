@@ -1,6 +1,6 @@
-"""StreamsGroupDescribe, versions 0 and 1 (KIP-1071): epochs, topology, members and their tasks of streams groups.
+"""StreamsGroupDescribe, versions 0 and 1 (KIP-1071): describes streams groups with their epochs, topology, members and tasks.
 
-- 1 (KIP-1331): a description of the topology, where one is stored; a broker without a store for it says that none is.
+- 1 (KIP-1331): a description of the topology, if stored. As a Kafka broker without a plugin for it, ottla stores none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.protocol.messages.streams_group_describe import (
 from ottla.storage.steps import Pace, Steps, begun
 
 MEMBER_WORK = 20
-"""What one member takes, in the units of `storage.steps`."""
+"""The cost of a member, in units of `storage.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -1,8 +1,8 @@
-"""StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): how a member of a streams group joins, goes on and leaves.
+"""StreamsGroupHeartbeat, versions 0 and 1 (KIP-1071): a member joins a streams group, stays in it or leaves it.
 
-- 1 (KIP-1331): the answer may ask for a description of the topology, which a broker without a store for it never does.
+- 1 (KIP-1331): the response may ask for a description of the topology. A broker that stores none never asks.
 
-Internal topics of the topology that are missing are made here, as by a CreateTopics of the member's; its next heartbeat finds them.
+Missing internal topics of the topology are created here, as by a CreateTopics request of the member; the next heartbeat uses them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: Request
 
 
 def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
-    """The answer when missing topics are made, or it is known why they cannot be."""
+    """The response, after the missing topics were created, or with the reasons why they could not be created."""
     failures, pace = [], Pace(begun=True)
     for topic in outcome.missing_topics.values():
         if pace.is_over(CREATE_WORK):
@@ -65,7 +65,7 @@ def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[Stream
 
 
 def _creatable(topic: InternalTopic) -> CreatableTopic:
-    """A replication factor that the application does not give is the broker's default."""
+    """The request for a topic. Without a replication factor of the application, the broker's default is used."""
     return CreatableTopic(
         name=topic.name,
         num_partitions=topic.partition_count,

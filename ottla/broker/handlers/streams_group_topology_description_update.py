@@ -1,6 +1,6 @@
-"""StreamsGroupTopologyDescriptionUpdate, version 0 (KIP-1331): refused, as by a Kafka broker without a store for descriptions.
+"""StreamsGroupTopologyDescriptionUpdate, version 0 (KIP-1331): refused, as by a Kafka broker that stores no descriptions.
 
-Such a store is a plugin, and Kafka has none by default. A broker without one never asks a member for its description.
+A plugin stores descriptions; Kafka has none by default. A broker without the plugin never asks a member for its description.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_STORE = "The broker has no streams group topology description plugin configu
 
 
 class Ports(Protocol):
-    """Nothing is looked at."""
+    """The handler needs nothing of the broker."""
 
 
 def handle(

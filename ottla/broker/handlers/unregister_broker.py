@@ -1,4 +1,4 @@
-"""UnregisterBroker, version 0 (KIP-500): the broker that answers stays, and there is no other."""
+"""UnregisterBroker, version 0 (KIP-500): refused, because this broker is the only one and stays registered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ports(Protocol):
 def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
     broker_id = request.broker_id
     if broker_id == ports.live_config.settings.node_id:
-        # Apache Kafka takes it, and is a cluster without brokers until somebody starts it anew.
+        # Apache Kafka accepts this, and then is a cluster without brokers until a broker is started again.
         reason = f"Broker ID {broker_id} is the one that serves this cluster. To have it gone, stop it."
         return UnregisterBrokerResponse(throttle_time_ms=0, error_code=Code.INVALID_REQUEST, error_message=reason)
     reason = f"Broker ID {broker_id} is not currently registered"

@@ -1,4 +1,4 @@
-"""UnregisterController, version 0 (new in Kafka 4.4): the one controller is this node, and stays."""
+"""UnregisterController, version 0 (new in Kafka 4.4): refused, because this node is the only controller and stays registered."""
 
 from __future__ import annotations
 

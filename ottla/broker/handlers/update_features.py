@@ -1,7 +1,7 @@
-"""UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all or none.
+"""UpdateFeatures, versions 0 to 2 (KIP-584): raises and lowers finalized feature levels, all of a request or none.
 
-- 1 (KIP-778): a request can only validate, and names the kind of change instead of allowing a downgrade.
-- 2 (KIP-1022): a failure is told once, for the whole request.
+- 1 (KIP-778): a request may only validate; it names the kind of change instead of allowing a downgrade.
+- 2 (KIP-1022): one error for the whole request.
 """
 
 from __future__ import annotations

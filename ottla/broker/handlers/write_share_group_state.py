@@ -1,6 +1,6 @@
-"""WriteShareGroupState, versions 0 and 1 (KIP-932): what became of records, from the leader of their partition.
+"""WriteShareGroupState, versions 0 and 1 (KIP-932): persists state changes of share partitions for the partition's leader.
 
-- 1 (KIP-1226): with the count of records that need no delivery any more, from which a group's lag is told.
+- 1 (KIP-1226): adds the number of records that need no further delivery, from which the group's lag is computed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.protocol.messages.write_share_group_state import (
 )
 
 MAX_WRITTEN_BATCHES = 1_000
-"""Of one share partition in a request: nobody has put them in order, and they are combined in one stretch."""
+"""How many state batches a request may have for one share partition. They are unordered, and combined without a pause."""
 
 
 class Ports(Protocol):

@@ -1,1 +1,1 @@
-"""What the broker counts, and how Prometheus reads it."""
+"""The broker's metrics, in Prometheus' format over HTTP."""

@@ -1,7 +1,7 @@
-"""The metrics as Prometheus reads them, under the names that Kafka's dashboards ask for.
+"""All metrics, under the names that dashboards for Kafka use.
 
-Names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules; ``kafka_consumergroup_*`` and
-``kafka_topic_*`` are kafka_exporter's; ``ottla_*`` are our own, for what Kafka does not tell.
+Most names are those that the JMX exporter gives Kafka's MBeans by Strimzi's rules. ``kafka_consumergroup_*`` and ``kafka_topic_*``
+are the names of kafka_exporter. ``ottla_*`` are metrics that Kafka does not have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log_dir import LogDirectory
 
 LATE_BUFFER_MS = 5 * 60_000
-"""A transaction is late when it is open for this much longer than the longest time-out (KIP-664)."""
+"""A transaction is late when it has been open for the longest allowed time-out and this many ms more (KIP-664)."""
 QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 
 Labels = dict[str, str]
@@ -40,7 +40,7 @@ Sample = tuple[Labels, float]
 
 
 class Ports(Protocol):
-    """What is measured."""
+    """The parts of the broker that are measured."""
 
     live_config: LiveConfig
     clock: Clock
@@ -57,7 +57,7 @@ class Ports(Protocol):
     directory: LogDirectory
     disk: DiskHealth
     torn: list[TornTransaction]
-    """What the last crash has torn."""
+    """The transactions of which the last crash has lost a part."""
     startup_ms: float
 
     @property
@@ -65,7 +65,7 @@ class Ports(Protocol):
 
 
 def collect(ports: Ports) -> list[Metric]:
-    """Everything, as of now."""
+    """All metrics with their current values."""
     return [
         *_replicas(ports),
         *_transactions(ports),
@@ -215,7 +215,7 @@ def _own(ports: Ports) -> Iterator[Metric]:
 
 
 def _budgets(ports: Ports) -> Iterator[Metric]:
-    """What bounds the memory and the time that all clients take together."""
+    """Limits of the memory and time that all clients use together."""
     requests, responses = ports.connections.request_budget, ports.connections.response_budget
     which: list[tuple[Labels, RequestBudget | ResponseBudget]] = [
         ({"queue": "requests"}, requests),

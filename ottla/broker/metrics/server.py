@@ -1,4 +1,4 @@
-"""Prometheus' metrics over HTTP."""
+"""Serves the metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from prometheus_client.core import Metric
 from ottla.broker.http_server import BoundedHttpServer
 
 COLLECT_TIMEOUT_S: Final = 10.0
-"""How long a scrape waits for the event loop."""
+"""How long a scrape waits for the event loop, in seconds."""
 
 
 class MetricsServer:
-    """Serves in Prometheus' text format what `collect_from` has named, which is called on the event loop.
+    """Serves the metrics in Prometheus' text format. The function given to `collect_from` is called on the event loop.
 
-    Raises OSError and ValueError for an address that cannot be had.
+    Raises OSError or ValueError for an address at which it cannot listen.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._collect: Callable[[], list[Metric]] = list
         registry = CollectorRegistry()
-        # Not described beforehand: what there is to tell changes with every topic.
+        # Metrics are not described in advance, because they change with every topic.
         registry.register(cast(Any, self))
         ProcessCollector(registry=registry)
         self._server = BoundedHttpServer(host, port, make_wsgi_app(registry))

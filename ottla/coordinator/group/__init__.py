@@ -1,1 +1,4 @@
-"""The group coordinator: the classic rebalance protocol and committed offsets, one shard a partition."""
+"""The group coordinator: groups of the classic, consumer, streams and share protocols, and committed offsets.
+
+One `shard.GroupShard` stands for one partition of ``__consumer_offsets``.
+"""

@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol embed in JoinGroup and SyncGroup (ConsumerProtocol of Kafka's clients)."""
+"""The data that consumers of the classic protocol embed in JoinGroup and SyncGroup (ConsumerProtocol of Kafka's clients)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ottla.protocol.messages import consumer_protocol_assignment, consumer_proto
 from ottla.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 
 CONSUMER = "consumer"
-"""The protocol type of groups that consume topics; others, such as Kafka Connect's, have no subscriptions."""
+"""The protocol type of groups that consume topics. Groups of other types, such as Kafka Connect's, have no subscriptions."""
 VERSION_BYTES = 2
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """Topics are names here. ``owned`` are the partitions that the member has not given up; an eager member has none."""
+    """``topics`` are names. ``owned`` are the partitions that a cooperative member has not given up; an eager member owns none."""
 
     topics: frozenset[str]
     owned: Mapping[str, frozenset[int]]
@@ -26,20 +26,20 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 class ClientAssignment(msgspec.Struct, frozen=True):
-    """``user_data`` is what a leader's own assignor has added."""
+    """The partitions by topic name. ``user_data`` is what a client's own assignor has added."""
 
     partitions: Mapping[str, frozenset[int]]
     user_data: bytes
 
 
 def read_subscription(metadata: bytes) -> Subscription:
-    """Raises `DecodeError`."""
+    """The subscription in a member's JoinGroup metadata. Raises `DecodeError`."""
     read = _read(consumer_protocol_subscription, metadata)
     return Subscription(topics=frozenset(read.topics), owned=_by_topic(read.owned_partitions), rack_id=read.rack_id or None)
 
 
 def read_assignment(assignment: bytes) -> ClientAssignment:
-    """No bytes are no partitions. Raises `DecodeError`."""
+    """The assignment in SyncGroup; no bytes mean no partitions. Raises `DecodeError`."""
     if not assignment:
         return ClientAssignment({}, b"")
     read = _read(consumer_protocol_assignment, assignment)
@@ -47,7 +47,7 @@ def read_assignment(assignment: bytes) -> ClientAssignment:
 
 
 def written_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes) -> bytes:
-    """An assignment in the version that a member's own metadata has, or in the newest one that is known."""
+    """Encode an assignment in the version of the member's own metadata, but at most in the newest known version."""
     try:
         version = min(_version(metadata), consumer_protocol_assignment.MAX_VERSION)
     except DecodeError:
@@ -64,7 +64,7 @@ def _version(raw: bytes) -> int:
 
 
 def _read(module: Any, raw: bytes) -> Any:
-    """A version above those that are known begins with the fields of the newest one."""
+    """Decode a message. One of a newer version is read as the newest known version, whose fields it begins with."""
     return decode_body(module.decode, raw, VERSION_BYTES, min(_version(raw), module.MAX_VERSION), may_trail=True)
 
 

@@ -1,4 +1,4 @@
-"""When a shard has to look at which group: an ordered queue, so that groups without a deadline cost nothing."""
+"""Finds the groups of a shard whose deadlines have come. The queue is ordered, so groups without a deadline cost nothing."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 RETRY_MS = 1_000
-"""When a group is looked at again whose record the log did not take."""
+"""After how many ms a group is tried again when the log has refused its record."""
 MAX_FENCED_MEMBERS = 200
-"""Late members of one group that are fenced in one step, about 5 ms. The others are at the next, after a tick of the broker."""
+"""How many late members of one group are fenced in one step, which takes about 5 ms. The others follow at the broker's next
+tick."""
 STALE_ENTRIES = 64
 """The queue is rebuilt when it holds this many entries more than twice the number of groups."""
 
 
 class Timed(Protocol):
-    """A group with deadlines: ``wake_ms`` is when it is looked at, ``due_ms`` the earliest deadline set since that was fixed."""
+    """A group with deadlines.
+
+    ``wake_ms`` is when the group is checked. ``due_ms`` is the earliest deadline that was set since ``wake_ms`` was computed.
+    """
 
     group_id: str
     wake_ms: int | None
@@ -27,10 +31,10 @@ G = TypeVar("G", bound=Timed)
 
 
 class Deadlines(Generic[G]):
-    """Groups by their ``wake_ms``, equal ones in the order in which they were armed.
+    """Groups ordered by ``wake_ms``, groups of equal time in the order in which they were armed.
 
-    An entry that is not the group's ``wake_ms`` any more is stale and passed over. A deadline that moves away leaves the entry
-    where it is: when its time comes the group is looked at and armed anew. So a heartbeat costs nothing here.
+    An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. When a deadline moves into the future the
+    entry stays: at its time the group is checked and armed anew. So a heartbeat costs nothing here.
     """
 
     __slots__ = ("_entries", "_groups", "_order")
@@ -44,13 +48,13 @@ class Deadlines(Generic[G]):
         return len(self._entries)
 
     def arm(self, group: G) -> None:
-        """Take over the deadlines that were set since."""
+        """Make sure that the group is checked no later than its ``due_ms``."""
         due_ms, group.due_ms = group.due_ms, None
         if due_ms is not None and (group.wake_ms is None or due_ms < group.wake_ms):
             self.fix(group, due_ms)
 
     def fix(self, group: G, wake_ms: int | None) -> None:
-        """Look at the group at this time and not before."""
+        """Check the group at this time and not before; never where ``wake_ms`` is None."""
         group.wake_ms, group.due_ms = wake_ms, None
         if wake_ms is None:
             return
@@ -59,7 +63,7 @@ class Deadlines(Generic[G]):
         heapq.heappush(self._entries, (wake_ms, next(self._order), group.group_id))
 
     def fix_after(self, group: G, now_ms: int, deadline_ms: int | None) -> None:
-        """Look at the group when its next deadline comes, and later than now: one that is past already waits for a tick."""
+        """Check the group at its next deadline, but not before the next tick: a deadline that has passed waits for that tick."""
         self.fix(group, None if deadline_ms is None else max(deadline_ms, now_ms + 1))
 
     def _is_current(self, wake_ms: int, order: int, group_id: str) -> bool:
@@ -67,7 +71,7 @@ class Deadlines(Generic[G]):
         return group is not None and group.wake_ms == wake_ms
 
     def due(self, now_ms: int) -> Iterator[G]:
-        """Groups whose time has come. Each is armed for `RETRY_MS` later, whatever becomes of it."""
+        """Groups whose time has come. Each is armed for `RETRY_MS` later first, in case the log refuses its record."""
         while self._entries and self._entries[0][0] <= now_ms:
             entry = heapq.heappop(self._entries)
             if self._is_current(*entry):

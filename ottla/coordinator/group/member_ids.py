@@ -1,4 +1,4 @@
-"""Ids for members that come without one. Tools and their users know them by their two forms."""
+"""Generates member ids for members without one, in Kafka's two formats, which tools and users recognise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class MemberIds(NamedTuple):
-    """What is random in an id: ``classic`` stands behind what the client calls itself, ``consumer`` is the whole id."""
+    """``classic`` makes the random part of a classic member id, behind the client id; ``consumer`` makes a whole id."""
 
     classic: Callable[[], str]
     consumer: Callable[[], str]
@@ -26,7 +26,7 @@ def _java_uuid(random_bytes: bytes) -> str:
 
 
 def _kafka_uuid(random_uuid: Callable[[], bytes]) -> str:
-    """As org.apache.kafka.common.Uuid writes it: 22 characters of base64, of which the first is no dash."""
+    """A UUID as org.apache.kafka.common.Uuid writes it: 22 characters of base64, of which the first is not a dash."""
     while True:
         text = base64.urlsafe_b64encode(random_uuid()).decode().rstrip("=")
         if not text.startswith("-"):

@@ -1,8 +1,8 @@
-"""Groups with members that change over to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
+"""Converts groups with members to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
 
-A classic group of consumers becomes a consumer group when a member of the consumer protocol joins it. The others stay in it as
-members of the classic protocol (`consumer.classic_members`). When the last member of the consumer protocol has gone, or has come
-back by the classic protocol under its instance id, the group becomes a classic one again. The offsets stay.
+A classic group of consumers becomes a consumer group when a member of the consumer protocol joins. The other members stay as
+members of the classic protocol (`consumer.classic_members`). The group becomes a classic one again when its last member of the
+consumer protocol has left, or has come back by the classic protocol under its instance id. The offsets stay.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 
 
 class Upgrade(NamedTuple):
-    """``group`` is what replaying ``records`` will make: the joining member is decided upon as if that had happened.
+    """``group`` is the group that replay will make of ``records``. The joining member is decided as if that had happened already.
 
-    None where a group without members gives way, and there is nothing that it hands over.
+    None where the classic group has no members, and there is nothing to convert.
     """
 
     group: ConsumerGroup | None
@@ -47,7 +47,7 @@ class Upgrade(NamedTuple):
 
 
 class Migration:
-    """Both directions; the `Downgrading` of consumer groups."""
+    """Migration in both directions. It is the `Downgrading` of consumer groups."""
 
     def __init__(self, config: GroupConfig, topics: Topics) -> None:
         self._config = config
@@ -56,7 +56,8 @@ class Migration:
     # from classic groups to consumer groups
 
     def upgrade(self, group: ClassicGroup, now_ms: int) -> Upgrade:
-        """GroupMetadataManager.convertToConsumerGroup. Who waits in a rebalance is to join again. Raises GROUP_ID_NOT_FOUND."""
+        """GroupMetadataManager.convertToConsumerGroup. Members that wait in a rebalance must join again. Raises
+        GROUP_ID_NOT_FOUND."""
         self._check_upgrade(group)
         upgraded = _upgraded(group, self._topics)
         rebalance = Code.REBALANCE_IN_PROGRESS
@@ -77,7 +78,7 @@ class Migration:
     # from consumer groups to classic groups
 
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
-        """GroupMetadataManager.consumerGroupFenceMembers: the others rebalance, as a classic group."""
+        """GroupMetadataManager.consumerGroupFenceMembers: the remaining members rebalance as a classic group."""
         left = len(group.members) - len(member_ids)
         if left == 0 or not group.uses_classic_protocol_without(member_ids) or not self._may_downgrade(left):
             return None
@@ -94,7 +95,7 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """The successor's records were written before: they are taken back with the group's."""
+        """The successor's records were added to the batch before; the tombstones of the group remove them again."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)
@@ -112,7 +113,7 @@ class Migration:
         rebalances: bool,
         now_ms: int,
     ) -> Result[None]:
-        """ClassicGroup.fromConsumerGroup: a stable group, in which everybody has its target assignment."""
+        """ClassicGroup.fromConsumerGroup: a stable group in which each member has its target assignment."""
         draft = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, generation=group.group_epoch, state_since_ms=now_ms)
         for member in members:
             classic = _classic_member(member)
@@ -125,7 +126,7 @@ class Migration:
         out: Result[None] = Result(None, records=[*records, group_record(draft, now_ms)])
         if rebalances:
             prepare_rebalance(draft, now_ms, out)
-        # The record has one protocol of each member; what is kept in memory has all of them.
+        # The record has one protocol of each member; the group in memory has all of them.
         out.effects.append(ReplaceGroup(draft))
         return out
 
@@ -135,9 +136,9 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
 
 
 def _upgraded(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
-    """ConsumerGroup.fromClassicGroup: everybody is at the generation and has what the leader assigned, which is the target, too."""
+    """ConsumerGroup.fromClassicGroup: each member is at the generation, and its target is what the leader assigned."""
     upgraded = ConsumerGroup(group.group_id, group_epoch=group.generation, assignment_epoch=group.generation)
-    # Before its first generation a group has no protocol yet: then what it would select is read.
+    # Before its first generation a group has no protocol yet. Then the protocol that it would select is used.
     protocol = group.protocol or group.select_protocol()
     for classic in group.members.values():
         assigned = _assigned(group, classic.member_id, topics)
@@ -156,7 +157,7 @@ def _upgraded(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
 
 
 def _assigned(group: ClassicGroup, member_id: str, topics: Topics) -> Assignment:
-    """What the leader assigned to a member. Topics that are gone are left out."""
+    """The member's assignment by the leader. Topics that no longer exist are left out."""
     try:
         assignment = read_assignment(group.assignments.get(member_id, b""))
     except DecodeError as error:
@@ -194,7 +195,7 @@ def _consumer_member(
 
 
 def _records_of(group: ConsumerGroup) -> list[LogRecord]:
-    """Everything of a group, in Kafka's order (ConsumerGroup.createConsumerGroupRecords)."""
+    """All records of a group, in Kafka's order (ConsumerGroup.createConsumerGroupRecords)."""
     group_id, members = group.group_id, group.members.values()
     return [
         *(member_record(group_id, member) for member in members),

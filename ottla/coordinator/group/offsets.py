@@ -1,6 +1,6 @@
 """Committed and pending offsets (org.apache.kafka.coordinator.group.OffsetMetadataManager).
 
-An offset committed in a transaction is pending under its producer id until the marker decides (KIP-447).
+An offset that is committed in a transaction is pending under its producer id until the transaction's marker (KIP-447).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ TopicPartition = tuple[str, int]
 
 
 class GroupOffsets(NamedTuple):
-    """The committed offsets of a group, and keys that an open transaction may still move."""
+    """The committed offsets of a group, and the keys that an open transaction may still change."""
 
     group_id: str
     committed: Mapping[TopicPartition, CommittedOffset]
     unstable: Container[OffsetKey]
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
-        """Raises UNSTABLE_OFFSET_COMMIT."""
+        """The committed offset; None without one. Raises UNSTABLE_OFFSET_COMMIT where an open transaction may change it."""
         if (self.group_id, topic, partition) in self.unstable:
             raise KafkaError(Code.UNSTABLE_OFFSET_COMMIT)
         return self.committed.get((topic, partition))
@@ -37,9 +37,9 @@ class OffsetStore:
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
-        # By group: how many producers have a key pending.
+        # For each group: how many producers have each key pending.
         self._pending_keys: dict[str, Counter[OffsetKey]] = {}
-        # Keys, committed or pending, in the order in which they came.
+        # For each topic: its keys, committed or pending, in the order of their first commit.
         self._by_topic: dict[str, dict[OffsetKey, None]] = {}
 
     def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -54,22 +54,22 @@ class OffsetStore:
         return self._pending
 
     def is_unstable(self, key: OffsetKey) -> bool:
-        """Whether an open transaction may still move this offset."""
+        """Whether an open transaction may still change this offset."""
         return key in self._pending_keys.get(key[0], ())
 
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._pending_keys
 
     def pending_of(self, group_id: str) -> Collection[OffsetKey]:
-        """Keys that an open transaction may still move, each once."""
+        """Keys of a group that an open transaction may still change, each once."""
         return self._pending_keys.get(group_id, {}).keys()
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        """Of all groups, committed or pending."""
+        """Keys of all groups, committed or pending."""
         return list(self._by_topic.get(topic, ()))
 
     def standings(self, key: OffsetKey) -> Iterator[int]:
-        """Where the records that hold an offset stand in the log."""
+        """The offsets in the log of the records that hold this key's committed and pending offsets."""
         committed = self.of_group(key[0]).get(key[1:])
         if committed is not None:
             yield committed.record_offset
@@ -79,7 +79,7 @@ class OffsetStore:
     # replay
 
     def put(self, key: OffsetKey, committed: CommittedOffset, producer_id: int) -> None:
-        """Replay a commit: at once outside a transaction, pending inside one."""
+        """Replay a commit: outside a transaction it applies at once; in a transaction it is pending."""
         if producer_id >= 0:
             keys = self._pending.setdefault(producer_id, {})
             if key not in keys:
@@ -90,7 +90,7 @@ class OffsetStore:
         self._by_topic.setdefault(key[1], {})[key] = None
 
     def remove(self, key: OffsetKey) -> None:
-        """Replay a tombstone: committed and pending alike go."""
+        """Replay a tombstone: removes the committed offset and the pending ones."""
         group = self._by_group.get(key[0])
         if group is not None:
             group.pop(key[1:], None)
@@ -105,7 +105,7 @@ class OffsetStore:
         self._forget_if_gone(key)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """Replay a marker. A plain commit that stands later in the log than a pending one wins."""
+        """Replay a marker. Of a pending and a plain commit of the same key, the later in the log wins."""
         for key, pending in self._pending.pop(producer_id, {}).items():
             self._no_longer_pending(key)
             if not commit:
@@ -137,7 +137,7 @@ class OffsetStore:
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: Collection[str]
     ) -> list[OffsetKey]:
-        """Offsets of a group that nobody has used for the retention time (OffsetExpirationConditionImpl)."""
+        """Keys of a group whose offsets were not used for the retention time (OffsetExpirationConditionImpl)."""
         expired_keys = []
         for (topic, partition), committed in self.of_group(group_id).items():
             key = (group_id, topic, partition)

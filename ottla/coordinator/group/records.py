@@ -27,11 +27,11 @@ OFFSET_VALUE_VERSION = 3
 EXPIRING_OFFSET_VALUE_VERSION = 1
 
 OffsetKey = tuple[str, str, int]
-"""Group, topic, partition."""
+"""Group id, topic and partition."""
 
 
 class CommittedOffset(msgspec.Struct, gc=False, frozen=True):
-    """A committed position. ``record_offset`` is where its record stands; ``expire_ms`` is -1 without one."""
+    """A committed offset. ``record_offset`` is the offset of its record in the log; ``expire_ms`` is -1 without an expiry time."""
 
     offset: int
     leader_epoch: int
@@ -60,13 +60,13 @@ def offset_tombstone(key: OffsetKey) -> LogRecord:
 
 def _offset_key(key: OffsetKey) -> bytes:
     group_id, topic, partition = key
-    # The version in a key says what kind of record it is.
+    # The kind of record is the version number at the start of the key.
     raw = encode_record(offset_commit_key, OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
     return b"\0\x01" + raw[2:]
 
 
 def group_record(group: ClassicGroup, now_ms: int, assignments: dict[str, bytes] | None = None) -> LogRecord:
-    """The group as it is, or with other assignments, as it will be once this is replayed."""
+    """A record of the group as it is, or with ``assignments``, which replay of the record brings into force."""
     members = [
         MemberMetadata(
             member_id=m.member_id,
@@ -101,12 +101,12 @@ def _group_key(group_id: str) -> bytes:
 
 
 def kind_of(key: bytes | None) -> int:
-    """The version in a key, which says what kind of record it is; -1 where there is no key."""
+    """The kind of a record, which is the version number at the start of its key; -1 where there is no key."""
     return -1 if key is None else int.from_bytes(key[:2], "big", signed=True)
 
 
 def read_key(key: bytes | None) -> OffsetKey | str:
-    """An offset's key or a group id. Raises `DecodeError` for another kind of record."""
+    """The key of an offset, or a group id. Raises `DecodeError` for a record of another kind."""
     if key is None:
         raise DecodeError("a record without a key")
     version = kind_of(key)
@@ -125,7 +125,7 @@ def read_offset(value: bytes, record_offset: int) -> CommittedOffset:
 
 
 def read_group(group_id: str, value: bytes, now_ms: int) -> ClassicGroup:
-    """A group as its record tells it; every member gets a fresh session."""
+    """Decode a group from its record. Every member gets a fresh session."""
     v = decode_record(group_metadata_value, value)
     group = ClassicGroup(group_id, generation=v.generation, protocol_type=v.protocol_type or None)
     for m in v.members:
@@ -150,7 +150,7 @@ def read_group(group_id: str, value: bytes, now_ms: int) -> ClassicGroup:
 
 
 def subscribed_topics(group: ClassicGroup) -> set[str] | None:
-    """Topics that the members of a consumer group subscribe to; None where that cannot be read."""
+    """The topics to which the members of a consumer group subscribe; None where they cannot be read."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     topics: set[str] = set()

@@ -1,4 +1,4 @@
-"""What goes into and comes out of a group's membership."""
+"""Requests, responses and configuration of classic groups and of offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 
 class MigrationPolicy(Enum):
-    """Which groups with members change over to the other protocol (group.consumer.migration.policy). Values are the config's."""
+    """Which groups with members may change to the other protocol (group.consumer.migration.policy). Values are the config's."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -27,18 +27,21 @@ class MigrationPolicy(Enum):
 
     @property
     def upgrades(self) -> bool:
-        """Whether classic groups become consumer groups."""
+        """Whether classic groups may become consumer groups."""
         return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
 
     @property
     def downgrades(self) -> bool:
-        """Whether consumer groups become classic groups."""
+        """Whether consumer groups may become classic groups."""
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
 class GroupConfig(msgspec.Struct, frozen=True):
-    """Of classic groups and of offsets. ``consumer_of``, ``streams_of`` and ``share_of`` say what is in force for one group of
-    the other protocols, and may say another thing each time."""
+    """The configuration of classic groups and of offsets.
+
+    ``consumer_of``, ``streams_of`` and ``share_of`` return the configuration of one group of another protocol, by its id. It may
+    change at any time.
+    """
 
     min_session_timeout_ms: int = 100
     max_session_timeout_ms: int = 1_800_000
@@ -53,7 +56,8 @@ class GroupConfig(msgspec.Struct, frozen=True):
 
 
 class JoinRequest(msgspec.Struct):
-    """A JoinGroup as the coordinator sees it. ``needs_known_id``: version 4 and later ask new members to come twice."""
+    """A JoinGroup request. ``needs_known_id``: in version 4 and later a new member gets a member id first, and joins again with
+    it."""
 
     group_id: str
     member_id: str
@@ -70,7 +74,7 @@ class JoinRequest(msgspec.Struct):
 
 
 class SyncRequest(msgspec.Struct):
-    """A SyncGroup as the coordinator sees it. What a client's version cannot name is None."""
+    """A SyncGroup request. Fields that the request's version does not have are None."""
 
     group_id: str
     generation: int

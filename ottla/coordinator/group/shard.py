@@ -1,4 +1,4 @@
-"""One partition of ``__consumer_offsets``: its groups and their offsets (GroupCoordinatorShard)."""
+"""One partition of ``__consumer_offsets``: its groups and their offsets (GroupCoordinatorShard of Kafka)."""
 
 from __future__ import annotations
 
@@ -47,11 +47,10 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class GroupShard:
-    """Groups of all protocols, which share one space of ids, and their offsets.
+    """Groups of all protocols, whose ids share one namespace, and their offsets.
 
-    Commands answer with `Result`; ``replay`` and ``replay_marker`` move offsets. What only one protocol knows is asked of
-    ``membership`` (classic groups), ``consumers``, ``streams`` or ``shares``; what is asked of any group goes through its
-    `GroupView`.
+    Commands return a `Result`; ``replay`` and ``replay_marker`` change the offsets. ``membership`` (classic groups), ``consumers``,
+    ``streams`` and ``shares`` handle what belongs to one protocol; what concerns groups of any protocol goes through `GroupView`.
     """
 
     def __init__(self, partition: int, config: GroupConfig, topics: Topics, member_ids: MemberIds) -> None:
@@ -62,24 +61,24 @@ class GroupShard:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, as before the first record."""
+        """Forget all state, as before the first record."""
         self.membership = Membership(self.config, self._member_ids.classic)
         self._migration = Migration(self.config, self._topics)
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
-        # Whose records these are.
+        # The groups to which records of each kind belong.
         self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
             **dict.fromkeys(CONSUMER_KINDS, self.consumers),
             **dict.fromkeys(STREAMS_KINDS, self.streams),
             **dict.fromkeys(SHARE_KINDS, self.shares),
         }
         self.offsets = OffsetStore()
-        # Ids of the groups that have a record of their own or an offset in the log.
+        # Ids of the groups of which the log has a record or an offset.
         self._logged: dict[str, None] = {}
 
     def apply(self, effect: Effect) -> None:
-        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         if isinstance(effect, CONSUMER_EFFECTS):
             self.consumers.apply(effect)
         elif isinstance(effect, STREAMS_EFFECTS):
@@ -91,34 +90,34 @@ class GroupShard:
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        """Classic ones that have, or had, members."""
+        """Classic groups that have, or had, members."""
         return self.membership.groups
 
     def exists(self, group_id: str) -> bool:
         return group_id in self.membership.groups or group_id in self._logged
 
     def view(self, group_id: str) -> GroupView | None:
-        """A group of any protocol; None where there is none."""
+        """A group of any protocol; None where it does not exist."""
         modern = self._modern(group_id)
         if modern is not None:
             return modern
         return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
 
     def _modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | ShareGroup | None:
-        """A group of a protocol in which the broker assigns."""
+        """A group of a protocol in which the broker assigns; None for a classic group or none at all."""
         return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id) or self.shares.groups.get(group_id)
 
     def _known(self, group_id: str) -> GroupView:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """The group. Raises GROUP_ID_NOT_FOUND."""
         view = self.view(group_id)
         if view is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # an empty group gives way to one of another protocol, a share group never; classic and consumer groups with members change over
+    # An empty group is replaced by one of another protocol, except a share group. Classic and consumer groups with members convert.
 
     def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
-        """ConsumerGroupHeartbeat, of a request that has been checked, after `ConsumerGroups.expansions`. Raises `KafkaError`."""
+        """ConsumerGroupHeartbeat. The request was checked, and `ConsumerGroups.expansions` has run. Raises `KafkaError`."""
         group_id, upgrade = beat.group_id, Upgrade(None, [], [])
         if group_id in self.streams.groups or group_id in self.shares.groups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -136,7 +135,7 @@ class GroupShard:
         return result
 
     def streams_heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
-        """StreamsGroupHeartbeat, of a request that has been checked. Raises `KafkaError`."""
+        """StreamsGroupHeartbeat. The request was checked. Raises `KafkaError`."""
         group_id, tombstones = beat.request.group_id, list[LogRecord]()
         if group_id not in self.streams.groups and self.exists(group_id):
             is_classic = self._modern(group_id) is None
@@ -149,19 +148,19 @@ class GroupShard:
         return result
 
     def share_heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
-        """ShareGroupHeartbeat, of a request that has been checked. Raises `KafkaError`."""
+        """ShareGroupHeartbeat. The request was checked. Raises `KafkaError`."""
         self.check_share_group(beat.group_id)
         return self.shares.heartbeat(beat, now_ms)
 
     def check_share_group(self, group_id: str) -> None:
-        """Raises GROUP_ID_NOT_FOUND where there is a group of another type, even one without members."""
+        """Raises GROUP_ID_NOT_FOUND where a group of another type has this id, even one without members."""
         if group_id not in self.shares.groups and self.exists(group_id):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """JoinGroup, answered through ``request.waiter``.
+        """JoinGroup. The response goes through ``request.waiter``.
 
-        Raises `KafkaError`, INCONSISTENT_GROUP_PROTOCOL among others for a group of another type that has members.
+        Raises `KafkaError`: among others INCONSISTENT_GROUP_PROTOCOL for a group of another type that has members.
         """
         group_id = request.group_id
         modern = self._modern(group_id)
@@ -179,7 +178,7 @@ class GroupShard:
         return result
 
     def sync(self, request: SyncRequest, now_ms: int) -> Result[None]:
-        """SyncGroup, answered through ``request.waiter``. Raises `KafkaError`."""
+        """SyncGroup. The response goes through ``request.waiter``. Raises `KafkaError`."""
         if request.group_id in self.consumers.groups:
             return Result(None, effects=[AnswerMember(request.waiter, self.consumers.sync(request, now_ms))])
         return self.membership.sync(request, now_ms)
@@ -190,15 +189,15 @@ class GroupShard:
         room(group_id, generation, member_id, instance_id, now_ms)
 
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
-        """LeaveGroup, by which an admin removes members of a consumer group too. Raises UNKNOWN_MEMBER_ID."""
+        """LeaveGroup. Admins use it to remove members of consumer groups, too. Raises UNKNOWN_MEMBER_ID."""
         if group_id in self.consumers.groups:
             return self.consumers.remove(group_id, leaving, now_ms)
         return self.membership.leave(group_id, leaving, now_ms)
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """What deadlines have brought about, group by group, each to be carried out before the next is asked for.
+        """Decide what follows from expired deadlines, group by group. Each result must be carried out before the next is asked for.
 
-        Records of modern groups come in batches of about ``max_batch_bytes``.
+        Records of consumer, streams and share groups come in batches of about ``max_batch_bytes``.
         """
         yield from self.membership.tick(now_ms)
         yield from self.consumers.tick(now_ms, max_batch_bytes)
@@ -219,7 +218,10 @@ class GroupShard:
         transactional: bool,
         has_newest_rules: bool = False,
     ) -> Result[dict[TopicPartition, Code]]:
-        """OffsetCommit and TxnOffsetCommit; their newest versions have other rules. Raises what refuses the whole request."""
+        """OffsetCommit and TxnOffsetCommit. ``has_newest_rules``: the version is one that knows STALE_MEMBER_EPOCH.
+
+        Raises `KafkaError` for an error that refuses the whole request.
+        """
         group, check = self.view(group_id), None
         if group is not None:
             check = group.check_commit(
@@ -241,13 +243,14 @@ class GroupShard:
         return Result(codes, records=records, effects=[ExtendSession(group_id, member_id, now_ms)] if extends else [])
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Whether whoever says that it is a member, or that it is none, may read a group's offsets. Raises `KafkaError`."""
+        """Whether a client may read a group's offsets under this member id and epoch. Raises `KafkaError`."""
         group = self.view(group_id)
         if group is not None:
             group.check_fetch(member_id, epoch)
 
     def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
-        """A group's offsets as they are now. Kept over steps (``is_kept``) they are a copy: a transaction shows as a whole."""
+        """A group's offsets as they are now. With ``is_kept`` they are a copy: its reader may pause, and a transaction must not
+        show in part."""
         committed = self.offsets.of_group(group_id)
         pending = self.offsets.pending_of(group_id) if require_stable else ()
         return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
@@ -261,7 +264,7 @@ class GroupShard:
         records = []
         for key in partitions:
             if subscribed is None or key[0] in subscribed:
-                # A subscription that cannot be read may be to any topic.
+                # A subscription that cannot be read may include any topic.
                 codes[key] = Code.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[key] = Code.NONE
@@ -275,13 +278,16 @@ class GroupShard:
         return len(self.offsets.of_group(group_id))
 
     def delete_group(self, group_id: str, at_most: int) -> Result[bool]:
-        """Tombstones of ``at_most`` offsets, and if these were all the group's; says whether the group is gone then."""
+        """Tombstones for ``at_most`` offsets of a group, and for the group if it has no others. Returns whether the group is gone.
+
+        Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
+        """
         group = self._known(group_id)
         if not group.is_empty:
             raise KafkaError(Code.NON_EMPTY_GROUP)
         committed = self.offsets.of_group(group_id)
         only_pending = (key for key in self.offsets.pending_of(group_id) if key[1:] not in committed)
-        # One more than goes into this batch tells whether it is the last.
+        # One key more than fits shows whether this batch is the last.
         keys = list(islice(chain(((group_id, *p) for p in committed), only_pending), at_most + 1))
         is_last = len(keys) <= at_most
         del keys[at_most:]
@@ -289,9 +295,9 @@ class GroupShard:
         return Result(is_last, records=[*tombstones, *group.tombstones()] if is_last else tombstones)
 
     def expire_offsets(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for offsets that are past their retention, and for groups that hold nothing any more.
+        """Tombstones for offsets past their retention, and for groups that have nothing left.
 
-        In steps that each look at ``at_once`` groups at most, and fit into a batch.
+        Each step checks at most ``at_once`` groups, and its records fit into a batch.
         """
         group_ids = self.group_ids()
         for start in range(0, len(group_ids), at_once):
@@ -312,9 +318,9 @@ class GroupShard:
         return records
 
     def forget_topic(self, topic: str, before_offset: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for the offsets of a deleted topic, as far as they were committed below ``before_offset`` of this log.
+        """Tombstones for the offsets of a deleted topic that were committed below ``before_offset`` of this log.
 
-        What stands behind is of a topic that was made again under the same name. In steps that look at ``at_once`` offsets.
+        Later commits belong to a topic that was created anew under the same name. Each step checks at most ``at_once`` offsets.
         """
         keys = self.offsets.keys_of_topic(topic)
         for start in range(0, len(keys), at_once):
@@ -327,17 +333,17 @@ class GroupShard:
         return [offset_tombstone(key)] if standings and max(standings) < before_offset else []
 
     def group_count(self) -> int:
-        """How many there are, at least."""
+        """A lower bound of the number of groups."""
         return max(len(self._logged), len(self.groups))
 
     def group_ids(self) -> list[str]:
-        """Every group, in the order in which they came."""
+        """The ids of all groups: first those in the log, in the order of their first record."""
         return list(self._logged | dict.fromkeys(self.groups))
 
     # replay
 
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
-        """Raises `DecodeError` for a record of an unknown kind, which a start-up skips."""
+        """Raises `DecodeError` for a record of an unknown kind, which a start skips."""
         kind = kind_of(record.key)
         modern = self._modern_by_kind.get(kind)
         if modern is not None:
@@ -346,7 +352,7 @@ class GroupShard:
             return
         key = read_key(record.key)
         if not isinstance(key, str):
-            # A tombstone, too, tells of a group: the record that it is for may be passed over by a start.
+            # A tombstone also notes the group: a start may skip the record that the tombstone removes.
             self._logged[key[0]] = None
             if record.value is None:
                 self.offsets.remove(key)
@@ -357,7 +363,8 @@ class GroupShard:
         self._note(key, is_there=record.value is not None, is_gone=record.value is None)
 
     def _note(self, group_id: str, *, is_there: bool, is_gone: bool) -> None:
-        """The log has a record of a group, or its last tombstone. Where offsets are left it goes on with these alone."""
+        """Note that the log has a record of a group, or its last tombstone. A group with offsets left exists on as a simple
+        group."""
         if is_there:
             self._logged[group_id] = None
         elif is_gone and not self.offsets.of_group(group_id) and not self.offsets.has_pending(group_id):

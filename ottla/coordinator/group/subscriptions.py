@@ -1,7 +1,7 @@
-"""Subscriptions by a regular expression (KIP-848's SubscribedTopicRegex): which of the topics that there are one stands for.
+"""Finds the topics that match a regular expression to which members subscribe (SubscribedTopicRegex of KIP-848).
 
-An expression has to match a topic's whole name. Internal topics are no exception, as in Kafka. Who may see which topic is for the
-caller to decide.
+An expression must match a topic's whole name. Internal topics may match, too, as in Kafka. The caller decides who may see which
+topic.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from ottla.coordinator.group.topics import Topics
 T = TypeVar("T")
 
 Steps = Generator[Callable[[], None], None, T]
-"""Each step runs beside the event loop (`storage.steps`): expressions of some characters may take 20 ms to compile, and 15 to match
-one name."""
+"""Each step runs beside the event loop (`storage.steps`). A short expression may take 20 ms to compile, and 15 ms to match one
+name."""
 Expansions = Mapping[str, frozenset[str] | InvalidExpression]
-"""The topics by the expression that stands for them, or why it stands for none."""
+"""The matching topics by expression, or the error of an expression that cannot be compiled."""
 
 WORK_A_STEP = 5_000
-"""Units of `expressions.match_work`, together 10 ms at most, so that several who ask take turns."""
+"""How many units of `expressions.match_work` one step does, in 10 ms at most, so that several requests can take turns."""
 COMPILE_WORK = 50
-"""What it takes to compile a usual expression, in these units."""
+"""How many of these units stand for compiling a usual expression."""
 
 
 def expanded(wanted: Callable[[], Collection[str]], topics: Topics) -> Steps[Expansions]:
-    """What the expressions stand for that are ``wanted`` after the last step, among the topics that there are then.
+    """The existing topics that match each wanted expression, both as of the last step.
 
-    What becomes wanted, or is made, during the steps is tried in further ones. Where nothing is wanted there is no step.
+    Expressions that become wanted and topics that are created during the steps are matched in further steps. Where no expression is
+    wanted there is no step.
     """
     tried = frozenset[str]()
     matching: dict[str, set[str] | InvalidExpression] = {}
@@ -55,7 +56,7 @@ def _in_stretches(work: Iterator[None]) -> Steps[None]:
 
 
 def _try(tasks: Iterable[tuple[str, list[str]]], matching: dict[str, set[str] | InvalidExpression]) -> Iterator[None]:
-    """Notes in ``matching`` which of its names each expression matches; a step is over whenever this yields."""
+    """Add to ``matching`` which of its names each expression matches. Yields at the end of each step."""
     work = 0
     for expression, names in tasks:
         try:

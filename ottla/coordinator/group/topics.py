@@ -1,4 +1,4 @@
-"""What the coordinators of groups ask of the cluster's metadata."""
+"""The cluster's topics, as the group coordinator needs them."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Protocol
 
 
 class Topics(Protocol):
-    """The topics that exist now. Groups of the newer protocols name topics by id, subscriptions by name."""
+    """The topics that exist now. The newer protocols name topics by id in assignments, and by name in subscriptions."""
 
     def topic_id(self, name: str) -> bytes | None: ...
 
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
     def partition_count(self, name: str) -> int:
-        """0 for a topic that does not exist."""
+        """The number of partitions; 0 for a topic that does not exist."""
         ...
 
     def topic_names(self) -> Collection[str]:
-        """In the order in which the topics were made."""
+        """The names of all topics, in the order of their creation."""
         ...
 
 
 def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
-    """One number for the topics that the members subscribe to, as they are now; 0 without any.
+    """A hash of the ids and partition counts of the subscribed topics that exist; 0 where there is none.
 
-    Kafka has another function for the same: a group that changes over between the two rebalances once.
+    Kafka has another hash function, so a group that moves between Apache Kafka and ottla rebalances once.
     """
     digest, is_empty = blake2b(digest_size=8), True
     for name in sorted(subscribed):
@@ -38,5 +38,5 @@ def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
 
 
 def subscribed_ids(names: Iterable[str], topics: Topics) -> frozenset[bytes]:
-    """Topics that do not exist are left out."""
+    """The ids of these topics. Topics that do not exist are left out."""
     return frozenset(topic_id for topic_id in map(topics.topic_id, names) if topic_id is not None)

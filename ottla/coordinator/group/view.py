@@ -1,4 +1,4 @@
-"""What offsets, listings and deletions ask of a group, whatever its protocol."""
+"""A group of any protocol, as offsets, listings and deletions need it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Protocol
 from ottla.coordinator.result import LogRecord
 
 CommitCheck = Callable[[bytes | None, str, int], None]
-"""Judges the commit of one partition by topic id, topic and partition. Raises `KafkaError`, and refuses the whole request by it."""
+"""Checks the commit of one partition: gets topic id, topic and partition. A `KafkaError` refuses the whole request."""
 
 
 class GroupView(Protocol):
-    """One group. All groups share one space of ids."""
+    """One group. The ids of groups of all protocols share one namespace."""
 
     @property
     def type_name(self) -> str:
-        """As ListGroups tells it."""
+        """The type that ListGroups shows."""
         ...
 
     @property
@@ -27,40 +27,40 @@ class GroupView(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is in it, so that it may be deleted, or give way to a group of another type."""
+        """Whether the group has no members, so that it may be deleted, or replaced by a group of another type."""
         ...
 
     @property
     def is_forgettable(self) -> bool:
-        """Whether it may go when its last offset has expired."""
+        """Whether the group may be removed when its last offset has expired."""
         ...
 
     @property
     def idle_since_ms(self) -> int | None:
-        """When the last member left, from which offsets expire; None where each offset counts from its own commit."""
+        """When the last member left, from which on offsets expire, in ms; None where each offset expires by its own commit time."""
         ...
 
     def topics_in_use(self) -> Collection[str] | None:
-        """Whose offsets stay as long as a member subscribes to them; None where that cannot be read, and all may be."""
+        """Topics whose offsets do not expire, because members subscribe to them; None where the subscriptions cannot be read."""
         ...
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
     ) -> CommitCheck | None:
-        """Whether a member of this generation or epoch may commit, or somebody who is no member.
+        """Check a commit of a member at this generation or epoch, or of a client that is not a member. Raises `KafkaError`.
 
-        Raises `KafkaError`; gives what is left to ask of each partition, if anything.
+        Returns the check that remains for each partition; None where there is none.
         """
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Whether whoever says that it is this member may read the group's offsets. Raises `KafkaError`."""
+        """Check whether a client that claims to be this member may read the group's offsets. Raises `KafkaError`."""
         ...
 
     def check_offset_delete(self) -> None:
-        """Whether offsets may be deleted at all. Raises NON_EMPTY_GROUP."""
+        """Check whether offsets may be deleted at all. Raises `KafkaError`, mostly NON_EMPTY_GROUP."""
         ...
 
     def tombstones(self) -> list[LogRecord]:
-        """Everything that the log has of it but its offsets."""
+        """Tombstones for all records of the group except its offsets."""
         ...

@@ -1,1 +1,2 @@
-"""Share groups (KIP-932): the share coordinator, one shard a partition of ``__share_group_state``, and the share partition."""
+"""Share groups (KIP-932): the share coordinator, with one shard for each partition of ``__share_group_state``, and share
+partitions."""

@@ -1,4 +1,4 @@
-"""Which of the records that were just read a member is given, and in what pieces (SharePartition.acquire of Kafka)."""
+"""Decides which of the records that were just read a member acquires, and in which batches (SharePartition.acquire of Kafka)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, R
 from ottla.coordinator.share.states import RecordState
 
 MIN_THROTTLED_DELIVERIES = 2
-"""Below this many deliveries records are never given in smaller pieces, nor one by one."""
+"""Records with fewer deliveries than this are never acquired in smaller pieces, nor one by one."""
 
 
 class FetchedBatch(NamedTuple):
-    """What is to be known of a record batch that was read."""
+    """A record batch that was read, as far as acquisition needs it."""
 
     first_offset: int
     last_offset: int
@@ -25,14 +25,14 @@ class FetchedBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """As in the answer of a fetch with read_committed: a transaction that begins here was aborted."""
+    """A transaction that was aborted, and its first offset, as in the response to a Fetch with read_committed."""
 
     producer_id: int
     first_offset: int
 
 
 class AcquiredRecords(NamedTuple):
-    """Records that a member is given. ``delivery_count`` counts this delivery, too."""
+    """Records that a member acquires. ``delivery_count`` includes this delivery."""
 
     first_offset: int
     last_offset: int
@@ -40,8 +40,11 @@ class AcquiredRecords(NamedTuple):
 
 
 class AcquireRequest(msgspec.Struct, frozen=True):
-    """``batch_size``: of how many records the pieces are to be that are acknowledged together. ``is_record_limit``: never more than
-    ``max_records``; else whole batches are given, for that costs less (ShareAcquireMode)."""
+    """The request of one member for records.
+
+    ``batch_size`` is how many records a batch should have; a batch is acknowledged as a whole. With ``is_record_limit`` no more
+    than ``max_records`` are acquired; else whole batches are, which costs less (ShareAcquireMode of Kafka).
+    """
 
     member_id: str
     fetch_offset: int
@@ -53,7 +56,7 @@ class AcquireRequest(msgspec.Struct, frozen=True):
 
 
 class Acquisition:
-    """One request at work on the batches in flight. It changes them; ``end_offset`` goes up with what is added."""
+    """Carries out one request. It changes the batches in flight, and raises ``end_offset`` over the records that it adds."""
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class Acquisition:
         self._count = 0
 
     def run(self, last_offset: int, max_records: int) -> list[AcquiredRecords]:
-        """Up to ``last_offset``, and no more than so many records where the request does not allow for whole batches."""
+        """Acquire records up to ``last_offset``. With ``is_record_limit`` no more than ``max_records``; else the last batch is
+        whole."""
         read_from = self._request.batches[0].first_offset
         self._archive_compacted(read_from)
         first_offset = max(read_from, self._start_offset)
@@ -91,7 +95,7 @@ class Acquisition:
         return self._without_aborted()
 
     def _archive_compacted(self, read_from: int) -> None:
-        """Records that were to come again and are gone from the log, so that the read began behind them."""
+        """Archive records that were to be delivered again but are gone from the log, so that the read has begun behind them."""
         for batch in self._in_flight.overlapping(self._request.fetch_offset, read_from - 1):
             for first, last, status in batch.runs(self._request.fetch_offset, read_from - 1):
                 if status.state is RecordState.AVAILABLE:
@@ -100,7 +104,7 @@ class Acquisition:
     # records that are in flight already
 
     def _acquire_again(self, batch: InFlightBatch, first_offset: int, last_offset: int, max_records: int) -> bool:
-        """What is available of a batch. True where no more may be given with it."""
+        """Acquire the available records of a batch. Returns True where no further records may be acquired in this request."""
         room = max_records - self._count
         if batch.common_status == UNSEEN:
             self._acquire_unseen(batch, max(batch.first_offset, first_offset), min(batch.last_offset, last_offset), room)
@@ -109,7 +113,7 @@ class Acquisition:
         if not available:
             return False
         if max(status.delivery_count for _, _, status in available) >= self._throttled_from:
-            # Delivered often: one of them may be what its consumers fail on, so they come in ever smaller pieces.
+            # These records were delivered often. A consumer may fail on one of them, so they are acquired in ever smaller pieces.
             if not self._count:
                 self._acquire_throttled(batch, available, room)
             return True
@@ -122,7 +126,7 @@ class Acquisition:
         return False
 
     def _acquire_throttled(self, batch: InFlightBatch, available: list[tuple[int, int, RecordStatus]], room: int) -> None:
-        """The last delivery of a record is its own; those before it halve the batch each time."""
+        """Acquire half as many records with each delivery. Before its last delivery each record is acquired alone."""
         most: int | None = room if self._request.is_record_limit else None
         given = 0
         throttled = False
@@ -138,7 +142,7 @@ class Acquisition:
                 throttled = True
                 piece = max(1, batch.count >> (status.delivery_count - self._throttled_from + 1))
                 if given < piece:
-                    # Where as much was given before, the rest goes along: as Kafka does.
+                    # Where at least a piece was acquired before, the piece does not limit the rest, as in Kafka.
                     most = piece if most is None else min(most, piece)
             given_to = last if most is None else min(last, first + most - given - 1)
             self._give(batch, first, given_to, status)
@@ -157,10 +161,11 @@ class Acquisition:
         else:
             self._acquired.append(AcquiredRecords(first, last, acquired.delivery_count))
 
-    # records that nobody was given yet
+    # records that were never acquired
 
     def _acquire_unseen(self, batch: InFlightBatch, first_offset: int, last_offset: int, room: int) -> None:
-        """Records between those whose state was persisted. They are taken out, and what is not acquired of them put back."""
+        """Acquire from records that lie between persisted ones. Their batch is removed, and the part that is not acquired is put
+        back."""
         self._in_flight.remove(batch)
         acquired_up_to = self._acquire_new(first_offset, last_offset, room)
         if batch.first_offset < first_offset:
@@ -169,7 +174,7 @@ class Acquisition:
             self._in_flight.put(InFlightBatch(acquired_up_to + 1, batch.last_offset, UNSEEN))
 
     def _acquire_new(self, first_offset: int, last_offset: int, room: int) -> int:
-        """New batches of the size that the request asks for, at the bounds of the log's; up to where they are in flight."""
+        """Acquire new records, in batches of the requested size that end where batches of the log end. Returns the last offset."""
         if last_offset - first_offset + 1 > room:
             last_offset = min(last_offset, _batch_end(self._request.batches, first_offset + room - 1))
         first = RecordStatus(RecordState.ACQUIRED, 1, self._request.member_id, self._deadline_ms)
@@ -186,7 +191,7 @@ class Acquisition:
         return last_offset
 
     def _pieces(self, first_offset: int, last_offset: int) -> Iterator[tuple[int, int]]:
-        """A size of 0 or less, which a request may have, is taken for 1: no piece is without a record."""
+        """The bounds of the new batches. A requested size of 0 or less counts as 1, so that no batch is empty."""
         size = max(self._request.batch_size, 1)
         if not self._request.is_record_limit and last_offset - first_offset + 1 > size:
             for batch in self._request.batches:
@@ -198,7 +203,7 @@ class Acquisition:
     # aborted transactions
 
     def _without_aborted(self) -> list[AcquiredRecords]:
-        """Records of aborted transactions are never given to anybody."""
+        """Remove the records of aborted transactions, which no member may get, and archive them."""
         if not self._request.aborted:
             return self._acquired
         kept = self._acquired
@@ -212,7 +217,7 @@ class Acquisition:
 
 
 def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[AbortedTransaction]) -> list[FetchedBatch]:
-    """The batches of data that belong to aborted transactions, found as consumers find them."""
+    """The batches of data of aborted transactions, found by the same algorithm as in consumers."""
     begun = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     open_producers: set[int] = set()
     belong = []
@@ -227,7 +232,7 @@ def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[Aborted
 
 
 def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[AcquiredRecords]:
-    """What lies before and behind a batch."""
+    """The parts of ``acquired`` before and behind a batch."""
     if acquired.last_offset < aborted.first_offset or aborted.last_offset < acquired.first_offset:
         yield acquired
         return
@@ -238,5 +243,5 @@ def _outside(acquired: AcquiredRecords, aborted: FetchedBatch) -> Iterator[Acqui
 
 
 def _batch_end(batches: Iterable[FetchedBatch], offset: int) -> int:
-    """The last offset of the batch that an offset is in; the offset itself where it is in none."""
+    """The last offset of the batch that contains ``offset``; ``offset`` itself where no batch does."""
     return next((batch.last_offset for batch in batches if batch.first_offset <= offset <= batch.last_offset), offset)

@@ -1,4 +1,4 @@
-"""What is persisted of the records in a share partition: runs of offsets with one state and one delivery count."""
+"""The persisted state of the records in a share partition: runs of offsets with the same state and delivery count."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 NO_OFFSET = -1
-"""A start offset that nobody has set yet."""
+"""Stands for a start offset that was not set yet."""
 
 
 class StateBatch(NamedTuple):
-    """Records from ``first_offset`` to ``last_offset``, both included, with `RecordState` and delivery count."""
+    """Records from ``first_offset`` to ``last_offset``, both included, with their `RecordState` and delivery count."""
 
     first_offset: int
     last_offset: int
@@ -26,11 +26,11 @@ _FIRST_OFFSET, _LAST_OFFSET = itemgetter(0), itemgetter(1)
 
 
 def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """All batches, sorted, without overlaps and nothing below the start offset (PersisterStateBatchCombiner).
+    """All batches in order, without overlaps, and with nothing below the start offset (PersisterStateBatchCombiner of Kafka).
 
-    ``before`` is what was combined already. Where batches overlap the higher delivery count holds and, where these are the same,
-    the higher state, whichever came first: a record only ever moves that way. Neighbours that say the same become one batch. A
-    batch that ends before it begins says nothing: an admin client may have written it into the log.
+    ``before`` must be combined already. Where batches overlap, the higher delivery count wins, and for equal counts the higher
+    state, in whatever order they came, because a record only moves towards higher ones. Adjacent batches with the same state and
+    count become one. A batch that ends before it begins is ignored: an admin client may have written it into the log.
     """
     before = before[bisect_left(before, start_offset, key=_LAST_OFFSET) :]
     if before and before[0].first_offset < start_offset:
@@ -42,26 +42,26 @@ def combine(before: Sequence[StateBatch], after: Iterable[StateBatch], start_off
     )
     if not news:
         return tuple(before)
-    # Most writes are about a few records. Those before and behind what overlaps or adjoins the new batches stay as they are.
+    # Most writes concern a few records. Batches that neither overlap nor adjoin the new ones stay as they are.
     begin = bisect_left(before, news[0].first_offset - 1, key=_LAST_OFFSET)
     end = bisect_right(before, max(map(_LAST_OFFSET, news)) + 1, lo=begin, key=_FIRST_OFFSET)
     return (*before[:begin], *_swept(sorted([*before[begin:end], *news])), *before[end:])
 
 
 def are_in_order(batches: Sequence[StateBatch]) -> bool:
-    """Whether `combine` may take them for what was combined already."""
+    """Whether the batches need no combining, so that `combine` accepts them as ``before``."""
     return all(first <= last for first, last, _, _ in batches) and all(one[1] < two[0] for one, two in pairwise(batches))
 
 
 def most_combined(before: int, after: int) -> int:
-    """How many batches there are at most when so many are combined: one that lies inside of another makes three of it."""
+    """The largest number of batches after combining so many. A new batch inside another one splits it, which makes three of one."""
     return before + 2 * after
 
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:
-    """One walk over batches that are sorted by their first offsets."""
+    """One pass over batches that are sorted by their first offsets."""
     swept: list[StateBatch] = []
-    # Of the batches that cover the offset delivery count and state, both negative, and the last offset: what holds is on top.
+    # A heap of the batches that cover ``offset``: delivery count and state, both negative, and last offset. The winner is on top.
     covering: list[tuple[int, int, int]] = []
     offset = 0
     for batch, following in zip_longest(batches, islice(batches, 1, None)):
@@ -83,7 +83,7 @@ def _swept(batches: list[StateBatch]) -> list[StateBatch]:
 
 
 def _add(swept: list[StateBatch], batch: StateBatch) -> None:
-    """Behind the last one, or as a part of it where it says the same."""
+    """Append a batch, or extend the last batch where it adjoins and has the same state and count."""
     if swept:
         first_offset, last_offset, state, count = swept[-1]
         if last_offset + 1 == batch[0] and state == batch[2] and count == batch[3]:

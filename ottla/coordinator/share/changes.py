@@ -1,4 +1,5 @@
-"""What a command is about to change of the records in a share partition, and what is to be persisted and told of it."""
+"""A draft of the changes that a command makes to the records of a share partition: what to persist, and which dead letters to
+write."""
 
 from __future__ import annotations
 
@@ -13,18 +14,19 @@ DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
 
 
 class SharePartitionConfig(msgspec.Struct, frozen=True):
-    """``group.share.record.lock.duration.ms`` and so on, or what a group has set instead."""
+    """``group.share.record.lock.duration.ms`` and the like, of the broker or of the group."""
 
     lock_duration_ms: int = 30_000
     max_delivery_count: int = 5
     max_record_locks: int = 2_000
     is_renewal_enabled: bool = True
     has_dead_letters: bool = False
-    """What is given up is told of in a dead-letter topic before it is done with (KIP-1191)."""
+    """Whether records that are given up are written to a dead-letter topic before they are archived (KIP-1191)."""
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Neighbours that are given up for one reason, and to be told of in a dead-letter topic: `SharePartition.told_of` follows."""
+    """Adjacent records that are given up for the same reason. Once they are in the dead-letter topic, `SharePartition.told_of`
+    follows."""
 
     first_offset: int
     last_offset: int
@@ -33,17 +35,18 @@ class DeadLetters(msgspec.Struct, frozen=True):
 
 
 class Draft:
-    """Copies of the batches that a command changes, and what is to be written of them."""
+    """Copies of the batches that a command changes, and the changes that must be persisted."""
 
     def __init__(self, config: SharePartitionConfig) -> None:
         self._config = config
         self.copies: dict[int, InFlightBatch] = {}
-        """By first offset."""
+        """The copies by first offset."""
         self.written: list[StateBatch] = []
         self.dead_letters: list[DeadLetters] = []
 
     def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
-        """Locks are gone, of records of one status. What was delivered often enough is not made available again."""
+        """End the locks of records with the same status. Records that have reached the delivery limit do not become available
+        again."""
         config = self._config
         ((_, _, status),) = self.runs(batch, first, last)
         state, reason = OUTCOME[acknowledge_type], None
@@ -77,7 +80,7 @@ class Draft:
             return
         before = self.written[-1] if self.written else None
         if before is not None and (before.last_offset + 1, *before[2:]) == (first, status.state, status.delivery_count):
-            # Also over the bounds of batches: what is persisted has a limit in number.
+            # Batches are joined across the bounds of in-flight batches, because their persisted number is limited.
             self.written[-1] = before._replace(last_offset=last)
         else:
             self.written.append(StateBatch(first, last, status.state, status.delivery_count))

@@ -1,7 +1,7 @@
-"""The records of a share partition that are on their way: which are with whom, how often they were delivered, what became of them.
+"""The records of a share partition that are in flight: their states, delivery counts, and the members that have them.
 
-Records are kept in batches, in which they were acquired first (InFlightBatch of Kafka), and of each batch the runs of neighbours
-that have one status. Offsets that hold no record for a consumer, as compaction leaves them, count like records.
+Records are kept in the batches in which they were first acquired (InFlightBatch of Kafka). Each batch is a list of runs: adjacent
+records with the same status. Offsets without a record, as compaction leaves them, count like records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_DEADLINE = -1
 
 
 class RecordStatus(msgspec.Struct, frozen=True, gc=False):
-    """Of one record or of many. An acquired one has a member and a time at which its lock ends."""
+    """The status of one or more records. Acquired records have a member, and the time in ms at which their lock ends."""
 
     state: RecordState
     delivery_count: int
@@ -40,22 +40,22 @@ class RecordStatus(msgspec.Struct, frozen=True, gc=False):
         return RecordStatus(self.state, self.delivery_count, self.member_id, deadline_ms)
 
     def ended(self, state: RecordState) -> RecordStatus:
-        """The lock is gone, or nobody is to have the record any more."""
+        """The status after the lock has ended, or after the record was given up."""
         check_transition(self.state, state)
         return RecordStatus(state, self.delivery_count)
 
 
 UNSEEN = RecordStatus(RecordState.AVAILABLE, 0)
-"""Of records that nobody was ever given."""
+"""The status of records that were never acquired."""
 
 Run = tuple[int, int, RecordStatus]
-"""First and last offset of neighbours with one status."""
+"""First and last offset of adjacent records, and their common status."""
 
 
 class InFlightBatch:
-    """Offsets from ``first_offset`` to ``last_offset``, both included.
+    """Records from ``first_offset`` to ``last_offset``, both included.
 
-    It is kept as runs: what was persisted may name any range of offsets, also one that no memory would hold one by one.
+    The batch consists of runs, because a persisted state may span any range of offsets, even one too large to keep each record.
     """
 
     __slots__ = ("_begins", "_statuses", "first_offset", "last_offset")
@@ -64,7 +64,7 @@ class InFlightBatch:
         assert first_offset <= last_offset, f"a batch from {first_offset} to {last_offset}"
         self.first_offset = first_offset
         self.last_offset = last_offset
-        # Where each run begins, and its status; neighbours differ.
+        # The first offset of each run, and its status. Adjacent runs have different statuses.
         self._begins = [first_offset]
         self._statuses = [status]
 
@@ -79,13 +79,13 @@ class InFlightBatch:
 
     @property
     def common_status(self) -> RecordStatus | None:
-        """The status of all records, where they have one."""
+        """The status of all records, where they have the same one; else None."""
         return self._statuses[0] if len(self._statuses) == 1 else None
 
     def assign(self, first_offset: int, last_offset: int, status: RecordStatus) -> None:
         assert self.first_offset <= first_offset <= last_offset <= self.last_offset
         first_at, last_at = bisect_right(self._begins, first_offset) - 1, bisect_right(self._begins, last_offset) - 1
-        # With the neighbours, of which either may say the same as the new run.
+        # Include the runs before and behind, because either may have the same status as the new run.
         start, stop = max(first_at - 1, 0), min(last_at + 2, len(self._begins))
         pieces = [(self._begins[at], self._statuses[at]) for at in range(start, first_at)]
         if self._begins[first_at] < first_offset:
@@ -102,7 +102,7 @@ class InFlightBatch:
         return self._begins[at + 1] - 1 if at + 1 < len(self._begins) else self.last_offset
 
     def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
-        """Statuses between two offsets, which may lie beyond the batch's own. The batch may be changed meanwhile."""
+        """The runs between two offsets, which may lie outside the batch. The batch may be changed during the iteration."""
         first_offset, last_offset = max(first_offset, self.first_offset), min(last_offset, self.last_offset)
         if first_offset > last_offset:
             return
@@ -116,7 +116,7 @@ class InFlightBatch:
         return self.runs(self.first_offset, self.last_offset)
 
     def first_unfinished(self, from_offset: int) -> int | None:
-        """The first offset that is still to be delivered or acknowledged."""
+        """The first offset from ``from_offset`` on that must still be delivered or acknowledged; None where there is none."""
         return next((first for first, _, status in self.runs(from_offset, self.last_offset) if not status.is_terminal), None)
 
     def finished_count(self, from_offset: int) -> int:
@@ -124,7 +124,7 @@ class InFlightBatch:
 
 
 class InFlight:
-    """The batches by offset. They never overlap."""
+    """All in-flight batches by first offset. They never overlap."""
 
     __slots__ = ("_firsts", "batches")
 
@@ -136,7 +136,7 @@ class InFlight:
         return bool(self.batches)
 
     def put(self, batch: InFlightBatch) -> None:
-        """Add a batch, or put it in the place of the one that begins where it does."""
+        """Add a batch, or replace the batch with the same first offset."""
         at = bisect_left(self._firsts, batch.first_offset)
         if at < len(self._firsts) and self._firsts[at] == batch.first_offset:
             self.batches[at] = batch
@@ -152,12 +152,12 @@ class InFlight:
         del self.batches[at], self._firsts[at]
 
     def drop_below(self, offset: int) -> None:
-        """Forget the batches that end below an offset."""
+        """Forget the batches that end below ``offset``."""
         count = next((at for at, batch in enumerate(self.batches) if batch.last_offset >= offset), len(self.batches))
         del self.batches[:count], self._firsts[:count]
 
     def floor(self, offset: int) -> InFlightBatch | None:
-        """The batch that begins at an offset or last before it; it may end before it, too."""
+        """The last batch that begins at or before ``offset``, even if it also ends before it; None where there is none."""
         at = bisect_right(self._firsts, offset)
         return self.batches[at - 1] if at else None
 

@@ -1,9 +1,9 @@
-"""A share partition: a partition's records as one share group sees them (SharePartition of Kafka).
+"""A share partition: the records of a topic partition, as one share group sees them (SharePartition of Kafka).
 
-Members acquire records under locks that time out, and acknowledge them. Nothing is persisted of an acquisition: who starts again
-begins with what was acknowledged, released or timed out. A command that has something to persist changes nothing by itself. It
-returns a `Change`, which is applied once the share coordinator has taken what is to be written. A time-out is applied even where
-that fails: the lock is over, and at worst a delivery is not counted.
+Members acquire records under locks that time out, and acknowledge them. Acquisitions are not persisted: after a restart only
+acknowledged, released and timed-out records are known. A command with changes to persist does not apply them; it returns a
+`Change`, which is applied once the share coordinator has persisted it. A time-out is applied even where persisting fails: the lock
+has ended in any case, and at worst a delivery is not counted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_RENEWAL = "Renewing acquisition locks is not enabled for the group."
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """What a member says of the records from ``first_offset`` to ``last_offset``: one type for all, or one for each."""
+    """A member's acknowledgement of the records from ``first_offset`` to ``last_offset``: one type for all, or one for each."""
 
     first_offset: int
     last_offset: int
@@ -37,19 +37,20 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a command is about to do. ``write`` is what has to be persisted first, None where nothing has."""
+    """The effect of a command. ``write`` must be persisted first; None where nothing must be."""
 
     write: StateWrite | None
     batches: list[InFlightBatch]
-    """The batches as they will be."""
+    """The batches after the change."""
     revision: int
-    """Of the share partition that the change was made for."""
+    """The revision of the share partition for which the change was made."""
     dead_letters: Sequence[DeadLetters] = ()
-    """What is to be told of once the change is applied."""
+    """The dead letters to write once the change is applied."""
 
 
 class SharePartition:
-    """``start_offset``: everything below is done with. ``end_offset``: the last offset in flight or, where none is, the next."""
+    """Records below ``start_offset`` are finished. ``end_offset`` is the last offset in flight; without any, the next offset to
+    read."""
 
     def __init__(self, start_offset: int, state_epoch: int, leader_epoch: int, config: SharePartitionConfig) -> None:
         self.start_offset = start_offset
@@ -58,18 +59,18 @@ class SharePartition:
         self.leader_epoch = leader_epoch
         self.config = config
         self._in_flight = InFlight()
-        # Whether a record in flight may be available, and a time before which no lock ends: nobody need look at all of them.
+        # Whether a record in flight may be available, and a time before which no lock ends. They avoid walks over all records.
         self._may_be_available = False
         self._next_deadline_ms: int | None = None
-        # Counts changes, so that none is applied that was made for what is not there any more.
+        # Counts changes, so that a `Change` is not applied to a share partition that has changed since.
         self._revision = 0
 
     @classmethod
     def load(cls, read: StateRead, first_offset: int, leader_epoch: int, config: SharePartitionConfig) -> SharePartition:
-        """As it was persisted. ``first_offset`` is where a group begins that has no start offset yet (``share.auto.offset.reset``).
+        """Load the persisted state. A group without a start offset begins at ``first_offset`` (``share.auto.offset.reset``).
 
-        What nothing is said of between other records was acquired before, or never read: it is available. Raises
-        UNKNOWN_SERVER_ERROR for a state that nobody can have written.
+        Records between persisted ones without a state of their own were acquired before, or never read; they are available. Raises
+        UNKNOWN_SERVER_ERROR for a state with batches that are out of order.
         """
         start_offset = first_offset if read.start_offset == NO_OFFSET else read.start_offset
         partition = cls(start_offset, read.state_epoch, leader_epoch, config)
@@ -87,20 +88,20 @@ class SharePartition:
         partition._advance()
         return partition
 
-    # what is there
+    # state
 
     @property
     def in_flight_count(self) -> int:
-        """Records between start and end, whatever became of them: they count against the limit."""
+        """The number of records between start and end offset, in whatever state: all of them count against the limit."""
         return self.end_offset - self.start_offset + 1 if self._in_flight else 0
 
     @property
     def delivery_complete_count(self) -> int:
-        """Records in flight that need no delivery any more; those below the start offset are not counted."""
+        """The number of records in flight that need no further delivery. Records below the start offset do not count."""
         return self._complete_count(self._in_flight.batches)
 
     def next_fetch_offset(self) -> int:
-        """Where to read next: the first record that is to come again or, where there is none, behind the end."""
+        """The offset to read next: that of the first available record, else the one behind the end."""
         if not self._in_flight:
             return self.end_offset
         if self._may_be_available:
@@ -113,17 +114,17 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """A time before which no lock ends; None where there is no lock."""
+        """A time before which no lock ends, in ms; None where there is no lock."""
         return self._next_deadline_ms
 
     def can_acquire(self) -> bool:
-        """Whether there may be records to give: some that are to come again, or room for new ones."""
+        """Whether records may be acquired: available records in flight, or new ones within the limit."""
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         return self.in_flight_count < self.config.max_record_locks
 
     def dead_letters(self) -> list[DeadLetters]:
-        """What is still to be told of, as a share partition that was just loaded has it: which reason it was goes by the count."""
+        """The dead letters that are still to be written. A loaded share partition takes their reason from the delivery count."""
         most = self.config.max_delivery_count
         return [
             DeadLetters(first, last, status.delivery_count, DELIVERED_TOO_OFTEN if status.delivery_count >= most else REJECTED)
@@ -133,19 +134,19 @@ class SharePartition:
         ]
 
     def statuses(self) -> list[tuple[int, int, RecordStatus]]:
-        """Everything in flight, for tests and tools."""
+        """All runs in flight, for tests and tools."""
         return [run for batch in self._in_flight.batches for run in batch.all_runs()]
 
     # acquire
 
     def acquire(self, request: AcquireRequest, now_ms: int) -> list[AcquiredRecords]:
-        """Lock records of those that were just read. Nothing of it is persisted."""
+        """Lock records that were just read. Acquisitions are not persisted."""
         if not request.batches or request.batches[-1].last_offset < self.start_offset:
             return []
         last_offset = request.batches[-1].last_offset
         max_records = min(request.max_records, self.config.max_record_locks - self.in_flight_count)
         if max_records <= 0 and self._in_flight and request.fetch_offset <= self.end_offset:
-            # No room for more; what is in flight already may come again.
+            # The limit of locks is reached. Records in flight may still be acquired again.
             last_offset = min(last_offset, self.end_offset)
             max_records = min(request.max_records, self.end_offset - request.fetch_offset + 1)
         if max_records <= 0:
@@ -167,10 +168,10 @@ class SharePartition:
         self._advance()
         return acquired
 
-    # what has to be persisted
+    # commands with changes to persist
 
     def acknowledge(self, member_id: str, acknowledgements: Iterable[Acknowledgement], now_ms: int) -> Change:
-        """Raises INVALID_RECORD_STATE for records that are not the member's, INVALID_REQUEST for offsets beyond the end."""
+        """Raises INVALID_RECORD_STATE for records that the member has not acquired, INVALID_REQUEST for offsets beyond the end."""
         draft = Draft(self.config)
         deadline_ms = now_ms + self.config.lock_duration_ms
         for acknowledgement in acknowledgements:
@@ -182,7 +183,7 @@ class SharePartition:
                     raise KafkaError(Code.INVALID_RECORD_STATE, _NO_RENEWAL)
                 if at == 0:
                     self._check_in_flight(acknowledgement)
-                # Only those of the segment: there may be as many segments as batches.
+                # Walk over the batches of this segment only, because there may be as many segments as batches.
                 for batch in self._in_flight.overlapping(max(first, self.start_offset), last):
                     for run_first, run_last, status in draft.runs(batch, max(first, self.start_offset), last):
                         _check_owner(status, member_id)
@@ -193,7 +194,7 @@ class SharePartition:
         return self._change(draft)
 
     def _check_in_flight(self, acknowledgement: Acknowledgement) -> None:
-        """Raises INVALID_RECORD_STATE or INVALID_REQUEST."""
+        """Raises INVALID_RECORD_STATE or INVALID_REQUEST where the records are not in flight."""
         first, last = acknowledgement.first_offset, acknowledgement.last_offset
         floor = self._in_flight.floor(first)
         if floor is None and first < self.start_offset <= last:
@@ -207,15 +208,15 @@ class SharePartition:
             raise KafkaError(Code.INVALID_REQUEST, _LAST_BEYOND)
 
     def release(self, member_id: str) -> Change:
-        """A member has closed its session: what it holds is for others."""
+        """A member has closed its session: release all records that it has acquired."""
         return self._ended_locks(lambda status: status.member_id == member_id)
 
     def time_out(self, now_ms: int) -> Change:
-        """Locks that are over."""
+        """Release the records whose locks have ended."""
         return self._ended_locks(lambda status: status.deadline_ms <= now_ms)
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Whether `time_out` may find anything."""
+        """Whether `time_out` may release records."""
         return self._next_deadline_ms is not None and self._next_deadline_ms <= now_ms
 
     def _ended_locks(self, is_over: Callable[[RecordStatus], bool]) -> Change:
@@ -227,7 +228,7 @@ class SharePartition:
         return self._change(draft)
 
     def told_of(self, first_offset: int, last_offset: int) -> Change:
-        """The dead letters of these records are written, or cannot be: nothing is left to do for them."""
+        """The dead letters of these records were written, or cannot be: archive the records."""
         draft = Draft(self.config)
         first_offset = max(first_offset, self.start_offset)
         for batch in self._in_flight.overlapping(first_offset, last_offset):
@@ -244,7 +245,7 @@ class SharePartition:
         return Change(write, list(draft.copies.values()), self._revision, draft.dead_letters)
 
     def apply(self, change: Change) -> None:
-        """Carry out a change. Nothing may have come between."""
+        """Apply a change. The share partition must not have changed since the change was made."""
         assert change.revision == self._revision, f"a change of revision {change.revision} at {self._revision}"
         self._revision += 1
         for batch in change.batches:
@@ -255,7 +256,7 @@ class SharePartition:
         self._next_deadline_ms = min(deadlines, default=None)
 
     def move_log_start(self, log_start_offset: int) -> None:
-        """Retention or DeleteRecords has taken what is below."""
+        """Retention or DeleteRecords has removed the records below ``log_start_offset``."""
         if log_start_offset <= self.start_offset:
             return
         self._revision += 1
@@ -273,7 +274,7 @@ class SharePartition:
         return sum(batch.finished_count(self.start_offset) for batch in batches)
 
     def _advance(self) -> None:
-        """Move the start offset over records that need no delivery any more."""
+        """Move the start offset over records that need no further delivery."""
         start_offset = self.start_offset
         for batch in self._in_flight.batches:
             unfinished = batch.first_unfinished(start_offset)
@@ -291,14 +292,15 @@ class SharePartition:
 
 
 def _persisted_status(state: int, delivery_count: int) -> RecordStatus:
-    """Acquired is never persisted; what is no state at all, as anybody may write it, is taken for available."""
+    """The status of a persisted record. ACQUIRED is never persisted; ACQUIRED and unknown states count as available."""
     if state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED):
         return RecordStatus(RecordState(state), delivery_count)
     return RecordStatus(RecordState.AVAILABLE, delivery_count)
 
 
 def _segments(acknowledgement: Acknowledgement) -> list[tuple[int, int, AcknowledgeType]]:
-    """Neighbours with one type. Raises INVALID_REQUEST for types that are none, or are not as many as the offsets."""
+    """Adjacent offsets with the same type. Raises INVALID_REQUEST for unknown types, and for a number of types that does not
+    fit."""
     first, last, types = acknowledgement.first_offset, acknowledgement.last_offset, acknowledgement.types
     try:
         known = [AcknowledgeType(number) for number in types]

@@ -1,4 +1,4 @@
-"""Records of ``__share_group_state``: the whole state of a share partition in a snapshot, what changes of it in updates."""
+"""Records of ``__share_group_state``: a snapshot has the whole state of a share partition, an update has changes of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ B = TypeVar("B", share_snapshot_value.StateBatch, share_update_value.StateBatch)
 
 
 class ShareKey(NamedTuple):
-    """One share partition: a group's view of a topic's partition (SharePartitionKey)."""
+    """The id of a share partition: a group, and a topic partition (SharePartitionKey of Kafka)."""
 
     group_id: str
     topic_id: bytes
@@ -28,10 +28,10 @@ class ShareKey(NamedTuple):
 
 
 class ShareState(msgspec.Struct, frozen=True):
-    """What is persisted of one share partition (ShareGroupOffset). Times are in ms, 0 where there is none.
+    """The persisted state of a share partition (ShareGroupOffset of Kafka). Times are in ms; 0 where there is none.
 
-    ``delivery_complete_count``: records from the start offset on that need no delivery any more, -1 where it is not known; with
-    it the lag of a group is told.
+    ``delivery_complete_count`` is how many records from the start offset on need no further delivery, -1 where it is unknown. The
+    lag of a group is computed from it.
     """
 
     snapshot_epoch: int
@@ -45,7 +45,7 @@ class ShareState(msgspec.Struct, frozen=True):
 
 
 class ShareUpdate(msgspec.Struct, frozen=True):
-    """What a ShareUpdate says. Where the start offset or the leader epoch is -1 the one before holds."""
+    """The content of a ShareUpdate record. A start offset or leader epoch of -1 leaves the previous one in force."""
 
     snapshot_epoch: int
     leader_epoch: int
@@ -77,7 +77,7 @@ def update_record(key: ShareKey, update: ShareUpdate) -> LogRecord:
         state_batches=[_written(share_update_value.StateBatch, batch) for batch in update.state_batches],
     )
     raw = encode_record(share_update_key, ShareUpdateKey(**key._asdict()), 0)
-    # The version in a key says what kind of record it is.
+    # The kind of record is the version number at the start of the key.
     return LogRecord(share_update_key.RECORD_TYPE.to_bytes(2, "big") + raw[2:], encode_record(share_update_value, value, 0))
 
 
@@ -95,7 +95,7 @@ def _snapshot_key(key: ShareKey) -> bytes:
 
 
 def from_record(record: LogRecord) -> tuple[ShareKey, ShareState | ShareUpdate | None]:
-    """The share partition and what is said of it, None for a tombstone. Raises `DecodeError` for another kind of record."""
+    """The share partition, and its state or update; None for a tombstone. Raises `DecodeError` for a record of another kind."""
     if record.key is None:
         raise DecodeError("a record without a key")
     kind = int.from_bytes(record.key[:2], "big", signed=True)

@@ -1,4 +1,4 @@
-"""What goes into and comes out of a share shard."""
+"""Requests, responses and configuration of the share coordinator."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from ottla.coordinator.share.batches import StateBatch
 
 
 class ShareStateConfig(msgspec.Struct, frozen=True):
-    """``updates_per_snapshot`` is ``share.coordinator.snapshot.update.records.per.snapshot``.
+    """The configuration of the share coordinator.
 
-    ``max_state_batches`` bounds the runs of records in one state that a share partition may have, all of which a snapshot writes
-    and reads in one stretch: as many as records may be in flight (``group.share.max.partition.max.record.locks``).
+    ``updates_per_snapshot`` is ``share.coordinator.snapshot.update.records.per.snapshot``.
+
+    ``max_state_batches`` limits the state batches of a share partition, because a snapshot writes and reads all of them without a
+    pause. The limit is as many as records may be in flight (``group.share.max.partition.max.record.locks``).
     """
 
     updates_per_snapshot: int = 500
@@ -20,7 +22,7 @@ class ShareStateConfig(msgspec.Struct, frozen=True):
 
 
 class StateWrite(msgspec.Struct, frozen=True):
-    """What a share partition's leader asks to be persisted."""
+    """The state changes that a share partition's leader asks to persist."""
 
     state_epoch: int
     leader_epoch: int
@@ -30,7 +32,7 @@ class StateWrite(msgspec.Struct, frozen=True):
 
 
 class StateRead(msgspec.Struct, frozen=True):
-    """Answer of ReadShareGroupState."""
+    """The response to ReadShareGroupState."""
 
     state_epoch: int
     start_offset: int
@@ -38,7 +40,7 @@ class StateRead(msgspec.Struct, frozen=True):
 
 
 class StateSummary(msgspec.Struct, frozen=True):
-    """Answer of ReadShareGroupStateSummary; as it stands here where nothing was initialised."""
+    """The response to ReadShareGroupStateSummary. The defaults are the response for a state that was not initialized."""
 
     state_epoch: int = 0
     leader_epoch: int = 0

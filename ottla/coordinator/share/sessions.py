@@ -1,7 +1,8 @@
-"""Share sessions: what a member of a share group fetches, so that it need not name it each time (ShareSessionCache of Kafka).
+"""Share sessions: the partitions that a member fetches, so that requests need not name them each time (ShareSessionCache of Kafka).
 
-A member has one session at each broker. It begins with epoch 0, each request names the next epoch, and -1 ends it. A session ends,
-too, with the connection that began it: what the member holds is for others then. Every refusal leaves a session as it was.
+A member has one session at each broker. A request with epoch 0 begins it, each further request has the next epoch, and -1 ends it.
+A session also ends with the connection that has begun it; then the member's records are released. A refused request leaves the
+session unchanged.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class SessionPartition(NamedTuple):
 
 
 class ShareSession:
-    """``partitions`` are in the order in which they are read; the value says whether the next answer has to name one.
+    """``partitions`` are in the order in which they are read. The value says whether the next response must name the partition.
 
-    ``resolved`` are those whose topic was there at some time (CachedSharePartition.topic): once it is deleted, they get another
-    error than an id that no topic has ever had.
+    ``resolved`` are partitions whose topic existed at some time (CachedSharePartition.topic). After the topic's deletion they get
+    another error than an id that was never a topic's.
     """
 
     __slots__ = ("connection_id", "epoch", "key", "partitions", "resolved")
@@ -40,44 +41,48 @@ class ShareSession:
         self.key = key
         self.connection_id = connection_id
         self.epoch = next_epoch(INITIAL_EPOCH)
-        # The first answer names every partition anyway.
+        # The first response names every partition anyway.
         self.partitions = dict.fromkeys(partitions, False)
         self.resolved: set[SessionPartition] = set()
 
     def is_told(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
-        """Whether an answer after the first names a partition: with records or an error, a new one, and once after an error."""
+        """Whether a response after the first names a partition: with records or an error, when it is new, and once after an
+        error."""
         was_due = self.partitions.get(partition)
         if was_due is None:
             return False
         if has_records:
-            # Whoever has given records is read last the next time.
+            # A partition with records goes to the end, so that it is read last the next time.
             del self.partitions[partition]
         self.partitions[partition] = is_error
         return has_records or is_error or was_due
 
 
 class ShareSessions:
-    """All sessions of a broker; ``most`` is ``group.share.max.share.sessions``. They name at most ``most_partitions`` in all."""
+    """All share sessions of a broker, at most ``most`` (``group.share.max.share.sessions``).
+
+    The sessions have at most ``most_partitions`` together.
+    """
 
     def __init__(self, most: int, most_partitions: int) -> None:
         self.most = most
         self.most_partitions = most_partitions
         self.partition_count = 0
         self._sessions: dict[SessionKey, ShareSession] = {}
-        # How many sessions each group has.
+        # The number of sessions of each group.
         self._of_groups: Counter[str] = Counter()
-        # The sessions that each connection has begun.
+        # The sessions that each connection has begun, by connection id.
         self._by_connection: dict[int, dict[SessionKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def has(self, session: ShareSession) -> bool:
-        """Whether it has neither ended nor been replaced."""
+        """Whether the session has neither ended nor been replaced."""
         return self._sessions.get(session.key) is session
 
     def names(self, key: SessionKey, partition: SessionPartition) -> bool:
-        """Whether a member has a session with this partition in it."""
+        """Whether the member has a session that includes this partition."""
         session = self._sessions.get(key)
         return session is not None and partition in session.partitions
 
@@ -94,7 +99,7 @@ class ShareSessions:
         has_acknowledgements: bool,
         connection_id: int,
     ) -> ShareSession | None:
-        """The session with which a ShareFetch goes on, or which it begins; None where it is the last: `end` comes after it.
+        """The session that a ShareFetch continues or begins. None for the final epoch; the caller then calls `end`.
 
         Raises INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or SHARE_SESSION_LIMIT_REACHED.
         """
@@ -119,7 +124,7 @@ class ShareSessions:
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
-        """A ShareAcknowledge counts as well; it begins no session. Raises as `fetch`."""
+        """Count a ShareAcknowledge, which never begins a session. Raises the same errors as `fetch`."""
         if epoch == INITIAL_EPOCH:
             raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
         session = self._continued(key, epoch)
@@ -127,7 +132,7 @@ class ShareSessions:
             session.epoch = next_epoch(session.epoch)
 
     def end(self, key: SessionKey) -> ShareSession | None:
-        """The session that is no more, None where there was none."""
+        """End a session. Returns it, or None where there was none."""
         session = self._sessions.pop(key, None)
         if session is None:
             return None
@@ -142,12 +147,12 @@ class ShareSessions:
         return session
 
     def disconnected(self, connection_id: int) -> list[ShareSession]:
-        """The sessions that end with a connection."""
+        """End the sessions of a connection that has closed, and return them."""
         ended = [self.end(key) for key in list(self._by_connection.get(connection_id, ()))]
         return [session for session in ended if session is not None]
 
     def clear(self) -> None:
-        """Share groups are not served any longer."""
+        """Drop all sessions, because share groups are no longer served."""
         self._sessions.clear()
         self._of_groups.clear()
         self.partition_count = 0
@@ -179,5 +184,5 @@ class ShareSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """After the last one comes 1: 0 would begin a session (ShareRequestMetadata)."""
+    """The epoch after ``epoch``. The last epoch is followed by 1, because 0 would begin a session (ShareRequestMetadata)."""
     return 1 if epoch == LAST_EPOCH else epoch + 1

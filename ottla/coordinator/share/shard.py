@@ -1,8 +1,8 @@
-"""One partition of ``__share_group_state``: every decision about the share partitions in it (ShareCoordinatorShard of Kafka).
+"""One partition of ``__share_group_state``: the decisions about its share partitions (ShareCoordinatorShard of Kafka).
 
-A command looks at the state and returns records, ``replay`` changes it. Errors are `KafkaError` with the text that goes into the
-answer. The state epoch fences those who knew the group before it was deleted and made again, the leader epoch those who led the
-partition before.
+A command reads the state and returns records; ``replay`` changes the state. Errors are `KafkaError` with the message for the
+response. The state epoch fences clients of a group that was deleted and created anew; the leader epoch fences earlier leaders of
+the partition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateS
 from ottla.protocol.errors import Code, KafkaError
 
 HasPartition = Callable[[bytes, int], bool]
-"""Whether a topic, by its id, has a partition of this number."""
+"""Whether the topic with this id has a partition with this number."""
 
 _NEGATIVE_PARTITION = "The partition id cannot be a negative number."
 _NEGATIVE_LEADER_EPOCH = "The leader epoch cannot be a negative number."
@@ -39,23 +39,23 @@ _NOT_HOSTED = "This server does not host this topic-partition."
 
 
 class Persisted(msgspec.Struct):
-    """One share partition, with what its records have said altogether.
+    """The state of one share partition, from all of its records.
 
-    The highest epochs are kept beside the state: a state that is initialised anew begins with a leader epoch of 0, and older
-    leaders stay fenced.
+    The highest epochs are kept beside the state: a state that is initialized anew has leader epoch 0, but earlier leaders must stay
+    fenced.
     """
 
     state: ShareState
     state_epoch: int = -1
     leader_epoch: int = -1
     updates: int = 0
-    """Update records since the last snapshot."""
+    """The number of update records since the last snapshot."""
     snapshot_offset: int = -1
-    """Where the last snapshot stands in the log; -1 where none does."""
+    """The log offset of the last snapshot; -1 where there is none."""
 
 
 class ShareShard:
-    """The share partitions of one partition of the log."""
+    """The share partitions of one partition of the log, and their states."""
 
     def __init__(self, partition: int, config: ShareStateConfig, has_partition: HasPartition) -> None:
         self.partition = partition
@@ -66,7 +66,7 @@ class ShareShard:
     # commands
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Result[None]:
-        """A state without records, in place of whatever there was. ``start_offset`` is -1 where the first fetch is to find it."""
+        """Replace any state by one without records. ``start_offset`` is -1 where the first fetch determines it."""
         _check_numbers(key, state_epoch=state_epoch)
         current = self.persisted.get(key)
         if current is not None and current.state_epoch > state_epoch:
@@ -84,7 +84,7 @@ class ShareShard:
         return Result(None, records=[snapshot_record(key, state)])
 
     def read(self, key: ShareKey, leader_epoch: int, now_ms: int) -> Result[StateRead]:
-        """The whole state, for whoever leads the partition now; older leaders are fenced from then on."""
+        """The whole state, for the current leader of the partition. Earlier leaders are fenced from then on."""
         _check_numbers(key, leader_epoch=leader_epoch)
         current = self._initialised(key, _READ_UNINITIALISED)
         if current.leader_epoch > leader_epoch:
@@ -111,11 +111,11 @@ class ShareShard:
                     Code.INVALID_REQUEST, f"A state batch ends before it begins: {batch.first_offset} to {batch.last_offset}"
                 )
         self._check_combined(current.state, write)
-        # A write names the leader's epoch and does not set it: that is what a read is for.
+        # A write does not change the leader epoch that it names; only a read does.
         return Result(None, records=[self._written(key, current, write, current.state.leader_epoch, now_ms)])
 
     def _check_combined(self, state: ShareState, write: StateWrite) -> None:
-        """Raises INVALID_REQUEST where a share partition would have more batches than records that may be in flight."""
+        """Raises INVALID_REQUEST where the share partition would have more than ``max_state_batches``."""
         most = self.config.max_state_batches
         if most_combined(len(state.state_batches), len(write.state_batches)) <= most:
             return
@@ -135,12 +135,12 @@ class ShareShard:
         return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
 
     def batch_count(self, key: ShareKey) -> int:
-        """How many state batches a share partition has."""
+        """The number of state batches of a share partition; 0 without a state."""
         persisted = self.persisted.get(key)
         return 0 if persisted is None else len(persisted.state.state_batches)
 
     def delete(self, key: ShareKey) -> Result[None]:
-        """Nothing is left of it. Who deletes what was never there is told the same."""
+        """Delete the state. Where there is no state, the response is the same."""
         _check_numbers(key)
         self._check_hosted(key)
         return Result(None, records=[tombstone(key)] if key in self.persisted else [])
@@ -156,7 +156,8 @@ class ShareShard:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
 
     def _written(self, key: ShareKey, current: Persisted, write: StateWrite, leader_epoch: int, now_ms: int) -> LogRecord:
-        """The write as an update or, after enough of these, a snapshot. The start offset never goes back."""
+        """The record of a write: an update or, after ``updates_per_snapshot`` of them, a snapshot. The start offset never goes
+        back."""
         state = current.state
         start_offset = max(write.start_offset, state.start_offset)
         complete_count = write.delivery_complete_count
@@ -182,20 +183,23 @@ class ShareShard:
     # housekeeping
 
     def cold_snapshots(self, now_ms: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """New snapshots of what was not written for long, so that the log before them can be deleted, in batches of this size."""
+        """Snapshots of states that were not written for long, so that the log before them can be deleted.
+
+        Batches have at most ``max_batch_bytes``.
+        """
         for records in decided_in_batches(list(self.persisted), lambda key: self._cold_snapshot(key, now_ms), max_batch_bytes):
             yield Result(None, records=records)
 
     def _cold_snapshot(self, key: ShareKey, now_ms: int) -> list[LogRecord]:
         persisted = self.persisted.get(key)
         if persisted is None or 0 <= now_ms - persisted.state.write_ms < self.config.cold_snapshot_interval_ms:
-            # One that was written at a time that is yet to come counts as cold: the wall clock was set back since.
+            # A time of writing in the future counts as long ago: the wall clock was set back since.
             return []
         epoch = persisted.state.snapshot_epoch + 1
         return [snapshot_record(key, msgspec.structs.replace(persisted.state, snapshot_epoch=epoch, write_ms=now_ms))]
 
     def forget_topics(self, topic_ids: Collection[bytes], max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for the share partitions of deleted topics."""
+        """Tombstones for the share partitions of deleted topics, in batches of at most ``max_batch_bytes``."""
         gone = [key for key in self.persisted if key.topic_id in topic_ids]
         for records in decided_in_batches(gone, self._tombstone, max_batch_bytes):
             yield Result(None, records=records)
@@ -204,13 +208,13 @@ class ShareShard:
         return [tombstone(key)] if key in self.persisted else []
 
     def first_needed_offset(self) -> int | None:
-        """Where the oldest snapshot stands that is some share partition's last: a start needs nothing below. None without any."""
+        """The lowest offset of all last snapshots, below which a start needs no records; None without any share partition."""
         return min((p.snapshot_offset for p in self.persisted.values()), default=None)
 
     # replay
 
     def clear(self) -> None:
-        """Forget everything, as before the first record."""
+        """Forget all state, as before the first record."""
         self.persisted.clear()
 
     def replay(self, record: LogRecord, offset: int) -> None:
@@ -220,7 +224,7 @@ class ShareShard:
             return
         persisted = self.persisted.get(key)
         if not are_in_order(said.state_batches):
-            # What is logged was combined, unless an admin client has written it.
+            # Logged batches were combined, unless an admin client has written them.
             said = msgspec.structs.replace(said, state_batches=combine((), said.state_batches, NO_OFFSET))
         if isinstance(said, ShareState):
             if persisted is None:
@@ -260,7 +264,7 @@ def _merged(state: ShareState, update: ShareUpdate) -> ShareState:
 
 
 def _without_snapshot(update: ShareUpdate) -> ShareState:
-    """What an update says alone: an admin client may have deleted the records before it."""
+    """The state from an update alone. An admin client may have deleted the snapshot before it."""
     return ShareState(
         snapshot_epoch=update.snapshot_epoch,
         state_epoch=0,

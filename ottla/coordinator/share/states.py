@@ -1,4 +1,4 @@
-"""The states of a record in a share partition and the moves between them (org.apache.kafka.server.share.fetch.RecordState)."""
+"""The states of a record in a share partition, and the transitions between them (RecordState of Kafka)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """Values are those in the log and in the requests to a share coordinator."""
+    """The values are those in the log and in requests to a share coordinator."""
 
     AVAILABLE = 0
     """To be delivered, for the first time or again."""
     ACQUIRED = 1
-    """With a member, under a lock that times out."""
+    """A member has the record, under a lock that times out."""
     ACKNOWLEDGED = 2
-    """Processed: never delivered again."""
+    """Processed; it is never delivered again."""
     ARCHIVING = 3
-    """Given up, and about to be told of in the group's dead-letter topic (KIP-1191). A start goes on where it was left."""
+    """Given up, and about to be written to the group's dead-letter topic (KIP-1191). A start resumes the writing."""
     ARCHIVED = 4
-    """Given up: rejected, delivered too often, or no record for a consumer at all."""
+    """Given up: rejected, delivered too often, or not a record for consumers."""
 
 
 S = RecordState
 
 VALID_NEXT: dict[RecordState, frozenset[RecordState]] = {
-    # Given up without a delivery: what compaction, retention or an abort has made meaningless.
+    # AVAILABLE to ARCHIVED without a delivery: compaction or retention has removed the record, or its transaction was aborted.
     S.AVAILABLE: frozenset({S.ACQUIRED, S.ARCHIVED}),
     S.ACQUIRED: frozenset({S.AVAILABLE, S.ACKNOWLEDGED, S.ARCHIVING, S.ARCHIVED}),
     S.ACKNOWLEDGED: frozenset(),
@@ -35,15 +35,15 @@ TERMINAL = frozenset({S.ACKNOWLEDGED, S.ARCHIVED})
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record (org.apache.kafka.clients.consumer.AcknowledgeType)."""
+    """How a member acknowledges a record (org.apache.kafka.clients.consumer.AcknowledgeType)."""
 
     GAP = 0
-    """There is no record for a consumer at this offset: compaction has taken it, or it is a control record."""
+    """The offset has no record for consumers: compaction has removed it, or it is a control record."""
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """The lock begins anew (KIP-1222)."""
+    """The lock starts anew (KIP-1222)."""
 
 
 OUTCOME: dict[AcknowledgeType, RecordState] = {
@@ -52,11 +52,12 @@ OUTCOME: dict[AcknowledgeType, RecordState] = {
     AcknowledgeType.RELEASE: S.AVAILABLE,
     AcknowledgeType.REJECT: S.ARCHIVED,
 }
-"""What becomes of an acquired record. Renewing changes no state. With a dead-letter topic what is rejected is archiving first."""
+"""The state of an acquired record after its acknowledgement. RENEW keeps the state. With a dead-letter topic rejected records are
+ARCHIVING first."""
 
 
 class IllegalTransition(Exception):
-    """A bug: a move that the table does not have."""
+    """A transition that `VALID_NEXT` does not allow; this is a bug."""
 
 
 def check_transition(before: RecordState, after: RecordState) -> None:

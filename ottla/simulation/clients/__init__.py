@@ -1,1 +1,1 @@
-"""Clients of a simulated world: they speak the real protocol, and go on after errors as Kafka's own clients do."""
+"""Clients of a simulated world. They speak the real protocol, and go on after errors like Kafka's own clients."""

@@ -1,4 +1,4 @@
-"""What the clients of a simulated world do all day: write with and without transactions, pipe, read, administer."""
+"""The actors of a simulated world: clients that write with and without transactions, consume and produce, read, or administer."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from ottla.simulation.tasks import Steps
 
 TRANSACTION_TIMEOUT_MS = 5_000
 PACE_MS = 40.0
-"""Between two transactions of an actor, on average."""
+"""The mean pause between two transactions of an actor, in ms."""
 ABORTS = 0.15
 DAWDLES = 0.01
-"""So many transactions are held open beyond their time-out."""
+"""The share of transactions that are kept open beyond their time-out."""
 TRIMMED = "trimmed"
-"""The topic whose records are deleted."""
+"""The topic whose records are deleted by admins."""
 INPUT = "in"
 GROUP_ID = "pipes"
 
 
 @dataclass(slots=True)
 class Setting:
-    """What all actors of a world share. ``topics`` have their numbers of partitions; ``budget`` transactions are left to begin."""
+    """What all actors of a world share. ``topics`` are numbers of partitions by topic. ``budget`` is how many transactions may
+    begin."""
 
     topics: dict[str, int]
     notes: Notes
     budget: int
     is_over: bool = False
     taken_over: set[str] = field(default_factory=set)
-    """Actors whose transactional id another has now. Only asked for membership."""
+    """Names of actors whose transactional id was taken over. Only asked for membership."""
 
 
 class Actor:
-    """One process of a client. ``role`` is one of `ROLES`; ``transactional_id`` also names the data that it writes."""
+    """One client process. ``role`` is one of `ROLES`. ``transactional_id`` also names the data of an actor without transactions."""
 
     def __init__(self, setting: Setting, client: Client, role: str, transactional_id: str, rng: random.Random) -> None:
         self.setting = setting
@@ -69,7 +70,7 @@ class Actor:
     # writers
 
     def write(self) -> Steps[None]:
-        """One transaction after the other; after each failure that a producer does not survive, another one."""
+        """Write transactions one after the other. After an error that a producer does not survive, go on with a new producer."""
         while not self._is_done() and self.setting.budget > 0:
             try:
                 if self._producer is None:
@@ -108,7 +109,7 @@ class Actor:
         return records
 
     def _outputs(self) -> tuple[list[Record], dict[TopicPartition, int]]:
-        """A record for each input record, and the offsets behind them."""
+        """An output record for each input record, and the offsets to commit."""
         records, offsets = [], {}
         for at, (where, offset, _) in enumerate(self._unread):
             target = ("out", self.rng.randrange(self.setting.topics["out"]))
@@ -164,7 +165,7 @@ class Actor:
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
-                # Whether it is committed is unknown, or an application that gives up at once.
+                # The outcome is unknown, or the application gives up at once.
                 raise Fatal(str(error)) from error
             aborts = True
         if aborts:
@@ -182,7 +183,7 @@ class Actor:
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
-            # What was given up may still arrive: it must find another epoch.
+            # Batches that were given up may still arrive at the broker. They must find a newer epoch.
             self.client.note("another epoch after batches that were given up")
             yield from producer.initialise(again=True)
             self._note_session(producer)
@@ -190,7 +191,7 @@ class Actor:
             yield from self._rewind()
 
     def _batches(self, producer: Producer, records: list[Record]) -> list[Batch]:
-        """Each partition's records in one batch, or in several that go out one behind the other."""
+        """The records of each partition in one batch, or in several that are sent one after the other."""
         batches = []
         for where, mine in placed(records).items():
             at = 0
@@ -203,7 +204,7 @@ class Actor:
     # pipes
 
     def _rewind(self) -> Steps[None]:
-        """Go on where the group stands: whatever the session before has left open is settled by now."""
+        """Continue at the group's committed offsets: transactions of the session before are finished by now."""
         asked = self._notes.moment()
         inputs = [(INPUT, index) for index in range(self.setting.topics[INPUT])]
         share = [where for where in inputs if f"pipe-{where[1]}" == self.transactional_id]
@@ -243,7 +244,7 @@ class Actor:
     # admins
 
     def administer(self) -> Steps[None]:
-        """Deletes records that are there, and makes topics."""
+        """Delete records that exist, and create topics."""
         made = 0
         while not self._is_done():
             yield 500 + self.rng.random() * 2_000
@@ -288,7 +289,7 @@ ROLES: dict[str, Callable[[Actor], Steps[None]]] = {
 
 
 def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str]) -> Steps[None]:
-    """Until they are there."""
+    """Create topics, and repeat until they exist."""
     settings = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
     wanted = [
         CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=settings) for name, count in topics.items()

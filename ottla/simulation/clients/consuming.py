@@ -1,4 +1,4 @@
-"""Reading: fetches at both isolation levels, what of them is committed (CompletedFetch), and committed offsets of a group."""
+"""Reads with both isolation levels, filters aborted records as Kafka's CompletedFetch, and fetches committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ottla.simulation.tasks import Steps
 
 MAX_WAIT_MS = 200
 EARLIEST = -2
-"""The timestamp that asks for the log's start."""
+"""The timestamp in ListOffsets that stands for the log start offset."""
 PARTITION_BYTES = 1 << 20
 OFFSETS_BY_NAME = 9
 OFFSETS_PATIENCE_MS = 60_000
 
 
 class Reader:
-    """Reads partitions from their beginning or an offset, and watches that what it is told never goes back."""
+    """Reads partitions from an offset, and checks that the offsets in responses never go back."""
 
     def __init__(self, client: Client, notes: Notes, positions: dict[TopicPartition, int], *, committed: bool) -> None:
         self._client = client
@@ -32,10 +32,10 @@ class Reader:
         self._told: dict[TopicPartition, tuple[int, int, int]] = {}
         self._lost: list[TopicPartition] = []
         self.trimmed: frozenset[str] = frozenset()
-        """Topics whose records may be deleted: a reader that comes too late goes on at the log's start."""
+        """Topics whose records may be deleted. A reader whose records are gone goes on at the log start offset."""
 
     def poll(self) -> Steps[dict[TopicPartition, list[tuple[int, str]]]]:
-        """What has come of each partition, by offset and value; nothing where nobody answers now."""
+        """New records by partition, as offset and value; none where no broker responds now."""
         records: dict[TopicPartition, list[tuple[int, str]]] = {}
         by_leader: dict[Address, list[TopicPartition]] = {}
         try:
@@ -60,7 +60,7 @@ class Reader:
         return records
 
     def _reset(self, where: TopicPartition) -> Steps[None]:
-        """To the first offset that is there (auto.offset.reset=earliest). Raises `Disconnected`."""
+        """Go on at the log start offset (auto.offset.reset=earliest). Raises `Disconnected`."""
         address = yield from self._client.leader(where)
         wanted = ListOffsetsPartition(partition_index=where[1], timestamp=EARLIEST)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=where[0], partitions=[wanted])])
@@ -121,7 +121,7 @@ class Reader:
 
 
 def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[list[tuple[int, str]], int]:
-    """Offsets and values from ``position`` on, and where to go on."""
+    """Offsets and values from ``position`` on, and the next position."""
     starts = sorted((aborted.first_offset, aborted.producer_id) for aborted in data.aborted_transactions or [])
     aborting: set[int] = set()
     values: list[tuple[int, str]] = []
@@ -143,7 +143,7 @@ def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[l
 
 
 def committed_offsets(client: Client, group: str, partitions: list[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
-    """Final ones: no transaction is open that would move them. Raises `GaveUp`."""
+    """Committed offsets that no open transaction may still change. Raises `GaveUp`."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)

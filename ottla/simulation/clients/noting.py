@@ -1,4 +1,4 @@
-"""Where clients note what they try and what they are told, in the order in which it happens in the whole world."""
+"""Records what all clients attempt and how they are answered, in the order in which it happens in the whole world."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Re
 
 
 class Notes:
-    """A history that grows. What the file of a killed client would not have is not noted either: each note is made at once."""
+    """A history that grows. Each note is made at once, so that a killed client has noted the same as its log file would have."""
 
     def __init__(self) -> None:
         self.history = History()
         self.lines: list[str] = []
         self.findings: list[str] = []
-        """What was wrong at the moment at which a client saw it."""
+        """Errors that a client has seen at once, such as offsets that went back."""
         self._moment = 0
 
     def moment(self) -> float:
-        """Times are places in the order of all notes, so that no two are the same."""
+        """The number of the next note. Times in the history are such numbers, so that no two are equal."""
         self._moment += 1
         return float(self._moment)
 
@@ -56,7 +56,7 @@ class Notes:
 
 
 def placed(records: list[Record]) -> dict[TopicPartition, list[Record]]:
-    """By partition, each in its order."""
+    """The records by partition, in order."""
     by_partition: dict[TopicPartition, list[Record]] = {}
     for record in records:
         by_partition.setdefault(record.where, []).append(record)

@@ -1,4 +1,4 @@
-"""A producer: its identity, sequences, retries in order, and both protocols of transactions (Sender, TransactionManager)."""
+"""A producer: its identity and sequences, retries in order, and transactions of both versions (Sender, TransactionManager)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ from ottla.simulation.tasks import Promise, Steps
 DELIVERY_TIMEOUT_MS = 5_000
 INIT_PATIENCE_MS = 60_000
 MAX_IN_FLIGHT = 5
-"""Requests (max.in.flight.requests.per.connection): the broker remembers as many batches of a producer."""
+"""How many requests a connection has in flight (max.in.flight.requests.per.connection).
+
+The broker remembers as many batches of a producer.
+"""
 TRANSACTIONS_V2 = 2
 PRODUCE_V1, ADD_PARTITIONS_V1, OFFSETS_V1, END_V1 = 11, 3, 4, 4
-"""The last versions without transaction version 2 (KIP-890)."""
+"""The last versions of Produce, AddPartitionsToTxn, TxnOffsetCommit and EndTxn without transaction version 2 (KIP-890)."""
 OFFSETS_BY_NAME = 5
 
 FENCED = {Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH}
@@ -36,20 +39,20 @@ ASK_PRODUCE_AGAIN = {*LEADER_ELSEWHERE, Code.CONCURRENT_TRANSACTIONS, Code.NOT_E
 
 
 class Fenced(Exception):
-    """Another producer has this transactional id now."""
+    """Another producer has taken over the transactional id."""
 
 
 class Abortable(Exception):
-    """The transaction cannot be committed; the producer can go on once it is aborted."""
+    """The transaction cannot be committed. The producer can go on after an abort."""
 
 
 class Fatal(Exception):
-    """The producer cannot go on; the application makes another."""
+    """The producer cannot go on. The application needs a new one."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one partition on their way."""
+    """Records of one partition that are being sent."""
 
     where: TopicPartition
     records: list[Record]
@@ -59,7 +62,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Identity:
-    """Producer id and epoch, and the next sequences by partition."""
+    """Producer id and epoch, and the next sequence of each partition."""
 
     producer_id: int
     epoch: int
@@ -67,7 +70,7 @@ class Identity:
 
 
 def _raise_for(codes: Sequence[int]) -> None:
-    """Raises `Fenced`, `Abortable` or `Fatal` for an answer that is not NONE."""
+    """Raises `Fenced`, `Abortable` or `Fatal` for the first code other than NONE."""
     for code in map(Code, codes):
         if code in FENCED:
             raise Fenced(code.name)
@@ -78,7 +81,7 @@ def _raise_for(codes: Sequence[int]) -> None:
 
 
 class Producer:
-    """Without a transactional id an idempotent one."""
+    """A transactional producer, or an idempotent one where ``transactional_id`` is None."""
 
     def __init__(self, client: Client, transactional_id: str | None, timeout_ms: int) -> None:
         self._client = client
@@ -87,14 +90,15 @@ class Producer:
         self.identity = Identity(-1, -1)
         self._added: set[TopicPartition] = set()
         self.has_unresolved = False
-        """Whether batches were given up whose fate is unknown: the next transaction needs another epoch."""
+        """Whether the fate of some batches is unknown, because they were given up. Then the next transaction needs a newer
+        epoch."""
 
     @property
     def is_v2(self) -> bool:
         return self._client.transaction_version >= TRANSACTIONS_V2
 
     def initialise(self, *, again: bool = False) -> Steps[None]:
-        """InitProducerId; with ``again`` as a producer that asks for another epoch. Raises `Fenced`, `Fatal` and `GaveUp`."""
+        """Send InitProducerId; with ``again`` the producer asks for its next epoch. Raises `Fenced`, `Fatal` and `GaveUp`."""
         known = self.identity if again else Identity(-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self._id,
@@ -131,7 +135,7 @@ class Producer:
     # records
 
     def batch(self, where: TopicPartition, records: list[Record]) -> Batch:
-        """The next one of its partition."""
+        """Build the next batch of a partition."""
         identity = self.identity
         sequence = identity.sequences.get(where, 0)
         identity.sequences[where] = sequence + len(records)
@@ -146,7 +150,7 @@ class Producer:
         return Batch(where, records, bytes(raw))
 
     def send(self, batches: list[Batch]) -> Steps[None]:
-        """Until all are acknowledged. Raises `Fenced`, `Abortable`, `Fatal` and `GaveUp`."""
+        """Send until all batches are acknowledged. Raises `Fenced`, `Abortable`, `Fatal` and `GaveUp`."""
         deadline_ms = self._client.now_ms + DELIVERY_TIMEOUT_MS
         left = list(batches)
         for attempt in range(1 << 20):
@@ -164,7 +168,7 @@ class Producer:
             yield self._client.backoff(attempt)
 
     def _send_once(self, batches: list[Batch]) -> Steps[list[Batch]]:
-        """What is still to be sent after one round. Requests go out without waiting for each other's answers."""
+        """Send all batches once, without waiting for responses in between. Returns the batches that must be sent again."""
         sent: list[tuple[list[Batch], Promise]] = []
         left: list[Batch] = []
         for wave in _waves(batches):
@@ -206,7 +210,7 @@ class Producer:
         return ProduceRequest(transactional_id=self._id, acks=-1, timeout_ms=1_500, topic_data=data)
 
     def _judge(self, batches: list[Batch], answer: Any, failed: list[Batch]) -> list[Batch]:
-        """Those that are to be sent again. ``failed`` were sent before, and are."""
+        """The batches that must be sent again. ``failed`` are batches that were sent earlier and must be sent again as well."""
         client = self._client
         given = {}
         for topic in answer.responses:
@@ -239,7 +243,7 @@ class Producer:
     # transactions
 
     def add_partitions(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Transaction version 2 needs no such request: the partition is added with its first batch."""
+        """Add partitions to the transaction. With transaction version 2 the first batch of a partition does so instead."""
         if self.is_v2:
             return
         topics: dict[str, list[int]] = {}
@@ -288,7 +292,7 @@ class Producer:
         _raise_for([p.error_code for t in answer.topics for p in t.partitions])
 
     def end(self, *, commit: bool) -> Steps[None]:
-        """Raises `Fenced`, `Abortable`, `Fatal` and `GaveUp`."""
+        """Commit or abort the transaction. Raises `Fenced`, `Abortable`, `Fatal` and `GaveUp`."""
         request = EndTxnRequest(
             transactional_id=str(self._id),
             producer_id=self.identity.producer_id,
@@ -309,7 +313,7 @@ class Producer:
             self.identity.epoch,
         ):
             self.identity = Identity(answer.producer_id, answer.producer_epoch)
-            # Whatever is still on its way has an epoch that is over.
+            # Batches that may still arrive have an epoch that has ended.
             self.has_unresolved = False
 
     def _ask(self, request: Any, codes: Any, *, at_most: int | None = None, patience_ms: float = DELIVERY_TIMEOUT_MS) -> Steps[Any]:
@@ -321,7 +325,7 @@ class Producer:
 
 
 def _waves(batches: list[Batch]) -> list[list[Batch]]:
-    """Requests have one batch of a partition each: the first of every partition, then the second, and so on."""
+    """The batches by requests. A request has one batch of a partition, so the first batches come first, then the second ones."""
     waves: list[list[Batch]] = []
     counts: dict[TopicPartition, int] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""A client's connections: versions, time-outs, reconnects, leaders and coordinators (NetworkClient, Metadata)."""
+"""A client's connections: versions, time-outs, reconnects, leaders and coordinators (NetworkClient and Metadata of Kafka)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ REQUEST_TIMEOUT_MS = 3_000
 CONNECT_TIMEOUT_MS = 2_000
 BACKOFF_MS = (50.0, 800.0)
 GROUP, TRANSACTION = 0, 1
-"""Types of coordinators."""
+"""The types of coordinators."""
 FLEXIBLE_API_VERSIONS = 3
 
 Address = tuple[str, int]
 
 LOOK_UP_AGAIN = {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE}
 ASK_AGAIN = {*LOOK_UP_AGAIN, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.CONCURRENT_TRANSACTIONS, Code.KAFKA_STORAGE_ERROR}
-"""A coordinator's answers after which a client asks again."""
+"""Errors of a coordinator after which a client tries again."""
 LEADER_ELSEWHERE = {
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -41,11 +41,11 @@ LEADER_ELSEWHERE = {
     Code.FENCED_LEADER_EPOCH,
     Code.UNKNOWN_LEADER_EPOCH,
 }
-"""Answers after which a client asks for metadata, and then again (InvalidMetadataException)."""
+"""Errors after which a client asks for metadata and tries again (InvalidMetadataException)."""
 
 
 class Disconnected(Exception):
-    """No answer comes: the connection is gone, or was given up."""
+    """No response will come: the connection is lost, or was given up."""
 
 
 class GaveUp(Exception):
@@ -63,7 +63,7 @@ class Ground:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: requests go out as they come, answers are matched in order."""
+    """One connection. Requests are sent at once, and responses must come in the same order."""
 
     def __init__(self, ground: Ground, name: str, address: Address) -> None:
         self._ground = ground
@@ -117,7 +117,7 @@ class _Connection(asyncio.Protocol):
         self.close()
 
     def send(self, request: Any, version: int) -> Promise:
-        """Raises nothing: a connection that is lost fails the promise."""
+        """Send a request. Never raises: if the connection is lost the promise fails with `Disconnected`."""
         promise = Promise()
         if self.is_lost or self._transport is None:
             promise.fail(Disconnected())
@@ -146,7 +146,7 @@ class _Connection(asyncio.Protocol):
 
 
 class Client:
-    """What one process knows of the cluster, and its connections to it."""
+    """One client process's view of the cluster, and its connections."""
 
     def __init__(self, ground: Ground, name: str, rng: random.Random) -> None:
         self.ground = ground
@@ -165,7 +165,7 @@ class Client:
         return self.ground.scheduler.now_ms
 
     def note(self, state: str) -> None:
-        """A rare state was reached."""
+        """Count a rare state that was reached."""
         self.ground.reached[state] += 1
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class Client:
         return float(min(BACKOFF_MS[0] * 2**attempt, BACKOFF_MS[1]) * (0.8 + 0.4 * self.rng.random()))
 
     def connected(self, address: Address) -> Steps[_Connection]:
-        """Raises `Disconnected`."""
+        """An open connection to this address. Raises `Disconnected`."""
         connection = self._connections.get(address)
         if connection is None or connection.is_lost:
             connection = self._connections[address] = _Connection(self.ground, self.name, address)
@@ -193,18 +193,18 @@ class Client:
         return connection
 
     def send(self, address: Address, request: Any, at_most: int | None = None) -> Steps[Promise]:
-        """The promise of an answer. Raises `Disconnected` where there is no connection."""
+        """Send a request, and return the promise of its response. Raises `Disconnected` where there is no connection."""
         connection = yield from self.connected(address)
         key = api_key(request)
         version = min(api(key).max_version, connection.versions[key])
         return connection.send(request, version if at_most is None else min(version, at_most))
 
     def ask(self, address: Address, request: Any, at_most: int | None = None) -> Steps[Any]:
-        """Raises `Disconnected`."""
+        """Send a request, and wait for its response. Raises `Disconnected`."""
         promise = yield from self.send(address, request, at_most)
         return (yield promise)
 
-    # who is who
+    # leaders and coordinators
 
     def any_broker(self) -> Address:
         return self.rng.choice(self.ground.bootstrap)
@@ -213,7 +213,7 @@ class Client:
         self._leaders.pop(where, None)
 
     def leader(self, where: tuple[str, int]) -> Steps[Address]:
-        """Raises `Disconnected` where nobody can say now."""
+        """The address of the partition's leader. Raises `Disconnected` where no broker knows it now."""
         if where not in self._leaders:
             wanted = MetadataRequest(topics=[MetadataRequestTopic(name=where[0])], allow_auto_topic_creation=False)
             answer = yield from self.ask(self.any_broker(), wanted)
@@ -248,7 +248,7 @@ class Client:
         patience_ms: float,
         at_most: int | None = None,
     ) -> Steps[tuple[Any, int]]:
-        """Ask until there is a final answer; it, and how often it was asked for before. Raises `GaveUp`."""
+        """Ask until the response is final. Returns it, and the number of earlier attempts that were sent. Raises `GaveUp`."""
         deadline_ms = self.now_ms + patience_ms
         asked = 0
         for attempt in range(1 << 20):

@@ -1,9 +1,12 @@
-"""The half of the assignor "uniform" for members that do not all subscribe to the same topics.
+"""The part of the assignor "uniform" for groups whose members do not all subscribe to the same topics.
 
-Kafka's UniformHeterogeneousAssignmentBuilder, in three stages: members keep what they still subscribe to; partitions
-without an owner go to the least loaded subscribers, hardest topics first; then topic by topic partitions move from the most
-to the least loaded subscribers, until those of each topic differ by one at most or MAX_ROUNDS have passed. Subscribers that
-can give nothing of the topic may stay above that, and where subscriptions overlap members of different topics may, as in Kafka.
+It works as Kafka's UniformHeterogeneousAssignmentBuilder, in three stages. First, members keep the partitions of topics to which
+they still subscribe. Second, partitions without an owner go to the least loaded subscribers, the hardest topics first. Third, topic
+by topic, partitions move from the most to the least loaded subscribers, until the loads of each topic's subscribers differ by one
+at most, or until `MAX_ROUNDS` rounds are over.
+
+The loads may still differ by more than one in the end, as in Kafka: a subscriber with a high load may own no partition of the topic
+that it could give up, and where subscriptions overlap only in part, not every member may take every partition.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from ottla.coordinator.group.assignors.members import (
 )
 
 MAX_ROUNDS = 16
-"""How often the last stage goes over all topics. Two are enough unless subscriptions overlap."""
+"""How many rounds over all topics the third stage makes at most. Two are enough unless subscriptions overlap."""
 
 
 class _Draft:
-    """An assignment in the making. Members are indices into the sorted member ids; topics come hardest first."""
+    """An assignment that is being built. Members are indices into the sorted member ids; topics are in order, the hardest first."""
 
     __slots__ = ("owners", "sizes", "subscribers")
 
@@ -36,7 +39,7 @@ class _Draft:
         topic_ids = _hardest_first(self.subscribers, partition_counts)
         self.owners = owners_before(members, {topic_id: partition_counts[topic_id] for topic_id in topic_ids})
         self.sizes = [0] * len(members)
-        """How many partitions each member has, of all topics together."""
+        """How many partitions of all topics together each member has."""
         for owners in self.owners.values():
             for owner in owners:
                 if owner != NOBODY:
@@ -54,7 +57,10 @@ def assign(members: Mapping[str, AssignorMember], partition_counts: Mapping[byte
 
 
 def _hardest_first(subscribers: Mapping[bytes, list[int]], partition_counts: Mapping[bytes, int]) -> list[bytes]:
-    """Those with the most partitions for each subscriber, then with the fewest subscribers: what follows can still even out."""
+    """Topics with the most partitions for each subscriber first, then those with the fewest subscribers.
+
+    These topics give the least freedom, so they are assigned first; the later topics can even out the loads.
+    """
 
     def order(topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
         subscriber_count = len(subscribers[topic_id])
@@ -75,7 +81,7 @@ def _assign_without_owner(draft: _Draft, topic_id: bytes) -> None:
 
 
 def _balance(draft: _Draft) -> None:
-    """Ends when every other topic has been looked at since the last one that had something to move."""
+    """Stops once every topic is balanced: none of the others had a partition to move since the last topic that had."""
     topic_ids = [topic_id for topic_id in draft.owners if len(draft.subscribers[topic_id]) > 1]
     balanced_topics = 0
     for _ in range(MAX_ROUNDS):
@@ -86,7 +92,7 @@ def _balance(draft: _Draft) -> None:
 
 
 def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
-    """Whether a partition has moved."""
+    """Balance the load of one topic's subscribers. Returns whether a partition has moved."""
     sizes = draft.sizes
     loads = [sizes[subscriber] for subscriber in draft.subscribers[topic_id]]
     if max(loads) - min(loads) <= 1:
@@ -110,7 +116,10 @@ def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
 
 
 def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]]:
-    """Whom to give the next partition, and how many it has: as water fills a vessel. The list is in order of load."""
+    """Yield the subscriber that gets the next partition, and its load before. ``by_load`` is in ascending order of load.
+
+    The least loaded subscribers come first, until they are level with the next ones, as water fills a vessel.
+    """
     sizes = draft.sizes
     level = sizes[by_load[0]]
     end = 0
@@ -123,7 +132,8 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Whom to take the next partition from, and how many it has. One with none of this topic left is passed over."""
+    """Yield the subscriber that gives the next partition, and its load before. Skips subscribers without a partition of this
+    topic."""
     sizes = draft.sizes
     givers: list[int] = []
     start = len(by_load)
@@ -139,6 +149,6 @@ def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) 
             if held.get(giver):
                 yield giver, level
             else:
-                # The last one has had its turn in this round.
+                # The last giver has had its turn in this round already, so it may take this place.
                 givers[position] = givers[-1]
                 givers.pop()

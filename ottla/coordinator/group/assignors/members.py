@@ -1,4 +1,4 @@
-"""What an assignor is given and gives (PartitionAssignor, GroupSpec and GroupAssignment of Kafka), and what assignors share."""
+"""The input and output of assignors (PartitionAssignor, GroupSpec and GroupAssignment of Kafka), and helpers that they share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id. A topic without partitions is left out."""
+"""Partitions by topic id. Topics without partitions are left out."""
 
 NOBODY = -1
-"""The owner of a partition that no member has."""
+"""Stands for the owner of a partition that no member owns."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):
-    """One member as an assignor sees it. ``assigned`` is the member's target assignment of before, for stickiness."""
+    """A member as an assignor sees it. ``assigned`` is the member's previous target assignment, which sticky assignors keep."""
 
     subscribed: frozenset[bytes]
     assigned: Assignment = {}
@@ -24,20 +24,20 @@ class AssignorMember(msgspec.Struct, frozen=True):
 
 
 Assignor = Callable[[Mapping[str, AssignorMember], Mapping[bytes, int]], dict[str, Assignment]]
-"""From members by id and partition counts by topic id to target assignments by member id: one for each member, maybe an empty one.
+"""Takes members by member id, and partition counts by topic id. Returns a target assignment for each member id, maybe an empty one.
 
-Raises KeyError for a subscribed topic that has no count. What comes out depends on the arguments alone, not on the order of a
-mapping or a set: Kafka goes through hash maps, whose order means nothing either.
+Raises KeyError for a subscribed topic without a count. The result depends on the arguments alone, not on the order of a mapping or
+a set. Kafka iterates over hash maps, whose order means nothing either.
 """
 
 
 def java_order(text: str) -> bytes:
-    """The key by which Java's String.compareTo sorts: by UTF-16 units, where Python compares code points."""
+    """The key that sorts as Java's String.compareTo: by UTF-16 units. Python compares code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def topic_order(topic_id: bytes) -> tuple[int, int]:
-    """The key by which Kafka's Uuid.compareTo sorts: two signed halves."""
+    """The key that sorts as Kafka's Uuid.compareTo: by two signed halves."""
     high, low = struct.unpack(">qq", topic_id)
     return high, low
 
@@ -47,16 +47,16 @@ def in_topic_order(topic_ids: Iterable[bytes]) -> list[bytes]:
 
 
 def have_equal_subscriptions(members: Mapping[str, AssignorMember]) -> bool:
-    """Whether a group is homogeneous, in Kafka's word (SubscriptionType)."""
+    """Whether all members subscribe to the same topics. Kafka calls such a group homogeneous (SubscriptionType)."""
     subscriptions = [member.subscribed for member in members.values()]
     return all(subscribed == subscriptions[0] for subscribed in subscriptions)
 
 
 def owners_before(members: Sequence[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[bytes, list[int]]:
-    """The owners of each topic's partitions, as indices of members: who had them, as far as they still subscribe to the topic.
+    """The previous owner of each partition, as an index into ``members``, or `NOBODY` if it no longer subscribes to the topic.
 
-    Of two members with the same partition, which a group has that comes from the classic protocol with an assignor of its
-    clients' own, the first keeps it.
+    Two members may have the same partition where a group comes from the classic protocol and its clients used an assignor of their
+    own. Then the first member keeps the partition.
     """
     owners = {topic_id: [NOBODY] * count for topic_id, count in partition_counts.items()}
     for index, member in enumerate(members):
@@ -70,7 +70,7 @@ def owners_before(members: Sequence[AssignorMember], partition_counts: Mapping[b
 
 
 def assignments_by_owner(member_ids: Sequence[str], owners: Mapping[bytes, Sequence[int]]) -> dict[str, Assignment]:
-    """Turn round what an assignor has decided: the owner of each partition, as an index into ``member_ids`` or NOBODY."""
+    """Assignments by member id, made from the owner of each partition, which is an index into ``member_ids`` or `NOBODY`."""
     assigned: list[dict[bytes, list[int]]] = [{} for _ in member_ids]
     for topic_id, topic_owners in owners.items():
         for partition, owner in enumerate(topic_owners):

@@ -1,4 +1,4 @@
-"""Assignors by the names that clients and ``group.consumer.assignors`` know."""
+"""Assignors by the names that clients and ``group.consumer.assignors`` use."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from ottla.coordinator.group.assignors.range import assign_ranges
 from ottla.coordinator.group.assignors.uniform import assign_uniformly
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
-"""The first is what a group uses whose members ask for none."""
+"""The first assignor is the default of groups whose members ask for none."""

@@ -1,7 +1,7 @@
-"""The assignor "range" (Kafka's RangeAssignor): of each topic a member gets partitions that lie side by side.
+"""The assignor "range" (Kafka's RangeAssignor): a member gets partitions of each topic that lie side by side.
 
-It keeps nothing of the assignment of before: what stays where it is does so because members come in the same order each time.
-Topics with equal partition counts and equal subscribers are co-partitioned: a member has the same partitions of all of them.
+The assignor ignores the previous assignment. Partitions mostly stay all the same, because members are in the same order each time.
+Topics with equal partition counts and equal subscribers are co-partitioned: a member has the same partitions of each of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def assign_ranges(members: Mapping[str, AssignorMember], partition_counts: Mappi
     for topic_id, member_ids in subscribers.items():
         least, members_with_one_more = divmod(partition_counts[topic_id], len(member_ids))
         start = 0
-        # With more members than partitions only the first of them get any.
+        # Where there are more members than partitions, only the first members get a partition.
         for position, member_id in enumerate(member_ids if least else member_ids[:members_with_one_more]):
             end = start + least + (position < members_with_one_more)
             assignments[member_id][topic_id] = frozenset(range(start, end))
@@ -30,7 +30,10 @@ def assign_ranges(members: Mapping[str, AssignorMember], partition_counts: Mappi
 
 
 def _static_members_first(members: Mapping[str, AssignorMember]) -> list[str]:
-    """By instance id, so a static member that comes back under a new member id has its partitions again; then the others."""
+    """Static members in the order of their instance ids, then the other members by member id.
+
+    So a static member that comes back under a new member id gets the same partitions again.
+    """
 
     def order(member_id: str) -> tuple[bool, bytes, bytes]:
         instance_id = members[member_id].instance_id

@@ -1,7 +1,7 @@
-"""The assignor "uniform" (Kafka's UniformAssignor): members have equally many partitions, and as few as possible move.
+"""The assignor "uniform" (Kafka's UniformAssignor): members get equally many partitions, and as few partitions as possible move.
 
-Where all members subscribe to the same topics their counts differ by one at most, and no partition moves that need not.
-Where they do not, each topic's subscribers are balanced in turn (`different_subscriptions`).
+Where all members subscribe to the same topics, the members' counts differ by one at most, and only partitions move that have to.
+Else each topic's subscribers are balanced in turn (`different_subscriptions`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 
 
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Each member keeps what it has up to its share. The others get what has no owner, and then what is above a share."""
+    """Each member keeps its partitions up to its share. Partitions without an owner, then those above a share, go to the others."""
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)
     owners = owners_before(
@@ -64,7 +64,8 @@ def _partition_counts_of_members(owners: Mapping[bytes, Sequence[int]], member_c
 
 
 def _shares(counts: Sequence[int], partition_count: int) -> list[int]:
-    """How many partitions each member is to have. One more than the least goes first to those who have it already."""
+    """How many partitions each member gets. Members that have more than the least already are the first to get one above the
+    least."""
     least, extras = divmod(partition_count, len(counts))
     shares = []
     for member, count in enumerate(counts):

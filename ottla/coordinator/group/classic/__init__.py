@@ -1,1 +1,1 @@
-"""Classic consumer groups: members hand the assignment out themselves (JoinGroup, SyncGroup)."""
+"""Classic consumer groups, in which the leader assigns partitions to the members (JoinGroup, SyncGroup)."""

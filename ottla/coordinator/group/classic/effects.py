@@ -1,4 +1,4 @@
-"""What a decision about a classic group changes in memory once its record is in the log (`Membership.apply`)."""
+"""Changes of classic groups in memory that follow once a decision's records are in the log (`Membership.apply`)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from ottla.coordinator.result import Effect
 
 
 class ReplaceGroup(Effect, frozen=True):
-    """A draft takes the place of the group that it was copied from, or is the first of its name."""
+    """A draft replaces the group from which it was copied, or is a new group."""
 
     group: ClassicGroup
 
 
 class SetGroupTimer(Effect, frozen=True):
-    """The group's deadlines are looked at again at ``wake_ms``, and not before; None: it has none."""
+    """Check the group's deadlines at ``wake_ms`` and not before; None where the group has no deadline."""
 
     group_id: str
     wake_ms: int | None
 
 
 class BeginGeneration(Effect, frozen=True):
-    """Members have got their assignments: none of them waits for one any more, and their sessions begin anew."""
+    """Members have got their assignments: they no longer wait in SyncGroup, and their sessions start anew."""
 
     group_id: str
     member_ids: tuple[str, ...]
@@ -28,7 +28,7 @@ class BeginGeneration(Effect, frozen=True):
 
 
 class ExtendSession(Effect, frozen=True):
-    """A member was heard of by its commit. Nothing happens where it is no member."""
+    """A member has committed offsets, so its session starts anew. Nothing happens for an id that is not a member."""
 
     group_id: str
     member_id: str

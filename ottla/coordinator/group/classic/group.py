@@ -12,7 +12,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicGroupState(Enum):
-    """Values are what Kafka's tools print."""
+    """The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -33,18 +33,21 @@ VALID_PREVIOUS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
 
 
 HANDED_OUT_WAIT_MS = 1_000
-"""How long the first generation waits, beyond group.initial.rebalance.delay.ms, for those who were handed a member id."""
+"""How long in ms the first generation waits for members that were given a member id and have not joined with it.
+
+This time comes on top of group.initial.rebalance.delay.ms.
+"""
 
 
 class IllegalGroupTransition(Exception):
-    """A bug: a move that the table does not have."""
+    """A change of state that `VALID_PREVIOUS` does not allow; this is a bug."""
 
 
 Protocols = list[tuple[str, bytes]]
 
 
 class ClassicGroupMember(msgspec.Struct, frozen=True):
-    """What one member has said of itself. What happens to a member is kept by its `ClassicGroup`."""
+    """What a member has sent in its JoinGroup. `ClassicGroup` keeps the rest: sessions, assignments and parked requests."""
 
     member_id: str
     instance_id: str | None
@@ -63,11 +66,11 @@ class ClassicGroupMember(msgspec.Struct, frozen=True):
 
 
 class ClassicGroup(msgspec.Struct):
-    """One group. Members come in the order in which they joined, which assignors look at.
+    """One classic group. Members are in the order in which they joined, which assignors depend on.
 
-    ``deadlines_ms`` are the ends of the members' sessions; they count only for a member without a parked request.
-    ``pending`` are member ids that were handed out and not used yet, with their deadlines. ``pending_sync`` are members of
-    the generation that have not asked for their assignment yet.
+    ``deadlines_ms`` are when the members' sessions end; a member with a parked request does not expire. ``pending`` are member ids
+    that were given to clients which have not joined with them yet (KIP-394), with their deadlines. ``pending_sync`` are members of
+    the current generation that have not sent SyncGroup yet.
     """
 
     group_id: str
@@ -85,24 +88,24 @@ class ClassicGroup(msgspec.Struct):
     pending: dict[str, int] = msgspec.field(default_factory=dict)
     pending_sync: set[str] = msgspec.field(default_factory=set)
     supporters: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many members support a protocol."""
+    """How many members support each protocol."""
     state_since_ms: int = -1
     rebalance_deadline_ms: int | None = None
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
     initial_delay_ms: int = 0
-    """How long newcomers have an initial rebalance wait once more."""
+    """By how many ms newcomers extend the initial rebalance at most each time."""
     initial_wait_left_ms: int = 0
-    """How much longer than its deadline an initial rebalance may come to take by newcomers."""
+    """By how many ms newcomers may still extend the initial rebalance in all."""
     has_newcomers: bool = False
     """Whether members have joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
-    """When the shard looks at the deadlines: never after the earliest of them."""
+    """When the shard checks the group's deadlines: never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+    """The earliest deadline that was set since ``wake_ms`` was computed."""
 
     def copied(self) -> ClassicGroup:
-        """A draft: it may be changed and thrown away without a trace."""
+        """A draft of the group, which may be changed and dropped without changing the group."""
         return msgspec.structs.replace(
             self,
             members=self.members.copy(),
@@ -132,7 +135,7 @@ class ClassicGroup(msgspec.Struct):
 
     @property
     def is_forgettable(self) -> bool:
-        """Whether nobody is in a group that the log does not know of."""
+        """Whether the group has no members and no record in the log."""
         return self.generation == 0 and not self.members and not self.pending
 
     # members
@@ -149,13 +152,13 @@ class ClassicGroup(msgspec.Struct):
         self.pending.pop(member.member_id, None)
 
     def update(self, member: ClassicGroupMember) -> None:
-        """A member joins again, perhaps with other protocols and time-outs."""
+        """A member has joined again, perhaps with other protocols and time-outs."""
         self._count(self.members[member.member_id], -1)
         self._count(member, 1)
         self.members[member.member_id] = member
 
     def replace(self, old_id: str, member: ClassicGroupMember) -> None:
-        """A static member has got another id: it stands in its predecessor's place."""
+        """A static member has got another member id, and takes its predecessor's place."""
         self._count(self.members[old_id], -1)
         self._count(member, 1)
         new_id = member.member_id
@@ -170,7 +173,7 @@ class ClassicGroup(msgspec.Struct):
             self.leader = new_id
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Without an answer to the requests that members have parked."""
+        """Remove members. Their parked requests are not answered here."""
         for member_id in member_ids:
             member = self.members.pop(member_id)
             self._count(member, -1)
@@ -196,7 +199,7 @@ class ClassicGroup(msgspec.Struct):
                 del self.supporters[name]
 
     def accepts(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether a member with these protocols fits in (ClassicGroup.supportsProtocols)."""
+        """Whether the group has a protocol that all members and this one support (ClassicGroup.supportsProtocols)."""
         if not self.members:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name in names)
@@ -205,7 +208,7 @@ class ClassicGroup(msgspec.Struct):
         return self.supporters.get(protocol) == len(self.members)
 
     def select_protocol(self) -> str | None:
-        """The protocol with most votes; each member votes for the first of its own that all share."""
+        """The protocol with the most votes. Each member votes for the first of its protocols that all members support."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = next((name for name, _ in member.protocols if self._is_common(name)), None)
@@ -214,7 +217,7 @@ class ClassicGroup(msgspec.Struct):
         return max(votes, key=lambda name: votes[name]) if votes else None
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined again, else take another that has; False when none has."""
+        """Keep the leader if it has joined again, else elect the first member that has. Returns False when no member has joined."""
         if self.leader in self.join_waiters:
             return True
         for member_id in self.members:
@@ -243,13 +246,13 @@ class ClassicGroup(msgspec.Struct):
             self.due_ms = deadline_ms
 
     def extend_session(self, member: ClassicGroupMember, now_ms: int) -> None:
-        """The member was heard of."""
+        """The member has sent a request, so its session starts anew."""
         deadline_ms = now_ms + member.session_timeout_ms
         self.deadlines_ms[member.member_id] = deadline_ms
         self.note_due(deadline_ms)
 
     def hand_out(self, member_id: str, deadline_ms: int) -> None:
-        """A member id that its owner has to join with before the deadline (KIP-394)."""
+        """Note a member id with which its client has to join before the deadline (KIP-394)."""
         self.pending[member_id] = deadline_ms
         self.note_due(deadline_ms)
 
@@ -258,13 +261,19 @@ class ClassicGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def begin_initial_wait(self, now_ms: int, delay_ms: int) -> None:
-        """``delay_ms`` for the first member, and up to the first one's rebalance time-out for newcomers."""
+        """Set the deadline of an initial rebalance: ``delay_ms`` after the first member has joined.
+
+        Newcomers may extend the deadline, up to the rebalance time-out of the first member.
+        """
         self.is_initial_rebalance, self.has_newcomers, self.initial_delay_ms = True, False, delay_ms
         self.initial_wait_left_ms = max(self.rebalance_timeout_ms - delay_ms, 0) if delay_ms > 0 else 0
         self.set_rebalance_deadline(now_ms + delay_ms)
 
     def extend_initial_wait(self, now_ms: int) -> bool:
-        """Wait once more where somebody has come; whether that is so (tryCompleteInitialRebalanceElseSchedule of Kafka)."""
+        """Extend the initial rebalance if members have joined since its deadline was set. Returns whether it was extended.
+
+        The counterpart in Kafka is tryCompleteInitialRebalanceElseSchedule.
+        """
         if not self.is_initial_rebalance or not self.has_newcomers or not self.initial_wait_left_ms:
             return False
         self.has_newcomers = False
@@ -281,13 +290,13 @@ class ClassicGroup(msgspec.Struct):
 
     @property
     def join_deadline_ms(self) -> int:
-        """Until when the others are waited for at most, in `ClassicGroupState.PREPARING_REBALANCE`."""
+        """When the rebalance completes without the missing members, in `ClassicGroupState.PREPARING_REBALANCE`."""
         assert self.rebalance_deadline_ms is not None
         waits = self.is_initial_rebalance and bool(self.pending)
         return self.rebalance_deadline_ms + (HANDED_OUT_WAIT_MS if waits else 0)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """The earliest moment at which time may change something; it may be past."""
+        """The earliest moment at which a deadline may change the group; it may be in the past."""
         candidates = [*self.pending.values()]
         candidates += [deadline for m, deadline in self.deadlines_ms.items() if not self.is_waiting(m)]
         if self.rebalance_deadline_ms is not None:

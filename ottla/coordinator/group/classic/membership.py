@@ -1,7 +1,7 @@
 """Joining, syncing, heartbeats and leaving in classic groups (GroupMetadataManager.classicGroup* of Kafka).
 
-A command that may write a record works on a draft of the group, which takes the group's place when the record is in the
-log. A command that never writes one changes the group at once.
+A command that may write a record changes a draft of the group, which replaces the group once the record is in the log. A command
+that never writes a record changes the group at once.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member is kept whose first rebalance does not end. It cannot beat meanwhile, so its session does not count."""
+"""How long in ms a new member is kept while its first rebalance lasts. It cannot send heartbeats meanwhile, so its session time-out
+does not apply."""
 MAX_MEMBER_PROTOCOLS = 1_000
-"""Assignors that a member may offer: clients know a handful."""
+"""How many assignors a member may offer. Clients have a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
-"""Of what a client calls itself, in the member id that it is given: the id must be a string that every version can tell."""
+"""How many characters of the client id or instance id go into a generated member id. Member ids must fit into a string of every
+version."""
 
 Out = Result[None]
 
 
 class Membership:
-    """All groups of a shard. ``new_id`` makes the random part of a member id."""
+    """All classic groups of a shard. ``new_id`` makes the random part of a member id."""
 
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.config = config
@@ -46,7 +48,7 @@ class Membership:
         self._new_id = new_id
 
     def _put(self, group: ClassicGroup) -> None:
-        """The group, or a draft of it, is in force; one in which nobody is and that the log does not know is forgotten."""
+        """Put a group, or a draft of a group, in force. A group without members that the log does not have is forgotten."""
         if group.is_forgettable:
             self.groups.pop(group.group_id, None)
         else:
@@ -56,7 +58,7 @@ class Membership:
     # JoinGroup
 
     def check_join(self, request: JoinRequest) -> None:
-        """Raises INVALID_SESSION_TIMEOUT and INCONSISTENT_GROUP_PROTOCOL for what no group of any type takes."""
+        """Raises INVALID_SESSION_TIMEOUT or INCONSISTENT_GROUP_PROTOCOL for a request that no group of any type accepts."""
         config = self.config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
@@ -64,7 +66,7 @@ class Membership:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, request: JoinRequest, now_ms: int) -> Out:
-        """Answers through ``request.waiter``, now or when the group is complete. Raises `KafkaError`."""
+        """The response goes through ``request.waiter``, now or when all members have joined. Raises `KafkaError`."""
         self.check_join(request)
         group = self.groups.get(request.group_id)
         is_new = group is None
@@ -88,7 +90,7 @@ class Membership:
             return out
         self._join_new(group, request, now_ms, out)
         if is_new:
-            # A group of another type may have to leave the log first.
+            # An empty group of another type may have to be removed from the log first.
             out.effects.append(ReplaceGroup(group))
         else:
             self._put(group)
@@ -121,7 +123,7 @@ class Membership:
             self._rejoin(group, member, request, now_ms, out)
         elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
             if changes_nothing:
-                # It asks again because its answer was lost: the generation stands.
+                # The member asks again because its response was lost: the generation stays.
                 out.effects.append(AnswerMember(request.waiter, join_answer(group, member_id)))
                 group.extend_session(member, now_ms)
             else:
@@ -173,7 +175,7 @@ class Membership:
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
     def _replace_static(self, group: ClassicGroup, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
-        """A static member has restarted: it takes over its predecessor's place, who is fenced from now on."""
+        """A static member has restarted. It takes its predecessor's place, and the predecessor is fenced."""
         new_id = self._member_id(request.instance_id)
         fenced = Code.FENCED_INSTANCE_ID
         for waiting, answer in (
@@ -202,7 +204,7 @@ class Membership:
     # SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
-        """Answers through ``request.waiter``, now or when the leader has decided. Raises `KafkaError`."""
+        """The response goes through ``request.waiter``, now or when the leader has assigned. Raises `KafkaError`."""
         member_id, waiter = request.member_id, request.waiter
         group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
         if request.protocol_type is not None and request.protocol_type != group.protocol_type:
@@ -224,13 +226,14 @@ class Membership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Kafka never answers it, and the connection that it came by waits for ever.
+                # Unlike here, Kafka never answers the member's earlier SyncGroup, and its connection waits for ever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
 
     def _assign(self, group: ClassicGroup, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
-        """The leader has decided. Where the log does not take it the others wait on, and the leader may ask again."""
+        """The leader has assigned. Where the log refuses the record, the other members still wait, and the leader may send
+        again."""
         waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
         out.effects.append(BeginGeneration(group.group_id, tuple(waiting), now_ms))
@@ -268,7 +271,7 @@ class Membership:
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
-        """Remove (member id, instance id) pairs; a static member may be named by its instance alone."""
+        """Remove members, each named by member id and instance id. A static member may be named by its instance id alone."""
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -294,9 +297,9 @@ class Membership:
     # time
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
-        """What deadlines have brought about, group by group, each to be carried out before the next is asked for.
+        """Decide what follows from expired deadlines, group by group. Each result must be carried out before the next is asked for.
 
-        A group whose record the log did not take has not changed, and comes again after a while.
+        Where the log refuses a group's record, the group does not change, and is tried again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             following = group.next_deadline_ms(now_ms)
@@ -307,13 +310,13 @@ class Membership:
             expire(draft, now_ms, out)
             following = draft.next_deadline_ms(now_ms)
             wake_ms = None if following is None else max(following, now_ms + 1)
-            # The timer stands for every deadline that the draft was given.
+            # `SetGroupTimer` covers every deadline that was set in the draft.
             draft.due_ms = None
             out.effects += [ReplaceGroup(draft), SetGroupTimer(draft.group_id, wake_ms)]
             yield group.group_id, out
 
     def dismissals(self) -> list[Effect]:
-        """An answer to every parked request, for when the coordinator is here no more."""
+        """Answer every parked request with NOT_COORDINATOR, because this broker no longer coordinates the groups."""
         gone = Code.NOT_COORDINATOR
         effects: list[Effect] = []
         for group in self.groups.values():
@@ -324,7 +327,7 @@ class Membership:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
             case ExtendSession(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 self._extend_session(group_id, member_id, now_ms)
@@ -352,7 +355,7 @@ class Membership:
     # replay
 
     def replay_group(self, group_id: str, loaded: ClassicGroup | None) -> None:
-        """Take over a group's record: on the live coordinator its assignments, after a restart all of it."""
+        """Replay a group's record. On a running coordinator only the assignments are new; after a restart the whole group is."""
         if loaded is None:
             self.groups.pop(group_id, None)
             return

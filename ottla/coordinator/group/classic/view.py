@@ -1,4 +1,4 @@
-"""A classic group as offsets, listings and deletions see it (ClassicGroup of Kafka)."""
+"""A classic group as a `GroupView`: for offsets, listings and deletions (ClassicGroup of Kafka)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicView(NamedTuple):
-    """``group`` is None for one that has offsets only, which Kafka calls simple: it is Empty, and stays until these are gone."""
+    """``group`` is None for a group with offsets only, which Kafka calls simple. It is Empty, and exists as long as its offsets."""
 
     group_id: str
     group: ClassicGroup | None
@@ -49,7 +49,7 @@ class ClassicView(NamedTuple):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
     ) -> None:
-        """ClassicGroup.validateOffsetCommit; ``epoch`` is the generation."""
+        """Raises the errors of ClassicGroup.validateOffsetCommit; ``epoch`` is the generation."""
         group = self.group
         if group is None:
             if epoch >= 0:
@@ -67,7 +67,7 @@ class ClassicView(NamedTuple):
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Whoever asks may read."""
+        """Every client may read the offsets."""
 
     def check_offset_delete(self) -> None:
         if self.group is not None and self.group.members and self.group.protocol_type != CONSUMER:

@@ -1,1 +1,1 @@
-"""Consumer groups of KIP-848: the broker assigns, and each member goes from its current assignment to its target by heartbeats."""
+"""Consumer groups (KIP-848): the broker computes a target assignment, and heartbeats bring each member to its target."""

@@ -1,9 +1,9 @@
 """Members of a consumer group that use the classic protocol (GroupMetadataManager.classicGroup*ToConsumerGroup of Kafka).
 
-Such a member learns by its heartbeats that it is to join again. Its JoinGroup is one step of the reconciliation, answered at once
-with its epoch as the generation and no leader; its SyncGroup fetches what it has now. So it sees a classic group in which somebody
-else leads. A member with an eager assignor owns nothing when it joins, and is done after one round; with a cooperative assignor it
-joins once more when it has revoked something.
+Heartbeats tell such a member to join again. Its JoinGroup is one step of the reconciliation, and is answered at once, with the
+member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
+group in which another member is the leader. A member with an eager assignor owns nothing when it joins, and is done after one
+round. A member with a cooperative assignor joins once more after it has revoked partitions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def join(
     new_id: Callable[[], str],
     downgrading: Downgrading,
 ) -> Out:
-    """JoinGroup, of a session time-out that was checked. Answers through ``request.waiter``. Raises `KafkaError`."""
+    """JoinGroup, whose session time-out was checked before. The response goes through ``request.waiter``. Raises `KafkaError`."""
     member_id = request.member_id or new_id()
     check_size(group, member_id, request.instance_id, config)
     if not group.accepts_classic(request.protocol_type, {name for name, _ in request.protocols}):
@@ -72,7 +72,7 @@ def join(
 
 
 def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out) -> ConsumerGroupMember:
-    """Who it is, as the group knows it. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """The joining member as the group knows it, or a new member. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if request.instance_id is None:
         return group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request.member_id:
@@ -82,7 +82,7 @@ def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out
 
 
 def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-    """Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """The member with this id, and this instance id if it is static. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is None:
         return group.member(member_id)
     static = group.static_member(instance_id)
@@ -124,9 +124,9 @@ def _by_id(partitions: Mapping[str, frozenset[int]], topics: Topics) -> dict[byt
 
 
 def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGroupMember:
-    """The last member of the consumer protocol comes back as a classic one.
+    """The last member of the consumer protocol comes back as a member of the classic protocol, so the group becomes a classic one.
 
-    Where the target assignment is not the group's any more, the classic group computes one, and the member joins that once more.
+    Where the target assignment is older than the group's epoch, the classic group rebalances, and the member's join counts for it.
     """
     group, member = cycle.group, cycle.member
     group_now = next_epoch(cycle, {}, out)
@@ -135,18 +135,18 @@ def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGro
         target = Target(group.assignment_epoch, group.target_of(member))
         if group_now.has_new_subscription or not member.is_reconciled_to(target.epoch):
             member = stepped(cycle, target, group_now.regexes, group_now.has_new_subscription, out)
-    # What would change the consumer group in memory is of no use to a group that is gone.
+    # Effects on the consumer group are dropped, because the group is gone.
     change = downgrading.with_successor(group, member, rebalances=rebalances, now_ms=cycle.now_ms)
     out.records += change.records
     out.effects = change.effects
     return member
 
 
-# SyncGroup and Heartbeat, which no log ever has, change the deadlines at once
+# SyncGroup and Heartbeat write no records, so they change the deadlines at once
 
 
 def sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_ms: int) -> SyncAnswer:
-    """What the member has now. Raises `KafkaError`."""
+    """The member's current assignment. Raises `KafkaError`."""
     member, classic = _of_generation(group, request.member_id, request.instance_id, request.generation)
     protocol, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, protocol):
@@ -166,7 +166,7 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_ms: int
 
 
 def heartbeat(group: ConsumerGroup, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
-    """Raises `KafkaError`, REBALANCE_IN_PROGRESS among others, for a member that has a step to go, and can go it."""
+    """Raises `KafkaError`: among others REBALANCE_IN_PROGRESS where the member's reconciliation can go its next step."""
     member, classic = _of_generation(group, member_id, instance_id, generation)
     group.extend_session(member_id, now_ms + classic.session_timeout_ms)
     may_step = member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
@@ -195,6 +195,6 @@ def _is_to_join(group: ConsumerGroup, member: ConsumerGroupMember) -> KafkaError
 
 
 def by_name(assignment: Assignment, topics: Topics) -> dict[str, frozenset[int]]:
-    """Topics that are gone are left out."""
+    """Partitions by topic name. Topics that no longer exist are left out."""
     named = ((topics.topic_name(topic), partitions) for topic, partitions in assignment.items())
     return {name: partitions for name, partitions in named if name is not None}

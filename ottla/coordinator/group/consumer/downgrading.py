@@ -1,4 +1,4 @@
-"""What consumer groups ask of the migration to classic groups, when the last member of the consumer protocol goes."""
+"""What consumer groups ask of the migration to classic groups when the last member of the consumer protocol leaves."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ottla.coordinator.result import Result
 
 class Downgrading(Protocol):
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
-        """These members are gone. Gives what makes a classic group of the others, or None where it stays a consumer group."""
+        """Remove these members. Returns the change to a classic group of the others, or None where it stays a consumer group."""
         ...
 
     def may_replace(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-        """Whether the group becomes a classic one by a member of the classic protocol that takes the place of this one."""
+        """Whether the group becomes a classic one when a member of the classic protocol replaces this static member."""
         ...
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Make a classic group of it, with a static member in its predecessor's place."""
+        """Make a classic group of the group, in which ``joining`` has replaced the static member with its instance id."""
         ...
 
 
 class NeverDowngraded:
-    """For consumer groups by themselves."""
+    """For consumer groups without migration: no group becomes a classic one."""
 
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
         return None

@@ -1,4 +1,4 @@
-"""What a decision about a consumer group changes in memory once its records are in the log (`ConsumerGroups.apply`)."""
+"""Changes of consumer groups in memory that follow once a decision's records are in the log (`ConsumerGroups.apply`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class HeardOfConsumerMember(Effect, frozen=True):
-    """A member of a consumer group was heard of: its session begins anew."""
+    """A member of a consumer group has sent a heartbeat: its session starts anew."""
 
     group_id: str
     member_id: str
@@ -14,7 +14,8 @@ class HeardOfConsumerMember(Effect, frozen=True):
 
 
 class ClassicMemberJoined(Effect, frozen=True):
-    """A member of the classic protocol has joined a consumer group: its session begins anew, and it is to sync in time."""
+    """A member of the classic protocol has joined a consumer group: its session starts anew, and it must sync within the
+    time-out."""
 
     group_id: str
     member_id: str
@@ -23,13 +24,13 @@ class ClassicMemberJoined(Effect, frozen=True):
 
 
 class ConsumerGroupLookedAtTopics(Effect, frozen=True):
-    """A consumer group has taken over how the topics are that it subscribes to."""
+    """A consumer group has taken into account the current state of the topics to which it subscribes."""
 
     group_id: str
 
 
 class AwaitNextConsumerDeadline(Effect, frozen=True):
-    """A consumer group's deadlines are looked at again when the next of them comes, and after ``now_ms``."""
+    """Check a consumer group's deadlines when the next of them comes, but after ``now_ms``."""
 
     group_id: str
     now_ms: int

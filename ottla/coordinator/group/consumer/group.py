@@ -1,4 +1,4 @@
-"""A consumer group as its records tell it (ConsumerGroup and ModernGroup of Kafka)."""
+"""A consumer group, as its records describe it (ConsumerGroup and ModernGroup of Kafka)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
-"""The type of these groups, and that of their protocol."""
+"""The type of these groups, and the name of their protocol."""
 
 
 class ConsumerGroupState(Enum):
-    """Values are what Kafka's tools print."""
+    """The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -30,13 +30,13 @@ class ConsumerGroupState(Enum):
 
 
 class ConsumerGroup(msgspec.Struct):
-    """Changed by replay alone, but for the deadlines, ``is_stale`` and ``is_resolving``, which no log ever has.
+    """One consumer group. Only replay changes it, except the deadlines, ``is_stale`` and ``is_resolving``, which are never logged.
 
-    ``targets`` are the members' target assignments, of ``assignment_epoch``; a ``group_epoch`` above it says that another target is
-    to be computed. ``holders`` are the members that hold a partition, by topic id and partition: a partition has one at most.
-    ``sessions_ms`` are the ends of sessions, ``revocations_ms`` the times until when members have to have given up partitions.
-    ``joins_ms`` and ``syncs_ms`` are those until when members of the classic protocol have to have joined again, and asked for what
-    they were assigned. ``classic_count`` is how many members use the classic protocol.
+    ``targets`` are the members' target assignments of ``assignment_epoch``. A ``group_epoch`` above it means that a new target is
+    to be computed. ``holders`` tells which member holds a partition, by topic id and partition; a partition has one holder at most.
+    ``sessions_ms`` are when sessions end. ``revocations_ms`` are when members must have given up partitions. ``joins_ms`` and
+    ``syncs_ms`` are when members of the classic protocol must have sent JoinGroup and SyncGroup. ``classic_count`` is how many
+    members use the classic protocol.
     """
 
     group_id: str
@@ -49,28 +49,28 @@ class ConsumerGroup(msgspec.Struct):
     targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
     holders: dict[bytes, dict[int, str]] = msgspec.field(default_factory=dict)
     subscribers: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members subscribe to a topic by its name."""
+    """How many members subscribe to each topic by its name."""
     regex_subscribers: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members subscribe by a regular expression."""
+    """How many members subscribe by each regular expression."""
     regexes: dict[str, frozenset[str]] = msgspec.field(default_factory=dict)
-    """The topics that regular expressions stand for."""
+    """The topics that match each regular expression."""
     assignors: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members want an assignor."""
+    """How many members ask for each assignor."""
     classic_count: int = 0
     classic_protocols: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members of the classic protocol support one of its protocols, which are the clients' assignors."""
+    """How many members of the classic protocol support each of its protocols, which are the clients' assignors."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     joins_ms: dict[str, int] = msgspec.field(default_factory=dict)
     syncs_ms: dict[str, int] = msgspec.field(default_factory=dict)
     is_stale: bool = True
-    """Whether a topic that it subscribes to may have changed since ``metadata_hash`` was computed; it is after a start."""
+    """Whether a subscribed topic may have changed since ``metadata_hash`` was computed. True after a start."""
     is_resolving: bool = False
-    """Whether a heartbeat is finding out what its regular expressions stand for, since topics have changed."""
+    """Whether a heartbeat resolves all regular expressions of the group now, because topics have changed."""
     wake_ms: int | None = None
-    """When the shard looks at the deadlines: never after the earliest of them."""
+    """When the shard checks the group's deadlines: never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+    """The earliest deadline that was set since ``wake_ms`` was computed."""
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -100,26 +100,26 @@ class ConsumerGroup(msgspec.Struct):
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member: ConsumerGroupMember) -> Assignment:
-        """A static member that comes back has the target of the one that it replaces."""
+        """The target of a member. A static member that comes back has the target of its predecessor."""
         member_id = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.targets.get(member_id, {})
 
     def uses_classic_protocol_without(self, member_ids: Collection[str]) -> bool:
-        """Whether all members but these use the classic protocol."""
+        """Whether all members except ``member_ids`` use the classic protocol."""
         gone = sum(self.members[m].classic is not None for m in member_ids)
         return self.classic_count - gone == len(self.members) - len(member_ids)
 
     def accepts_classic(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether a member with these classic protocols fits in (ConsumerGroup.supportsClassicProtocols)."""
+        """Whether all members of the classic protocol support one of these (ConsumerGroup.supportsClassicProtocols)."""
         return protocol_type == CONSUMER and any(self.classic_protocols[name] == self.classic_count for name in names)
 
     def is_taken(self, topic_id: bytes, partition: int) -> bool:
         return partition in self.holders.get(topic_id, ())
 
     def waits_for_partitions(self, member: ConsumerGroupMember) -> bool:
-        """Whether something of the member's target is still with others (ConsumerGroup.waitingOnUnreleasedPartition)."""
+        """Whether other members hold a partition of the member's target (ConsumerGroup.waitingOnUnreleasedPartition)."""
         return any(
             partition not in member.assigned.get(topic, ()) and self.is_taken(topic, partition)
             for topic, partitions in self.targets.get(member.member_id, {}).items()
@@ -129,15 +129,15 @@ class ConsumerGroup(msgspec.Struct):
     def topics_with(
         self, old: ConsumerGroupMember, new: ConsumerGroupMember, regexes: Mapping[str, frozenset[str]]
     ) -> Iterable[str]:
-        """Topics that the members subscribe to once ``new`` stands in the place of ``old``, who subscribes to none if it is new."""
+        """The topics to which the members subscribe once ``new`` has replaced ``old``. A new member's ``old`` has no topics."""
         gone = {topic for topic in old.topic_names - new.topic_names if self.subscribers[topic] <= 1}
         return (self.subscribers.keys() - gone).union(new.topic_names, *regexes.values())
 
     def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
-        """What most members want, with ``new`` in the place of ``old``; None where nobody wants any.
+        """The assignor that most members ask for, once ``new`` has replaced ``old``; None where no member asks for any.
 
-        Of two that as many want the one that ``new`` is the first to want is taken, else uniform before range: as Kafka's hash maps
-        happen to list them, and so that a group that is loaded prefers what it did before.
+        In a tie, an assignor that ``new`` is the first to ask for wins, else uniform wins over range. Kafka's hash maps happen to
+        have this order; with it, a group that is loaded again prefers the same assignor as before.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
@@ -175,13 +175,13 @@ class ConsumerGroup(msgspec.Struct):
         return self.subscribers.keys() | frozenset().union(*self.regexes.values())
 
     def check_offset_delete(self) -> None:
-        """Of each topic alone."""
+        """Never raises: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
 
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
-        """Of a member that goes, and of its regular expression, which may go with it."""
+        """The tombstones of a member that leaves, and of its regular expression, which may have no other subscriber."""
         regex = self.members[member_id].topic_regex
         return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
@@ -190,7 +190,7 @@ class ConsumerGroup(msgspec.Struct):
     ) -> CommitCheck | None:
         """ConsumerGroup.validateOffsetCommit: a member may commit at its own epoch.
 
-        A commit at an epoch below the member's own stands for partitions that the member has had since (KIP-1251).
+        At an epoch below its own, a member may commit partitions that it has held since that epoch or longer (KIP-1251).
         """
         if epoch < 0 and not self.members:
             return None
@@ -203,7 +203,7 @@ class ConsumerGroup(msgspec.Struct):
                 Code.UNSUPPORTED_VERSION,
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
             )
-        # Versions of TxnOffsetCommit that do not know the code of a stale epoch get that of a generation.
+        # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
         stale = Code.STALE_MEMBER_EPOCH if has_newest_rules and not is_classic else Code.ILLEGAL_GENERATION
         received = f"Received {'generation id' if is_classic else 'member epoch'} {epoch}"
         if epoch > member.member_epoch:
@@ -233,7 +233,7 @@ class ConsumerGroup(msgspec.Struct):
     # replay
 
     def put(self, member: ConsumerGroupMember) -> None:
-        """A member is new, or has changed."""
+        """Put a member that is new, or has changed."""
         old = self.members.get(member.member_id)
         self._count(old, member)
         if old is not None:
@@ -299,9 +299,9 @@ class ConsumerGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: ConsumerGroupMember, now_ms: int) -> None:
-        """A member that has to give up partitions has its rebalance time-out for that, counted from when that is known.
+        """Set the deadline of a member that has to give up partitions: its rebalance time-out from now on.
 
-        One of the classic protocol has it to join again.
+        A member of the classic protocol has no such deadline: it must join again within the same time (`await_join`).
         """
         if (
             member.state is ConsumerMemberState.UNREVOKED_PARTITIONS
@@ -316,23 +316,24 @@ class ConsumerGroup(msgspec.Struct):
             self.revocations_ms.pop(member.member_id, None)
 
     def await_join(self, member: ConsumerGroupMember, now_ms: int) -> None:
-        """A member of the classic protocol was told to join again: its rebalance time-out runs from the first time on."""
+        """A member of the classic protocol was told to join again. Its rebalance time-out counts from the first time that it was
+        told."""
         deadline_ms = self.joins_ms.setdefault(member.member_id, now_ms + member.rebalance_timeout_ms)
         self.note_due(deadline_ms)
 
     def await_sync(self, member_id: str, deadline_ms: int) -> None:
-        """A member of the classic protocol has joined, and is to ask for what it was assigned."""
+        """A member of the classic protocol has joined, and must send SyncGroup before the deadline."""
         self.joins_ms.pop(member_id, None)
         self.syncs_ms[member_id] = deadline_ms
         self.note_due(deadline_ms)
 
     def late_members(self, now_ms: int) -> list[str]:
-        """Whose session has ended, or whose time to give up partitions, to join again, or to ask for an assignment."""
+        """Members whose session has ended, or who are late to give up partitions, to join again or to sync."""
         kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
         return list(dict.fromkeys(m for deadlines in kinds for m, deadline in deadlines.items() if deadline <= now_ms))
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest moment at which time may change something; it may be past."""
+        """The earliest moment at which a deadline may change the group; it may be in the past."""
         kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
         return min((deadline for deadlines in kinds for deadline in deadlines.values()), default=None)
 
@@ -345,7 +346,7 @@ def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:
 
 
 def held_partitions(members: Mapping[str, ConsumerGroupMember]) -> dict[tuple[bytes, int], list[str]]:
-    """Who holds which partition, by the members' own word; for checks."""
+    """The holders of each partition, computed from the members; for checks of `ConsumerGroup.holders`."""
     held: dict[tuple[bytes, int], list[str]] = {}
     for member in members.values():
         for partitions in (member.assigned, member.revoking):

@@ -30,9 +30,9 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ConsumerGroups:
-    """``new_id`` makes ids for members that have none. Records come in through `replay`, what no log has through `apply`.
+    """All consumer groups of a shard. `replay` takes their records; `apply` makes the changes that no log keeps.
 
-    ``downgrading`` decides whether a group becomes a classic one when members go.
+    ``new_id`` makes ids for members without one. ``downgrading`` decides whether a group becomes a classic one when members leave.
     """
 
     def __init__(
@@ -48,7 +48,10 @@ class ConsumerGroups:
     # commands
 
     def expansions(self, beat: ConsumerHeartbeat) -> Steps[Expansions]:
-        """The regular expressions that `heartbeat` needs and nobody knows yet: steps before it, and none between the two."""
+        """Resolve the regular expressions that `heartbeat` needs and that are not resolved yet.
+
+        The result is valid for a `heartbeat` that follows in the same synchronous stretch.
+        """
         group = self.groups.get(beat.group_id)
         resolves_all = group is not None and group.is_stale and not group.is_resolving
         if group is not None and resolves_all:
@@ -74,7 +77,10 @@ class ConsumerGroups:
     def heartbeat(
         self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
     ) -> Result[ConsumerHeartbeatAnswer]:
-        """Of a request that has been checked. ``upgraded`` is what a classic group is about to become. Raises `KafkaError`."""
+        """Handle a request that was checked. ``upgraded`` is the consumer group that a classic group is about to become.
+
+        Raises `KafkaError`.
+        """
         group = self.groups.get(beat.group_id) or upgraded
         if is_leaving(beat):
             if group is None:
@@ -89,7 +95,7 @@ class ConsumerGroups:
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
     def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:
-        """Members are gone, and with the last one of the consumer protocol perhaps the consumer group."""
+        """Remove members. Where none of the others uses the consumer protocol, the group may become a classic one."""
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
@@ -98,7 +104,8 @@ class ConsumerGroups:
         )
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
-        """Members leave by LeaveGroup, or an admin removes them. Named by ids or by instances, each has a code of its own."""
+        """Remove members by LeaveGroup, which clients or admins send. Each member is named by id or instance id, and has its own
+        code."""
         group = self.groups[group_id]
         codes: list[Code] = []
         removed: dict[str, None] = {}
@@ -117,7 +124,8 @@ class ConsumerGroups:
     # members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """JoinGroup to a group with members, answered through ``request.waiter``; a refusal, as in Kafka, without a member id."""
+        """JoinGroup to a group with members. The response goes through ``request.waiter``; as in Kafka, an error has no member
+        id."""
         group = self.groups[request.group_id]
         config = self._config_of(group.group_id)
         try:
@@ -144,10 +152,10 @@ class ConsumerGroups:
     # time
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
+        """Fence members whose deadline has passed: of each group as many as fit into a batch, and the others at the next tick.
 
-        Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
-        and comes again after a while.
+        Each result must be carried out before the next is asked for. Where the log refuses a group's records, the group does not
+        change, and is tried again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
@@ -158,7 +166,8 @@ class ConsumerGroups:
             yield group.group_id, self._fenced(group, some, now_ms)
 
     def topic_changed(self, topic: str) -> None:
-        """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
+        """A topic was created, has grown or was deleted: groups that may subscribe to it check their topics at the next
+        heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers or group.regex_subscribers:
                 group.is_stale = True
@@ -166,12 +175,12 @@ class ConsumerGroups:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
             case HeardOfConsumerMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 heard_of = group.members.get(member_id)
-                # A static one of a classic group that has just changed over may have a successor by now.
+                # A static member of a group that has just become a consumer group may have been replaced already.
                 if heard_of is not None:
                     self._extend_session(group, heard_of, now_ms)
                 self._deadlines.arm(group)
@@ -189,7 +198,7 @@ class ConsumerGroups:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
 
     def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
-        """A member of the classic protocol says itself how long its session is."""
+        """Start the member's session anew. A member of the classic protocol has its own session time-out."""
         classic = member.classic
         timeout_ms = self._config_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
         group.extend_session(member.member_id, now_ms + timeout_ms)
@@ -197,7 +206,7 @@ class ConsumerGroups:
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Take over one record; says of which group, and whether that is gone by it. Raises `DecodeError`."""
+        """Replay one record. Returns the group's id, and whether the record has removed the group. Raises `DecodeError`."""
         read = records.read_key(kind, key)
         group_id: str = read.group_id
         if kind == records.PARTITION_METADATA:
@@ -229,14 +238,14 @@ class ConsumerGroups:
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # A new member; after a start every member has a fresh session.
+                # The member is new, or the broker has started: then every member gets a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
             if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
-                # Compaction may leave what a member says of itself, its rebalance time-out too, behind what it has to give up.
+                # After compaction the member's metadata record, with its rebalance time-out, may come behind its assignment record.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone; says whether the group is gone by it."""
+        """Replay a tombstone. Returns whether it has removed the group."""
         if kind == records.METADATA:
             del self.groups[group.group_id]
             return True

@@ -1,12 +1,12 @@
-"""What a heartbeat brings about (GroupMetadataManager.consumerGroupHeartbeat of Kafka): four questions, in this order.
+"""Decides a heartbeat (GroupMetadataManager.consumerGroupHeartbeat of Kafka). It answers four questions, in this order.
 
-1. Is it a member, of the right epoch, or may it become one? A static member takes over the place of the one before.
-2. Has it changed what it says of itself, or have its topics changed? The group's epoch rises by that.
-3. Is there a target assignment of the group's epoch? If not, one is computed, once for all members.
-4. Is the member at its target? If not, it goes the next step (`reconciliation`).
+1. Is the sender a member, and at the right epoch, or may it join? A static member takes its predecessor's place.
+2. Has the member's subscription or other data changed, or have its topics changed? Then the group's epoch rises.
+3. Is there a target assignment of the group's epoch? If not, it is computed, once for all members.
+4. Has the member reached its target? If not, it goes the next step (`reconciliation`).
 
-The last three are answered by `regrouping`. Functions here change nothing: they give the records that do. Most heartbeats give
-none, and cost the same in any group.
+`regrouping` answers the last three. Functions in this module change nothing: they return the records of the changes. Most
+heartbeats need no record, and then cost the same whatever the group's size.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Out = Result[ConsumerHeartbeatAnswer]
 
 
 def check_heartbeat(beat: ConsumerHeartbeat, version: int, assignors: Iterable[str]) -> None:
-    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for what no group would take."""
+    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that no group would accept."""
 
     def refuse(message: str) -> KafkaError:
         return KafkaError(Code.INVALID_REQUEST, message)
@@ -77,7 +77,10 @@ def heartbeat(
     now_ms: int,
     expansions: Expansions,
 ) -> Out:
-    """A member goes on, or joins at epoch 0. ``expansions`` are of expressions that are not known yet. Raises `KafkaError`."""
+    """A member stays, or joins at epoch 0. ``expansions`` are the topics of expressions that were not resolved yet.
+
+    Raises `KafkaError`.
+    """
     check_size(group, beat.member_id, beat.instance_id, config)
     out: Out = Result(ConsumerHeartbeatAnswer(beat.member_id, 0, config.heartbeat_interval_ms))
     before = _member(group, beat, out)
@@ -106,9 +109,9 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, co
 
 
 def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> ConsumerGroupMember:
-    """Who it is, as the group knows it. A static member that comes back has its predecessor's records written anew.
+    """The sender as the group knows it, or a new member. For a static member that comes back, records replace its predecessor.
 
-    A predecessor that uses the classic protocol has not to leave before: it never says that it comes back.
+    A predecessor that uses the classic protocol need not leave first: that protocol cannot say that a member will come back.
     """
     is_joining = beat.member_epoch == JOIN_EPOCH
     if beat.instance_id is None:
@@ -134,7 +137,7 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
 
 
 def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str, records: list[LogRecord]) -> ConsumerGroupMember:
-    """A static member is there again under another id: it has all that the one before had."""
+    """A static member is back under another member id: it takes over its predecessor's state."""
     member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
         *member_tombstones(group.group_id, static.member_id),
@@ -146,7 +149,7 @@ def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str,
 
 
 def known_static(static: ConsumerGroupMember | None, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
-    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another has taken its place."""
+    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has taken this one's place."""
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {beat.instance_id} is unknown.")
     if static.member_id != beat.member_id:
@@ -156,7 +159,7 @@ def known_static(static: ConsumerGroupMember | None, beat: ConsumerHeartbeat) ->
 
 
 def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
-    """A member may come with the epoch of before when its last answer got lost: then it owns no more than it was assigned.
+    """A member may send its previous epoch when its last response was lost; then it must not own more than its assignment.
 
     Raises FENCED_MEMBER_EPOCH.
     """
@@ -173,7 +176,7 @@ def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
 
 
 def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
-    """The member with what it says anew; the same one where that is nothing."""
+    """The member with the changes that the heartbeat brings; the same object where nothing changes."""
     says = {
         "instance_id": beat.instance_id,
         "rack_id": beat.rack_id,
@@ -194,9 +197,9 @@ def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> Consumer
 
 
 def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:
-    """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends.
+    """A member leaves for good at epoch -1. At -2 a static member leaves until it comes back, or its session ends.
 
-    ``fence`` decides what becomes of the group without it.
+    ``fence`` removes the member, and decides what kind of group the others form.
     """
     answer = ConsumerHeartbeatAnswer(beat.member_id, beat.member_epoch)
     if beat.instance_id is None:
@@ -212,7 +215,7 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
 
 
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
-    """Members are in the group no longer. Whoever comes next has the next target computed."""
+    """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
     records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
     gone = [group.members[member_id] for member_id in member_ids]
     expressions = group.regex_subscribers - Counter(member.topic_regex for member in gone if member.topic_regex)

@@ -8,37 +8,38 @@ from enum import IntEnum
 import msgspec
 
 UNKNOWN_TIMEOUT_MS = -1
-"""Of a member whose metadata record was not read yet. Who joins says what it is."""
+"""The rebalance time-out of a member whose metadata record was not read yet. Every joining member sends its time-out."""
 
 
 class ConsumerMemberState(IntEnum):
-    """Numbers are those of the records."""
+    """The numbers are those in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """The member has not said yet that it has given up what it has to give up."""
+    """The member has not confirmed yet that it has given up the partitions that it must give up."""
     UNRELEASED_PARTITIONS = 2
-    """Partitions of its target are still with other members."""
+    """Other members still hold partitions of this member's target."""
     UNKNOWN = 127
 
 
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""By topic id and partition: the epoch at which the member got it, by which its commits are judged (KIP-1251)."""
+"""Epochs by topic id and partition: the member epoch at which the member got the partition. Commits are checked by it
+(KIP-1251)."""
 
 
 class ClassicMember(msgspec.Struct, frozen=True):
-    """What a member of the classic protocol has said in its JoinGroup. ``protocols`` are names and metadata, as it prefers them."""
+    """The JoinGroup data of a member of the classic protocol. ``protocols`` are names with metadata, the preferred one first."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class ConsumerGroupMember(msgspec.Struct, frozen=True):
-    """Everything that the log tells of one member. A change is another `ConsumerGroupMember`.
+    """One member as the log describes it. Immutable: a changed member is another object.
 
-    ``member_epoch`` is the target assignment's epoch that the member has got to; -2 for a static member that is away.
-    ``assigned`` is what the member may consume, ``revoking`` what it has been told to give up. ``classic`` is None for a member
-    that uses the consumer protocol; to one that uses the classic protocol its epoch is the generation.
+    ``member_epoch`` is the epoch of the target assignment that the member has reached; -2 for a static member that has left for a
+    while. ``assigned`` are the partitions that the member may consume, ``revoking`` those that it must give up. ``classic`` is None
+    for a member that uses the consumer protocol. For a member of the classic protocol the member epoch is the generation.
     """
 
     member_id: str
@@ -58,7 +59,7 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
     classic: ClassicMember | None = None
 
     def topics(self, regexes: Mapping[str, frozenset[str]]) -> frozenset[str]:
-        """All that it subscribes to, with the topics that regular expressions stand for."""
+        """The topics to which the member subscribes: by name, and by its regular expression."""
         named = regexes.get(self.topic_regex) if self.topic_regex else None
         return self.topic_names | named if named else self.topic_names
 
@@ -66,13 +67,13 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
         return self.state is ConsumerMemberState.STABLE and self.member_epoch == target_epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch at which the member got a partition that it holds, also one that it is to give up."""
+        """The epoch at which the member got a partition that it holds or has to give up; None for another partition."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
 
 
 def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: HeldPartitions) -> bool:
-    """Whether a member says what it owns, and owns no more than it was assigned."""
+    """Whether a member names its partitions, and none beyond its assignment. ``owned`` is None where it names nothing."""
     return owned is not None and all(
         topic in assigned and partitions <= assigned[topic].keys() for topic, partitions in owned.items()
     )

@@ -1,20 +1,22 @@
-"""How one member goes from what it has to what it is to have (CurrentAssignmentBuilder of Kafka): revocation before assignment.
+"""How a member gets from its current assignment to its target (CurrentAssignmentBuilder of Kafka): revocation comes first.
 
-A partition is given to a member only when nobody else has it any more. A member that has to give partitions up stays at its epoch
-until it says that it owns them no longer; only then does it reach the epoch of its target assignment.
+A member gets a partition only when no other member holds the partition. A member that must give partitions up stays at its epoch
+until it confirms that it no longer owns them; only then does it reach the epoch of its target assignment.
 
-| state now | what the heartbeat brings | what follows |
+| state now | condition at the heartbeat | result |
 |---|---|---|
-| STABLE | it is at the target's epoch | nothing, but for topics that it has just unsubscribed from, which it gives up |
-| STABLE | it is at another epoch | the next assignment |
-| UNREVOKED_PARTITIONS | it owns, or does not say whether it owns, what it is to give up | nothing, but for topics as above |
-| UNREVOKED_PARTITIONS | it owns none of that | the next assignment |
-| UNRELEASED_PARTITIONS | anything | the next assignment |
-| UNKNOWN (a record of a newer broker) | it owns nothing | the next assignment |
+| STABLE | the member is at the target's epoch | unchanged, except that the member gives up topics that it has just unsubscribed
+from |
+| STABLE | the member is at another epoch | the next assignment |
+| UNREVOKED_PARTITIONS | the member owns partitions to give up, or does not say | unchanged, except for topics as above |
+| UNREVOKED_PARTITIONS | the member owns none of these | the next assignment |
+| UNRELEASED_PARTITIONS | any | the next assignment |
+| UNKNOWN (a record of a newer broker) | the member owns nothing | the next assignment |
 | UNKNOWN | anything else | FENCED_MEMBER_EPOCH |
 
-The next assignment is UNREVOKED_PARTITIONS at the old epoch where there is something to give up, else UNRELEASED_PARTITIONS at the
-target's epoch where something of the target is with others, else STABLE at the target's epoch.
+The next assignment is UNREVOKED_PARTITIONS at the old epoch where the member has partitions to give up. Else it is
+UNRELEASED_PARTITIONS at the target's epoch where other members hold partitions of the target, and else STABLE at the target's
+epoch.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from ottla.protocol.errors import Code, KafkaError
 
 Owned = Mapping[bytes, frozenset[int]]
 IsTaken = Callable[[bytes, int], bool]
-"""Whether some member holds a partition, also one that it is about to give up."""
+"""Whether a member holds the partition, which includes partitions that the member has to give up."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a member is to have, and the epoch of the target assignment that says so."""
+    """The target assignment of a member, and its epoch."""
 
     epoch: int
     assignment: Assignment
@@ -48,9 +50,9 @@ def reconciled(
     *,
     has_new_subscription: bool,
 ) -> ConsumerGroupMember:
-    """The member after a heartbeat in which it has named the partitions ``owned``; None where it named none.
+    """The member after a heartbeat in which it named ``owned`` as its partitions; None where it named none.
 
-    ``subscribed`` are the ids of the topics that it subscribes to. Raises FENCED_MEMBER_EPOCH.
+    ``subscribed`` are the ids of the topics to which the member subscribes. Raises FENCED_MEMBER_EPOCH.
     """
     state = member.state
     if state is ConsumerMemberState.STABLE and member.member_epoch == target.epoch:
@@ -66,7 +68,7 @@ def reconciled(
 
 
 def _owns_any(revoking: HeldPartitions, owned: Owned | None) -> bool:
-    """Whether a member still owns any of these; one that does not say so may."""
+    """Whether a member may still own any of ``revoking``. Where ``owned`` is None, the member may."""
     if owned is None:
         return True
     return any(not owned.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in revoking.items())
@@ -104,7 +106,7 @@ def _next(
 
 
 def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[bytes], owned: Owned | None) -> ConsumerGroupMember:
-    """The member gives up topics that it subscribes to no longer before a target assignment says so."""
+    """Take topics from which the member has unsubscribed out of its assignment, before a target assignment does so."""
     gone = {topic: partitions for topic, partitions in member.assigned.items() if topic not in subscribed}
     if not gone:
         return member
@@ -120,7 +122,8 @@ def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[by
 def _changed(
     member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
 ) -> ConsumerGroupMember:
-    """A member whose answer gets lost comes again with the epoch of before; that is ``previous_epoch``."""
+    """The member with a new assignment. Keeps the old epoch as ``previous_epoch``: a member whose response is lost sends it
+    again."""
     return msgspec.structs.replace(
         member,
         state=state,

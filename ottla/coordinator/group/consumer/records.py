@@ -53,7 +53,7 @@ TARGET_MEMBER = consumer_group_target_assignment_member_key.RECORD_TYPE
 CURRENT = consumer_group_current_member_assignment_key.RECORD_TYPE
 REGEX = consumer_group_regular_expression_key.RECORD_TYPE
 PARTITION_METADATA = 4
-"""Written by brokers before Apache Kafka 4.1, and no longer read; groups that are deleted still get its tombstone."""
+"""A kind of record that brokers before Apache Kafka 4.1 wrote. It is not read; a deleted group still gets its tombstone."""
 
 KINDS = {
     METADATA: consumer_group_metadata_key,
@@ -64,7 +64,7 @@ KINDS = {
     REGEX: consumer_group_regular_expression_key,
     PARTITION_METADATA: consumer_group_metadata_key,
 }
-"""The version in a key says what kind of record it is."""
+"""The schema of each kind of record. The kind is the version number at the start of the key."""
 
 
 def _key(kind: int, message: Any) -> bytes:
@@ -89,7 +89,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
 
 
 def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """``assigned_ms``: when the target was computed; 0 lets the next one be computed at once."""
+    """``assigned_ms`` is when the target was computed; 0 allows to compute the next one at once."""
     key = _key(TARGET_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
     return LogRecord(key, encode_record(consumer_group_target_assignment_metadata_value, value, 0))
@@ -109,7 +109,7 @@ def _regex_key(group_id: str, regex: str) -> bytes:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[LogRecord]:
-    """Everything of a group, in Kafka's order."""
+    """Tombstones for all records of a group, in Kafka's order."""
     members = list(member_ids)
     return [
         *(LogRecord(_current_key(group_id, m), None) for m in members),
@@ -184,7 +184,7 @@ def _with_epochs(partitions: HeldPartitions) -> list[TopicPartitions]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """In Kafka's order: a member is only removed when it has nothing any more."""
+    """In Kafka's order: the member itself is removed after its assignments."""
     return [
         LogRecord(_current_key(group_id, member_id), None),
         LogRecord(_target_key(group_id, member_id), None),
@@ -192,7 +192,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
     ]
 
 
-# what is read
+# reading
 
 
 def read_epoch(value: bytes) -> ConsumerGroupMetadataValue:
@@ -201,7 +201,7 @@ def read_epoch(value: bytes) -> ConsumerGroupMetadataValue:
 
 
 def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """Epoch, and when it was computed."""
+    """The epoch of a target assignment, and when it was computed, in ms."""
     read = decode_record(consumer_group_target_assignment_metadata_value, value)
     return read.assignment_epoch, read.assignment_timestamp
 
@@ -216,7 +216,7 @@ def read_regex(value: bytes) -> frozenset[str]:
 
 
 def read_member(value: bytes) -> dict[str, Any]:
-    """Those fields of a `ConsumerGroupMember` that its metadata record holds."""
+    """The fields of `ConsumerGroupMember` that a member's metadata record holds."""
     read = decode_record(consumer_group_member_metadata_value, value)
     classic = read.classic_member_metadata
     return {
@@ -238,7 +238,7 @@ def _read_classic(metadata: ClassicMemberMetadata) -> ClassicMember:
 
 
 def read_current(value: bytes) -> dict[str, Any]:
-    """Those fields of a `ConsumerGroupMember` that its assignment's record holds."""
+    """The fields of `ConsumerGroupMember` that the record of a member's current assignment holds."""
     read = decode_record(consumer_group_current_member_assignment_value, value)
     known = read.state in (
         ConsumerMemberState.STABLE,
@@ -255,7 +255,7 @@ def read_current(value: bytes) -> dict[str, Any]:
 
 
 def _read_partitions(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Brokers before Apache Kafka 4.3 note no epochs: then the member's own counts."""
+    """Brokers before Apache Kafka 4.3 write no assignment epochs; then each partition gets the member's epoch."""
     read: dict[bytes, dict[int, int]] = {}
     for t in topics:
         epochs = t.assignment_epochs or []

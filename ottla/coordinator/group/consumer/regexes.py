@@ -1,8 +1,8 @@
-"""Subscriptions by a regular expression: which topics one stands for, as the log has it (TopicRegexResolver of Kafka).
+"""Subscriptions by regular expressions, and the topics that match each, as the log has them (TopicRegexResolver of Kafka).
 
-Kafka finds that out in the background, and its group rebalances when it is known. Here a heartbeat finds it out before it is
-decided upon (`ConsumerGroups.expansions`): the one that asks for a new expression, and the first one after topics were made or
-deleted. Others that come meanwhile go on with what was known.
+Kafka resolves expressions in the background, and the group rebalances afterwards. Here the heartbeat that needs the topics resolves
+the expressions before it is decided (`ConsumerGroups.expansions`): a heartbeat with a new expression, and the first heartbeat after
+topics were created or deleted. Other heartbeats that come meanwhile use the topics that were known before.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 Resolved = Mapping[str, frozenset[str]]
-"""Topics by the expression that stands for them."""
+"""The matching topics by regular expression."""
 
 
 class Resolution(NamedTuple):
-    """``is_current``: whether the group's topics may be looked at, because nothing is known of before a change of them alone."""
+    """``is_current`` is False where topics have changed and some expressions are not resolved anew yet. Then the group's topics are
+    not compared with its ``metadata_hash``."""
 
     regexes: Resolved
     records: list[LogRecord]
@@ -33,10 +34,11 @@ class Resolution(NamedTuple):
 def resolve(
     group: ConsumerGroup, before: ConsumerGroupMember, member: ConsumerGroupMember, expansions: Expansions, now_ms: int
 ) -> Resolution:
-    """The topics of all expressions with ``member`` in the place of ``before``, and the records of what is new of that.
+    """The topics of all expressions once ``member`` has replaced ``before``, and the records of expressions that are new or
+    changed.
 
-    An expression that cannot be compiled keeps the topics of before: a log may have it from a broker that could. Raises
-    INVALID_REGULAR_EXPRESSION for one that the member has just come with.
+    An expression that cannot be compiled keeps its topics: another broker that could compile it may have written them to the log.
+    Raises INVALID_REGULAR_EXPRESSION for an expression that is new with this member.
     """
     if before.topic_regex == member.topic_regex and not (group.is_stale and group.regex_subscribers):
         return Resolution(group.regexes, [], is_current=True)

@@ -1,9 +1,9 @@
-"""What follows for a group and for one member when that has joined or was heard of (GroupMetadataManager of Kafka).
+"""What follows for the group and the member when a member joins or sends a heartbeat (GroupMetadataManager of Kafka).
 
-The group's epoch rises when the member's subscription has changed, or the topics have; a target assignment of that epoch is
-computed, once for all members; and the member goes the next step to its own target. A member may use either protocol.
+The group's epoch rises when the member's subscription or the topics have changed. Then a target assignment of that epoch is
+computed, once for all members, and the member goes the next step to its target. The member may use either protocol.
 
-Functions here change nothing: they give the records that do.
+Functions in this module change nothing: they return the records of the changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Out = Result[Any]
 
 
 class Cycle(NamedTuple):
-    """``member`` stands in the place of ``before``, and has named what it owns, or None."""
+    """One request of a member. ``member`` replaces ``before``. ``owned`` are the partitions that the member named; None where it
+    named none."""
 
     group: ConsumerGroup
     before: ConsumerGroupMember
@@ -40,7 +41,7 @@ class Cycle(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """The group's epoch, and what a target assignment of that epoch is computed from."""
+    """The group's epoch, and the input of the target assignment of that epoch."""
 
     epoch: int
     regexes: Resolved
@@ -49,7 +50,7 @@ class Epoch(NamedTuple):
 
 
 def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMember:
-    """The member as it is afterwards. ``out`` has the records that ``cycle.member`` has come to be by."""
+    """The member after the request. ``out`` already has the records of the changes from ``cycle.before`` to ``cycle.member``."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
         return settled(cycle, next_epoch(cycle, expansions, out), out)
@@ -65,7 +66,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
     out.records += regex_records
     is_stale = group.is_stale and is_current
     has_new_subscription = member.topics(regexes) != before.topics(group.regexes)
-    # The classic protocol has no expressions: one that was there before is given up, whatever it stood for.
+    # The classic protocol has no regular expressions. A member that had one before gives it up, whichever topics it matched.
     has_new_subscription |= member.classic is not None and member.topic_regex != before.topic_regex
     preferred = group.preferred_assignor(before, member) or default
     changes = has_new_subscription or preferred != (group.preferred_assignor() or default)
@@ -81,7 +82,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
 
 
 def settled(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
-    """The member after a target of the group's epoch was computed, or of the last one, where it is too early for the next."""
+    """The member after one step towards a target of the group's epoch, or towards the last target where a new one is too early."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
     is_old = may_assign(group.assigned_ms, cycle.config.assignment_interval_ms, cycle.now_ms)
@@ -93,7 +94,7 @@ def settled(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
-    """A target for everybody; records of those that have another than before. Gives the member's own."""
+    """Compute targets for all members and write records of those that have changed. Returns the target of ``cycle.member``."""
     group, member = cycle.group, cycle.member
     members, targets = {**group.members, member.member_id: member}, group.targets
     replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
@@ -109,7 +110,7 @@ def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
 
 
 def stepped(cycle: Cycle, target: Target, regexes: Resolved, has_new_subscription: bool, out: Out) -> ConsumerGroupMember:
-    """The member goes the next step to its target."""
+    """The member after one step to its target."""
     group, member = cycle.group, cycle.member
     subscribed = subscribed_ids(member.topics(regexes), cycle.topics)
     changed = reconciled(member, target, subscribed, group.is_taken, cycle.owned, has_new_subscription=has_new_subscription)

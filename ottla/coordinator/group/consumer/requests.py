@@ -1,4 +1,4 @@
-"""What goes into and comes out of consumer groups."""
+"""Requests, responses and configuration of consumer groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.coordinator.group.consumer.member import HeldPartitions
 
 
 class ConsumerGroupConfig(msgspec.Struct, frozen=True):
-    """``assignors`` are by name, the default one first."""
+    """``assignors`` are by name; the first is the default."""
 
     assignors: Mapping[str, Assignor] = {}
     session_timeout_ms: int = 45_000
@@ -25,7 +25,7 @@ class ConsumerGroupConfig(msgspec.Struct, frozen=True):
 
 
 ConfigOfGroup = Callable[[str], ConsumerGroupConfig]
-"""By group id. Some of it belongs to a group alone, and clients change it while the group lives."""
+"""The configuration by group id. Some configs belong to one group, and clients may change them at any time."""
 
 
 def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:
@@ -33,7 +33,7 @@ def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:
 
 
 class ConsumerHeartbeat(msgspec.Struct):
-    """A ConsumerGroupHeartbeat as the coordinator sees it. What is None has not changed since the member said it last."""
+    """A ConsumerGroupHeartbeat request. A field that is None is unchanged since the member sent it last."""
 
     group_id: str
     member_id: str
@@ -50,13 +50,14 @@ class ConsumerHeartbeat(msgspec.Struct):
 
     @property
     def is_full(self) -> bool:
-        """A member says everything where it is not sure what the broker knows, and is told everything."""
+        """Whether the request has all fields. A member sends them when it does not know what the broker knows; it gets a full
+        response."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
 
 
 class ConsumerHeartbeatAnswer(msgspec.Struct):
-    """``assignment`` is None where the member has been told already."""
+    """``assignment`` is None where the member already knows its assignment."""
 
     member_id: str
     member_epoch: int

@@ -1,4 +1,4 @@
-"""What all members of a consumer group together are to have (TargetAssignmentBuilder of Kafka)."""
+"""Computes the target assignment of all members of a consumer group (TargetAssignmentBuilder of Kafka)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def assign(
     regexes: Mapping[str, frozenset[str]],
     topics: Topics,
 ) -> dict[str, Assignment]:
-    """The next target of every member; ``targets`` are those of before."""
+    """The next target of each member, by member id. ``targets`` are the previous ones."""
     ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}
     specs: dict[str, AssignorMember] = {}

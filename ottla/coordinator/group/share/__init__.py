@@ -1,1 +1,1 @@
-"""Share groups of KIP-932: the broker assigns, partitions may have several members, and a member is at its target at once."""
+"""Share groups (KIP-932): the broker assigns, several members may share a partition, and a member reaches its target at once."""

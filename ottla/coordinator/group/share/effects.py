@@ -1,4 +1,4 @@
-"""What a decision about a share group changes in memory once its records are in the log (`ShareGroups.apply`)."""
+"""Changes of share groups in memory that follow once a decision's records are in the log (`ShareGroups.apply`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class HeardOfShareMember(Effect, frozen=True):
-    """A member was heard of: its session begins anew."""
+    """A member has sent a heartbeat: its session starts anew."""
 
     group_id: str
     member_id: str
@@ -14,13 +14,13 @@ class HeardOfShareMember(Effect, frozen=True):
 
 
 class ShareGroupLookedAtTopics(Effect, frozen=True):
-    """A share group has taken over how the topics are that it subscribes to."""
+    """A share group has taken into account the current state of the topics to which it subscribes."""
 
     group_id: str
 
 
 class AwaitNextShareDeadline(Effect, frozen=True):
-    """A share group's deadlines are looked at again when the next of them comes, and after ``now_ms``."""
+    """Check a share group's deadlines when the next of them comes, but after ``now_ms``."""
 
     group_id: str
     now_ms: int

@@ -1,4 +1,4 @@
-"""A share group as its records tell it (ShareGroup and ModernGroup of Kafka)."""
+"""A share group, as its records describe it (ShareGroup and ModernGroup of Kafka)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 SHARE = "share"
-"""The type of these groups, and that of their protocol."""
+"""The type of these groups, and the name of their protocol."""
 
 
 class ShareGroupState(Enum):
-    """Values are what Kafka's tools print."""
+    """The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
 
 
 class ShareGroup(msgspec.Struct):
-    """Changed by replay alone, but for the deadlines and ``is_stale``, which no log ever has.
+    """One share group. Only replay changes it, except the deadlines, ``is_stale`` and ``has_all_states``, which are never logged.
 
-    ``targets`` are the members' target assignments, of ``assignment_epoch``; a ``group_epoch`` above it says that another target is
-    to be computed. ``states`` are the partitions of which the share coordinator has a state: only those are assigned.
+    ``targets`` are the members' target assignments of ``assignment_epoch``. A ``group_epoch`` above it means that a new target is
+    to be computed. ``states`` are the partitions whose state the share coordinator has, or is to initialize or delete; only
+    initialized partitions are assigned.
     """
 
     group_id: str
@@ -42,23 +43,23 @@ class ShareGroup(msgspec.Struct):
     members: dict[str, ShareGroupMember] = msgspec.field(default_factory=dict)
     targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
     states: StatePartitions | None = None
-    """None until the first is to be initialized."""
+    """None until the first partition is to be initialized."""
     states_noted_ms: int = 0
-    """When ``states`` changed last: what is initializing then is asked for again after a while."""
+    """When ``states`` changed last, in ms. Partitions that are still initializing after a while are requested again."""
     subscribers: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members subscribe to a topic."""
+    """How many members subscribe to each topic."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
-    """The ends of the members' sessions."""
+    """When the members' sessions end, in ms."""
     is_stale: bool = True
-    """Whether a topic that it subscribes to may have changed since ``metadata_hash`` was computed; it is after a start."""
+    """Whether a subscribed topic may have changed since ``metadata_hash`` was computed. True after a start."""
     wake_ms: int | None = None
-    """When the shard looks at the deadlines: never after the earliest of them."""
+    """When the shard checks the group's deadlines: never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+    """The earliest deadline that was set since ``wake_ms`` was computed."""
     has_all_states: bool = False
-    """Whether the share coordinator is known to have a state of each partition that is subscribed to: no heartbeat need look."""
+    """Whether the share coordinator has a state of each subscribed partition, so that heartbeats need not check them."""
     _has_unassigned: bool | None = None
-    """What `has_unassigned` has found; None where a record has come since."""
+    """The cached result of `has_unassigned`; None after a record has changed the group."""
 
     @property
     def state(self) -> ShareGroupState:
@@ -72,15 +73,17 @@ class ShareGroup(msgspec.Struct):
         return member
 
     def topics_with(self, old: ShareGroupMember | None, new: ShareGroupMember | None) -> frozenset[str]:
-        """Topics that the members subscribe to once ``new`` stands in the place of ``old``."""
+        """The topics to which the members subscribe once ``new`` has replaced ``old``."""
         before = frozenset() if old is None else old.topic_names
         after = frozenset() if new is None else new.topic_names
         gone = {topic for topic in before - after if self.subscribers[topic] <= 1}
         return frozenset(self.subscribers.keys() - gone) | after
 
     def has_unassigned(self) -> bool:
-        """Whether a topic that is subscribed to has other partitions initialized than the targets have
-        (GroupMetadataManager.initializedAssignmentPending)."""
+        """Whether the targets differ from the initialized partitions of a subscribed topic.
+
+        This is GroupMetadataManager.initializedAssignmentPending.
+        """
         if self._has_unassigned is None:
             self._has_unassigned = self._find_unassigned()
         return self._has_unassigned
@@ -117,7 +120,7 @@ class ShareGroup(msgspec.Struct):
 
     @property
     def is_forgettable(self) -> bool:
-        """It stays until it is deleted: what the share coordinator has of it does, too."""
+        """A share group stays until it is deleted, because its states in the share coordinator stay as long."""
         return False
 
     @property
@@ -130,11 +133,11 @@ class ShareGroup(msgspec.Struct):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
     ) -> NoReturn:
-        """It has no offsets that could be committed."""
+        """Raises GROUP_ID_NOT_FOUND: a share group has no offsets that clients could commit."""
         raise self._is_no_consumer_group()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody is told that it has none, as of a group that is not there."""
+        """Never raises: every client learns that the group has no offsets, as for a group that does not exist."""
 
     def check_offset_delete(self) -> None:
         raise self._is_no_consumer_group()
@@ -148,11 +151,11 @@ class ShareGroup(msgspec.Struct):
     # replay
 
     def changed(self) -> None:
-        """A record has come."""
+        """A record of the group was replayed."""
         self._has_unassigned, self.has_all_states = None, False
 
     def put(self, member: ShareGroupMember) -> None:
-        """A member is new, or has changed."""
+        """Put a member that is new, or has changed."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if old is None or old.topic_names != member.topic_names:
@@ -178,9 +181,9 @@ class ShareGroup(msgspec.Struct):
             self.due_ms = deadline_ms
 
     def late_members(self, now_ms: int) -> list[str]:
-        """Whose session has ended."""
+        """Members whose session has ended."""
         return [member_id for member_id, deadline_ms in self.sessions_ms.items() if deadline_ms <= now_ms]
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest moment at which time may change something; it may be past."""
+        """The earliest moment at which a deadline may change the group; it may be in the past."""
         return min(self.sessions_ms.values(), default=None)

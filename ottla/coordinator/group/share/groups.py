@@ -23,7 +23,10 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ShareGroups:
-    """Records come in through `replay`, what no log has through `apply`. ``config_of`` says what a group is set to now."""
+    """All share groups of a shard. `replay` takes their records; `apply` makes the changes that no log keeps.
+
+    ``config_of`` returns the current configuration of a group.
+    """
 
     def __init__(self, config_of: Callable[[str], ShareGroupConfig], topics: Topics) -> None:
         self._config_of = config_of
@@ -41,7 +44,7 @@ class ShareGroups:
     # commands
 
     def heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
-        """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
+        """Handle a request that was checked (`requests.check_heartbeat`). Raises `KafkaError`."""
         if beat.member_epoch == LEAVE_EPOCH:
             return leave(self.group(beat.group_id), beat, self._topics)
         group = self.groups.get(beat.group_id)
@@ -50,27 +53,27 @@ class ShareGroups:
         return heartbeat(group or ShareGroup(beat.group_id), beat, self._config_of(beat.group_id), self._topics, now_ms)
 
     def is_initializing(self, group_id: str, topic_id: bytes, partition: int) -> bool:
-        """Whether the group waits for the share coordinator to begin with this state."""
+        """Whether the group waits for the share coordinator to initialize this partition's state."""
         group = self.groups.get(group_id)
         return group is not None and initialization.is_initializing(group, topic_id, partition)
 
     def initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
-        """The share coordinator has begun states that it was asked for; nothing where the group is gone meanwhile."""
+        """The share coordinator has initialized the states that it was asked for. No records where the group no longer exists."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.initialized(group, partitions, self._topics))
 
     def not_initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
-        """The share coordinator has refused to begin states."""
+        """The share coordinator has refused to initialize these states."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.not_initialized(group, partitions))
 
     def state_lost(self, group_id: str, topic_id: bytes, partition: int) -> Result[None]:
-        """The share coordinator does not have a state that it had begun."""
+        """The share coordinator does not have a state that it had initialized."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.state_lost(group, topic_id, partition))
 
     def alter_offsets(self, group_id: str, start_offsets: Sequence[tuple[str, Mapping[int, int]]]) -> Result[offsets.Altered]:
-        """A group comes into being by it, if there is none. Raises NON_EMPTY_GROUP."""
+        """Set start offsets. Creates the group where it does not exist. Raises NON_EMPTY_GROUP."""
         return offsets.alter(self.groups.get(group_id) or ShareGroup(group_id), start_offsets, self._topics)
 
     def delete_offsets(self, group_id: str, names: Sequence[str]) -> Result[offsets.Deletion]:
@@ -86,10 +89,10 @@ class ShareGroups:
         return Result(None, records=[] if group is None else offsets.deleted(group, topic_ids))
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
+        """Fence members whose deadline has passed: of each group as many as fit into a batch, and the others at the next tick.
 
-        Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
-        and comes again after a while.
+        Each result must be carried out before the next is asked for. Where the log refuses a group's records, the group does not
+        change, and is tried again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
@@ -101,13 +104,14 @@ class ShareGroups:
                 self._deadlines.fix(group, group.next_deadline_ms())
 
     def topic_changed(self, topic: str) -> None:
-        """A topic was made, has grown or is gone: groups that subscribe to it look at it with the next heartbeat."""
+        """A topic was created, has grown or was deleted: groups that subscribe to it check their topics at the next heartbeat."""
         for group in self.groups.values():
             if topic in group.subscribers:
                 group.is_stale, group.has_all_states = True, False
 
     def forget_topics(self, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Records of the groups that have states of topics that exist no longer, in batches of this size."""
+        """Records that remove the states of topics that no longer exist from all groups, in batches of at most this size in
+        bytes."""
         group_ids = list(self.groups)
         for piece in decided_in_batches(group_ids, self._without_topics, max_batch_bytes):
             yield Result(None, records=piece)
@@ -119,7 +123,7 @@ class ShareGroups:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
             case HeardOfShareMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
@@ -136,7 +140,7 @@ class ShareGroups:
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Take over one record; says of which group, and whether that is gone by it. Raises `DecodeError`."""
+        """Replay one record. Returns the group's id, and whether the record has removed the group. Raises `DecodeError`."""
         read = records.read_key(kind, key)
         group_id: str = read.group_id
         group = self.groups.get(group_id)
@@ -166,11 +170,11 @@ class ShareGroups:
             member = msgspec.structs.replace(group.members.get(key.member_id) or ShareGroupMember(key.member_id), **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # A new member; after a start every member has a fresh session.
+                # The member is new, or the broker has started: then every member gets a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
 
     def _remove(self, group: ShareGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone; says whether the group is gone by it."""
+        """Replay a tombstone. Returns whether it has removed the group."""
         if kind == records.METADATA:
             del self.groups[group.group_id]
             return True

@@ -1,14 +1,14 @@
-"""What a heartbeat brings about (GroupMetadataManager.shareGroupHeartbeat of Kafka): five questions, in this order.
+"""Decides a heartbeat (GroupMetadataManager.shareGroupHeartbeat of Kafka). It answers five questions, in this order.
 
-1. Is it a member, of the right epoch, or may it become one?
-2. Has it changed its subscription, have its topics changed, or are there partitions that are newly initialized? The group's epoch
-   rises by that.
-3. Is there a target assignment of the group's epoch? If not, one is computed, once for all members.
-4. Is the member at its target? If not, it is from now on: partitions are shared, so it waits for nobody.
-5. Are there partitions of its topics of which the share coordinator has no state yet? It is asked for them (`initialization`), and
-   they are assigned once it has them.
+1. Is the sender a member, and at the right epoch, or may it join?
+2. Has the member's subscription changed, have its topics changed, or were partitions initialized? Then the group's epoch rises.
+3. Is there a target assignment of the group's epoch? If not, it is computed, once for all members.
+4. Has the member reached its target? If not, it does so now: partitions are shared, so it waits for no other member.
+5. Has the share coordinator no state yet of some partitions of its topics? Then it is asked to initialize them (`initialization`);
+the partitions are assigned afterwards.
 
-Functions here change nothing: they give the records that do. Most heartbeats give none, and cost the same in any group.
+Functions in this module change nothing: they return the records of the changes. Most heartbeats need no record, and then cost the
+same whatever the group's size.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Out = Result[ShareHeartbeatOutcome]
 
 
 def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig, topics: Topics, now_ms: int) -> Out:
-    """A member goes on, or joins at epoch 0. Raises `KafkaError`."""
+    """A member stays, or joins at epoch 0. Raises `KafkaError`."""
     before = _member(group, beat, config)
     member = _with_news(before, beat)
     check_group_topics(group.subscribers, before.topic_names, member.topic_names)
@@ -78,7 +78,10 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
 
 
 def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -> ShareGroupMember:
-    """Who it is, as the group knows it. Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH."""
+    """The sender as the group knows it, or a new member.
+
+    Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
+    """
     known = group.members.get(beat.member_id)
     if known is None and len(group.members) >= config.max_size:
         message = f"The share group has reached its maximum capacity of {config.max_size} members."
@@ -87,7 +90,7 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
         return known or ShareGroupMember(beat.member_id)
     known = group.member(beat.member_id)
     received, epoch = beat.member_epoch, known.member_epoch
-    # A member comes with the epoch of before when its last answer got lost.
+    # A member sends its previous epoch when its last response was lost.
     if received in (epoch, known.previous_epoch) and received <= epoch:
         return known
     size, reason = "greater", ""
@@ -111,7 +114,7 @@ def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMemb
 
 
 def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Topics, now_ms: int, out: Out) -> Assignment:
-    """A target for everybody; records of those that have another than before. Gives the member's own."""
+    """Compute targets for all members and write records of those that have changed. Returns the target of ``member``."""
     members = {**group.members, member.member_id: member}
     counts: dict[bytes, int] = {}
     ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
@@ -134,7 +137,7 @@ def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Top
 def _at_target(
     member: ShareGroupMember, target_epoch: int, target: Assignment, topics: Topics, *, has_changes: bool
 ) -> ShareGroupMember:
-    """The member with what it is to have (ShareGroupAssignmentBuilder)."""
+    """The member at its target assignment (ShareGroupAssignmentBuilder of Kafka)."""
     if member.member_epoch == target_epoch and not has_changes:
         return member
     ids = subscribed_ids(member.topic_names, topics)
@@ -148,16 +151,16 @@ def _at_target(
 
 
 def leave(group: ShareGroup, beat: ShareHeartbeat, topics: Topics) -> Out:
-    """A member goes for good. Raises UNKNOWN_MEMBER_ID."""
+    """A member leaves for good. Raises UNKNOWN_MEMBER_ID."""
     member = group.member(beat.member_id)
     answer = ShareHeartbeatAnswer(beat.member_id, beat.member_epoch)
     return Result(ShareHeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
 
 
 def fenced(group: ShareGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
-    """Members are in the group no longer. Whoever comes next has the next target computed.
+    """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target.
 
-    Records that they have acquired are not touched: these belong to their share sessions, and end with them.
+    Records that the members have acquired are not released here: they belong to share sessions, and are released when these end.
     """
     records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
     gone = frozenset(member_ids)

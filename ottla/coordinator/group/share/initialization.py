@@ -1,8 +1,8 @@
-"""Of which partitions the share coordinator has a state of a group, from the first heartbeat that subscribes to them on.
+"""Decides which partitions' states the share coordinator must initialize, beginning with the first heartbeat that subscribes.
 
-The states begin in two steps, and no partition is assigned before the second: a record says which partitions are initializing,
-the share coordinator is asked to begin with them, and another record says that they are initialized. Who asked and was lost
-before the second is followed by another after ``group.share.initialize.retry.interval.ms``.
+Initialization takes two steps. First, a record notes the partitions as initializing, and the share coordinator is asked for them.
+Second, another record notes them as initialized; only then are they assigned. Where the request is lost between the two records, a
+later heartbeat repeats it after ``group.share.initialize.retry.interval.ms``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.result import LogRecord
 
 PartitionsByTopic = Mapping[bytes, frozenset[int]]
-"""By topic id."""
+"""Partition numbers by topic id."""
 
 
 def missing_states(
@@ -38,10 +38,11 @@ def missing_states(
     now_ms: int,
     records: list[LogRecord],
 ) -> Initialization | None:
-    """What is to be asked of the share coordinator for these topics, with the record that says so.
+    """The request to the share coordinator for these topics' missing states, or None. Adds the record of it to ``records``.
 
-    Partitions that a topic has got since it was first asked for begin at 0: the group misses nothing of them. So do those that are
-    asked for again, for Kafka goes by topics (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
+    Partitions by which a topic has grown start at offset 0, so that the group misses no record of them. Partitions that are
+    requested again also start at 0, because Kafka only distinguishes topics
+    (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
     """
     if group.has_all_states and not records:
         return None
@@ -57,7 +58,8 @@ def missing_states(
             there = frozenset() if known is None else known.partitions
             missing[topic_id] = TopicPartitions(name, frozenset(range(count)) - there)
     if not missing:
-        # What this heartbeat changes is not replayed yet, and what is initializing is asked for again.
+        # The check is repeated where this heartbeat changes something, which is not replayed yet, or where states are still
+        # initializing.
         group.has_all_states = not records and not states.initializing
         return None
     records.append(states_record(group.group_id, initializing(states, missing)))
@@ -77,7 +79,7 @@ def _only(topics: TopicStates, topic_id: bytes) -> TopicStates:
 
 
 def initializing(states: StatePartitions, asked: TopicStates) -> StatePartitions:
-    """The share coordinator is asked to begin with these."""
+    """The states after the share coordinator was asked to initialize ``asked``."""
     deleting = {topic_id: name for topic_id, name in states.deleting.items() if topic_id not in asked}
     return msgspec.structs.replace(states, initializing=combined(states.initializing, asked), deleting=deleting)
 
@@ -88,7 +90,7 @@ def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
 
 
 def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: Topics) -> list[LogRecord]:
-    """The share coordinator has begun with them, those of them that were not deleted meanwhile."""
+    """The share coordinator has initialized ``partitions``. Only those are noted that were not deleted meanwhile."""
     states = group.states or StatePartitions()
     awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
     named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in awaited.items() if p}
@@ -101,7 +103,7 @@ def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: Topics
 
 
 def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[LogRecord]:
-    """The share coordinator has refused: it is asked again by the next heartbeat."""
+    """The share coordinator has refused these partitions. The next heartbeat asks for them again."""
     if group.states is None or not group.states.initializing:
         return []
     changed = msgspec.structs.replace(group.states, initializing=without(group.states.initializing, partitions))
@@ -109,9 +111,9 @@ def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[Lo
 
 
 def state_lost(group: ShareGroup, topic_id: bytes, partition: int) -> list[LogRecord]:
-    """The share coordinator has no state of what is initialized, as a power cut may leave it: the next heartbeat asks for it again.
+    """The share coordinator has lost an initialized state, as by a power cut. The next heartbeat asks for it again.
 
-    The topic stays among those that were begun, so the partition begins at 0: records are delivered again, and none is passed over.
+    The topic stays noted as initialized, so the partition starts at offset 0: records are delivered again, and none is skipped.
     """
     states = group.states
     topic = None if states is None else states.initialized.get(topic_id)
@@ -122,7 +124,7 @@ def state_lost(group: ShareGroup, topic_id: bytes, partition: int) -> list[LogRe
 
 
 def without_topics(group: ShareGroup, topics: Topics) -> list[LogRecord]:
-    """Nothing of topics that exist no longer (GroupMetadataManager.maybeCleanupShareGroupState)."""
+    """Remove the states of topics that no longer exist (GroupMetadataManager.maybeCleanupShareGroupState)."""
     states = group.states
     gone = frozenset() if states is None else frozenset(t for t in states.topic_ids() if topics.topic_name(t) is None)
     if states is None or not gone:

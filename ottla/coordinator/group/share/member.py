@@ -8,10 +8,10 @@ from ottla.coordinator.group.assignors.members import Assignment
 
 
 class ShareGroupMember(msgspec.Struct, frozen=True):
-    """Everything that the log tells of one member. A change is another `ShareGroupMember`.
+    """One member as the log describes it. Immutable: a changed member is another object.
 
-    ``member_epoch`` is the epoch of the target assignment that the member has. Partitions are shared, so none has to be given up
-    by one member before another gets it: a member has its target as soon as it is told, and no state in between.
+    ``member_epoch`` is the epoch of the target assignment that the member has. Partitions are shared, so no member has to give one
+    up before another gets it: a member reaches its target in one step, and there are no states in between.
     """
 
     member_id: str

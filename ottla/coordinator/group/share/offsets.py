@@ -1,7 +1,7 @@
-"""What admins do with the share coordinator's states of a group: set their start offsets, and delete them (KIP-932).
+"""What admins may do with a group's states in the share coordinator: set start offsets, and delete them (KIP-932).
 
-Both need a group without members. The group's record of its states changes first, then the share coordinator is asked, and what it
-has done is noted (`initialization.initialized`, `deleted`).
+Both need a group without members. First the record of the group's states changes, then the share coordinator is asked, and then
+another record notes its result (`initialization.initialized`, `deleted`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 class Altered(NamedTuple):
-    """``unknown`` are partitions that their topic does not have; None where nothing is to be asked."""
+    """``initialization`` is the request to the share coordinator, or None. ``unknown`` are partitions that their topic does not
+    have."""
 
     initialization: Initialization | None
     unknown: Mapping[str, Collection[int]]
 
 
 class Deletion(NamedTuple):
-    """``partitions`` are those of which the share coordinator is to delete what it has; ``refusals`` are topics by name that it
-    has nothing of."""
+    """``partitions`` are those whose states the share coordinator must delete. ``refusals`` are errors by topic name."""
 
     partitions: PartitionsByTopic
     refusals: Mapping[str, KafkaError]
@@ -44,7 +44,7 @@ def check_empty(group: ShareGroup) -> None:
 
 
 def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], topics: Topics) -> Result[Altered]:
-    """Start offsets by topic, of topics that exist, and partition. Raises NON_EMPTY_GROUP."""
+    """Set start offsets, which are by topic name and partition. Raises NON_EMPTY_GROUP."""
     check_empty(group)
     asked: dict[bytes, TopicPartitions] = {}
     start_offsets: dict[bytes, dict[int, int]] = {}
@@ -66,7 +66,10 @@ def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], t
 
 
 def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[Deletion]:
-    """Everything of some topics. Raises NON_EMPTY_GROUP (GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion)."""
+    """Delete all states of some topics (GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion).
+
+    Raises NON_EMPTY_GROUP.
+    """
     check_empty(group)
     states = group.states
     if states is None:
@@ -94,9 +97,9 @@ def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[De
 
 
 def delete_all(group: ShareGroup, topics: Topics) -> Result[PartitionsByTopic]:
-    """Everything of the group, before it is deleted itself (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
+    """Delete all states of a group that is about to be deleted (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
 
-    States of topics that are gone are left out: the share coordinator deletes them by itself, and knows of no such topic. Raises
+    States of topics that no longer exist are left out: the share coordinator deletes them without being asked. Raises
     NON_EMPTY_GROUP.
     """
     check_empty(group)
@@ -112,7 +115,7 @@ def delete_all(group: ShareGroup, topics: Topics) -> Result[PartitionsByTopic]:
 
 
 def deleted(group: ShareGroup, topic_ids: Collection[bytes]) -> list[LogRecord]:
-    """The share coordinator has nothing any more of these topics."""
+    """The share coordinator has deleted all states of these topics."""
     states = group.states
     if states is None:
         return []

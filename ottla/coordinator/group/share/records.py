@@ -39,30 +39,30 @@ KINDS = {
     CURRENT: current_key,
     STATES: states_key,
 }
-"""The version in a key says what kind of record it is."""
+"""The schema of each kind of record. The kind is the version number at the start of the key."""
 
 UNKNOWN_TOPIC = "<UNKNOWN>"
-"""Stands for the name of a topic that is gone."""
+"""Stands for the name of a topic that no longer exists."""
 _STABLE = 0
-"""The only state that a member of a share group has."""
+"""The only state of a member of a share group."""
 
 
 class TopicPartitions(NamedTuple):
-    """Partitions of one topic, with the name that it had when they were noted."""
+    """Partitions of one topic, and the topic's name when they were noted."""
 
     name: str
     partitions: frozenset[int]
 
 
 TopicStates = Mapping[bytes, TopicPartitions]
-"""By topic id."""
+"""Partitions by topic id."""
 
 
 class StatePartitions(msgspec.Struct, frozen=True):
-    """Of which partitions the share coordinator has a state of the group (ShareGroupStatePartitionMetadataInfo).
+    """The partitions of which the share coordinator has, or gets, a state of the group (ShareGroupStatePartitionMetadataInfo).
 
-    ``initializing``: the coordinator was asked to begin one. ``initialized``: it has. ``deleting``: it was asked to delete what it
-    has of these topics, which are by id and name.
+    ``initializing``: the share coordinator was asked to initialize them. ``initialized``: it has done so. ``deleting``: it was
+    asked to delete all states of these topics, which are names by id.
     """
 
     initializing: TopicStates = {}
@@ -74,7 +74,7 @@ class StatePartitions(msgspec.Struct, frozen=True):
 
 
 def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartitions]:
-    """All partitions of both. Where both have a topic the name of the second holds."""
+    """All partitions of both. A topic that is in both gets its name from the second."""
     topics = dict(first)
     for topic_id, (name, partitions) in second.items():
         known = topics.get(topic_id)
@@ -83,7 +83,7 @@ def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartit
 
 
 def without(topics: TopicStates, gone: Mapping[bytes, frozenset[int]]) -> dict[bytes, TopicPartitions]:
-    """``topics`` but for these partitions; a topic of which nothing is left is left out."""
+    """``topics`` without these partitions. A topic without partitions is left out."""
     left = {t: TopicPartitions(name, partitions - gone.get(t, frozenset())) for t, (name, partitions) in topics.items()}
     return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
 
@@ -110,7 +110,7 @@ def _metadata_key(group_id: str) -> bytes:
 
 
 def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """``assigned_ms``: when the target was computed; 0 lets the next one be computed at once."""
+    """``assigned_ms`` is when the target was computed; 0 allows to compute the next one at once."""
     value = target_metadata_value.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
     return LogRecord(_target_metadata_key(group_id), encode_record(target_metadata_value, value, 0))
 
@@ -140,7 +140,7 @@ def _states_key(group_id: str) -> bytes:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
-    """Everything of a group, in Kafka's order."""
+    """Tombstones for all records of a group, in Kafka's order."""
     members = list(member_ids)
     return [
         *(LogRecord(_current_key(group_id, m), None) for m in members),
@@ -196,7 +196,7 @@ def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """In Kafka's order: a member is only removed when it has nothing any more."""
+    """In Kafka's order: the member itself is removed after its assignments."""
     return [
         LogRecord(_current_key(group_id, member_id), None),
         LogRecord(_target_key(group_id, member_id), None),
@@ -204,17 +204,17 @@ def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
     ]
 
 
-# what is read
+# reading
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:
-    """Epoch, and the hash of the topics."""
+    """The group's epoch, and the hash of its topics."""
     read = decode_record(metadata_value, value)
     return read.epoch, read.metadata_hash
 
 
 def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """Epoch, and when it was computed."""
+    """The epoch of a target assignment, and when it was computed, in ms."""
     read = decode_record(target_metadata_value, value)
     return read.assignment_epoch, read.assignment_timestamp
 
@@ -238,7 +238,7 @@ def _read_infos(infos: list[states_value.TopicPartitionsInfo]) -> TopicStates:
 
 
 def read_member(value: bytes) -> dict[str, Any]:
-    """Those fields of a `ShareGroupMember` that its metadata record holds."""
+    """The fields of `ShareGroupMember` that a member's metadata record holds."""
     read = decode_record(member_value, value)
     return {
         "rack_id": read.rack_id,
@@ -249,7 +249,7 @@ def read_member(value: bytes) -> dict[str, Any]:
 
 
 def read_current(value: bytes) -> dict[str, Any]:
-    """Those fields of a `ShareGroupMember` that its assignment's record holds."""
+    """The fields of `ShareGroupMember` that the record of a member's current assignment holds."""
     read = decode_record(current_value, value)
     return {
         "member_epoch": read.member_epoch,

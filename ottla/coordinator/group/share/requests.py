@@ -1,4 +1,4 @@
-"""What goes into and comes out of share groups."""
+"""Requests, responses and configuration of share groups."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ottla.protocol.errors import Code, KafkaError
 
 ASSIGNOR_NAME = "simple"
 MAX_MEMBER_ID_CHARACTERS = 36
-"""A member makes its own id up, which is to be a UUID (KafkaApis.isMemberIdValid)."""
+"""The longest member id in UTF-16 units. Members generate their own ids, which should be UUIDs (KafkaApis.isMemberIdValid)."""
 NO_OFFSET = -1
-"""The start offset of a state whose first fetch is to find one (``share.auto.offset.reset``)."""
+"""The start offset of a state whose first fetch determines it (``share.auto.offset.reset``)."""
 
 
 class ShareGroupConfig(msgspec.Struct, frozen=True):
-    """``group.share.*`` of the broker, and what a group has set instead."""
+    """``group.share.*`` of the broker, and the group's own configs, which override them."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -29,7 +29,7 @@ class ShareGroupConfig(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeat(msgspec.Struct, frozen=True):
-    """A ShareGroupHeartbeat as the coordinator sees it. What is None has not changed since the member said it last."""
+    """A ShareGroupHeartbeat request. A field that is None is unchanged since the member sent it last."""
 
     group_id: str
     member_id: str
@@ -41,7 +41,7 @@ class ShareHeartbeat(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeatAnswer(msgspec.Struct):
-    """``assignment`` is None where the member has been told already."""
+    """``assignment`` is None where the member already knows its assignment."""
 
     member_id: str
     member_epoch: int
@@ -50,11 +50,11 @@ class ShareHeartbeatAnswer(msgspec.Struct):
 
 
 StartOffsets = Mapping[bytes, Mapping[int, int]]
-"""By topic id and partition."""
+"""Start offsets by topic id and partition."""
 
 
 class Initialization(msgspec.Struct, frozen=True):
-    """States that the share coordinator is to begin (InitializeShareGroupStateParameters)."""
+    """States that the share coordinator must initialize (InitializeShareGroupStateParameters)."""
 
     group_id: str
     state_epoch: int
@@ -65,20 +65,20 @@ class Initialization(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeatOutcome(msgspec.Struct):
-    """The answer, and what the share coordinator has to be asked besides; None for nothing."""
+    """The response, and the request that must go to the share coordinator; None for no request."""
 
     answer: ShareHeartbeatAnswer
     initialization: Initialization | None = None
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Raises INVALID_REQUEST."""
+    """Raises INVALID_REQUEST for an id that is missing or too long."""
     if not member_id or len(member_id.encode("utf-16-le", "surrogatepass")) // 2 > MAX_MEMBER_ID_CHARACTERS:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid member id in the request.")
 
 
 def check_heartbeat(beat: ShareHeartbeat) -> None:
-    """Raises INVALID_REQUEST for what no group would take."""
+    """Raises INVALID_REQUEST for a request that no group would accept."""
     check_member_id(beat.member_id)
     check_member_topics(beat.topic_names or ())
     for text, name in ((beat.member_id, "MemberId"), (beat.group_id, "GroupId"), (beat.rack_id, "RackId")):

@@ -1,1 +1,2 @@
-"""Streams groups (KIP-1071): the broker assigns the tasks of a Kafka Streams application. Names are those of ``group.streams``."""
+"""Streams groups (KIP-1071): the broker assigns the tasks of a Kafka Streams application. Names follow Kafka's
+``group.streams``."""

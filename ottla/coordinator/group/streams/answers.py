@@ -1,4 +1,4 @@
-"""Streams groups as answers tell of them: to members that serve interactive queries, and to StreamsGroupDescribe."""
+"""Describes streams groups in responses: endpoints for members that serve interactive queries, and StreamsGroupDescribe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
 def endpoint_partitions(
     members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: Topics
 ) -> list[EndpointToPartitions]:
-    """Which partitions' state can be asked for where; nothing while it is not known which topics there are."""
+    """The partitions whose state each endpoint serves. Members without tasks, as while topics are missing, have no partitions."""
     listed = []
     for member in members:
         if member.user_endpoint is None:
@@ -44,7 +44,7 @@ def endpoint_partitions(
 
 
 def _partitions(tasks: TaskSet, configured: ConfiguredTopology, topics: Topics) -> list[TopicPartition]:
-    """A task reads the partition of its own number of each source that has as many."""
+    """The partitions that the tasks read: of each source topic the partition with the task's number, where it exists."""
     listed = []
     for subtopology, partitions in sorted(tasks.items()):
         one = (configured.subtopologies or {}).get(subtopology)
@@ -90,7 +90,7 @@ def _configured(subtopology_id: str, one: ConfiguredSubtopology) -> describe.Sub
 
 
 def _as_sent(one: Subtopology) -> describe.Subtopology:
-    """Before its topics are there: with the partition counts that the application gives, which may be 0."""
+    """A subtopology whose topics do not exist yet, with the partition counts that the application has sent, which may be 0."""
     return describe.Subtopology(
         subtopology_id=one.subtopology_id,
         source_topics=sorted(one.source_topics),

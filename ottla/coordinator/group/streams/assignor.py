@@ -1,8 +1,8 @@
-"""Which member of a streams group gets which task (StickyTaskAssignor of the group coordinator, as of Apache Kafka 4.4).
+"""Assigns the tasks of a streams group to its members (StickyTaskAssignor of Kafka's group coordinator, as of 4.4).
 
-An active task stays with the member that runs it, or goes to one that has its state, as far as the members' shares allow; what is
-left goes to the process with the least load. Standbys are placed likewise, never on a process that has the task already. Racks and
-client tags are not looked at, and there are no warm-ups yet: 4.4's AssignmentRefiner hands targets on as they are.
+An active task stays with its member, or goes to a member that has its state, as far as the members' shares allow. The remaining
+tasks go to the process with the least load. Standbys are placed in the same way, never on a process that has the task already.
+Racks and client tags are ignored, and there are no warm-up tasks yet: 4.4's AssignmentRefiner does not change targets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_LOAD = float("inf")
 
 
 class TaskMember(msgspec.Struct, frozen=True):
-    """A member as the assignor sees it: its process, the tasks it has now, and how far it says its stores are."""
+    """A member as the assignor sees it: its process, its current tasks, and the offsets of its state stores."""
 
     process_id: str
     active: TaskSet = {}
@@ -30,14 +30,14 @@ class TaskMember(msgspec.Struct, frozen=True):
 def assign(
     members: Mapping[str, TaskMember], subtopologies: Mapping[str, ConfiguredSubtopology], standby_replica_count: int
 ) -> dict[str, Tasks]:
-    """A target for each member, maybe an empty one. Without members no task is assigned."""
+    """A target for each member, maybe an empty one. Without members the result is empty."""
     if not members:
         return {}
     return _Assignment(members, subtopologies, standby_replica_count).result()
 
 
 class _Process:
-    """The members of one process. Its load is tasks per member."""
+    """The members of one process. The process's load is its number of tasks per member."""
 
     __slots__ = ("_members_by_load", "active", "process_id", "standby", "task_counts", "tasks")
 
@@ -58,7 +58,7 @@ class _Process:
         return sum(self.task_counts.values()) / len(self.task_counts)
 
     def give(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
-        """How many tasks the member has then."""
+        """Assign a task to a member. Returns the member's new number of tasks."""
         self._members_by_load = None
         return self._give(member_id, task, is_active)
 
@@ -80,7 +80,7 @@ class _Process:
 
 
 class _Share:
-    """How many tasks a member may have: what is left, spread over the members that are not full yet."""
+    """The limit of tasks per member: the remaining tasks, spread evenly over the members that have not reached the limit yet."""
 
     __slots__ = ("_member_count", "_task_count", "limit")
 
@@ -92,7 +92,7 @@ class _Share:
         return -(-self._task_count // self._member_count) if self._member_count > 0 else 0
 
     def note(self, member_task_count: int) -> None:
-        """A member has this many tasks now; one that has reached the limit is counted out."""
+        """Note the member's new number of tasks. A member that has reached the limit no longer counts."""
         if member_task_count == self.limit:
             self._member_count -= 1
             self._task_count -= member_task_count
@@ -126,7 +126,7 @@ class _Assignment:
                 candidates.setdefault(task, []).append((False, -offsets.get(task, 0), member_id))
             for task in offsets.keys() - standbys:
                 candidates.setdefault(task, []).append((True, -offsets[task], member_id))
-        # Standbys first, then whoever has got furthest; sorting leaves equal ones as they are.
+        # Standbys come first, then the members whose stores are furthest. The sort is stable for equal members.
         self._has_state = {task: [c[2] for c in sorted(members, key=lambda c: c[:2])] for task, members in candidates.items()}
         process_ids = [self._members[member_id].process_id for member_id in hash_order(self._members)]
         self._processes = {i: self._processes[i] for i in computed_order(process_ids, len(self._members))}
@@ -183,12 +183,12 @@ class _Assignment:
         queue = self._processes_by_load()
         for task, replica_count in sorted(waiting, reverse=True):
             for _ in range(replica_count):
-                # Where every process has the task there are fewer standbys than were asked for.
+                # There are fewer standbys than configured where every process has the task already.
                 if not self._give_standby_to_least_loaded(task, queue):
                     break
 
     def _give_standby_to_holder(self, task: TaskId) -> bool:
-        """To the member that ran the task, or else to one that has its state."""
+        """Give the standby to the member that ran the task, else to one that has its state. Returns whether it was given."""
         runs = self._runs.get(task)
         if runs is not None and self._give_standby(runs, task):
             return True
@@ -203,7 +203,7 @@ class _Assignment:
         return True
 
     def _give_standby_to_least_loaded(self, task: TaskId, queue: JavaQueue[_Process]) -> bool:
-        """To the first process of the queue that does not have the task. The processes go back last one first, as in Kafka."""
+        """Give the standby to the first process in the queue without the task. Processes go back in reverse order, as in Kafka."""
         passed = []
         is_given = False
         while queue and not is_given:
@@ -217,7 +217,7 @@ class _Assignment:
         return is_given
 
     def _least_loaded(self, member_ids: Iterable[str], without: TaskId | None = None) -> str | None:
-        """The first, unless a later one has both less load on its process and fewer tasks itself."""
+        """The first member, unless a later one has both less load on its process and fewer tasks of its own."""
         chosen = None
         process_load, task_count = NO_LOAD, NO_LOAD
         for member_id in member_ids:

@@ -1,6 +1,6 @@
-"""A topology held against the cluster's topics: how many tasks there are, and which internal topics have to be made.
+"""Matches a topology with the cluster's topics: computes the number of tasks, and the internal topics that must be created.
 
-InternalTopicManager of Kafka, with its RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
+The logic is that of Kafka's InternalTopicManager with RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 
 TOPICS_IN_A_STATUS = 3
 MAX_TASKS = 50_000
-"""Of one topology. A target of twice as many would not fit into a batch, and to compute it holds up everybody else."""
+"""How many tasks a topology may have. A target of twice as many would not fit into a batch, and takes long to compute."""
 
 
 class InternalTopic(msgspec.Struct, frozen=True):
-    """A repartition topic or a changelog as it is, or is to be made. A replication factor of 0 is the broker's default."""
+    """A repartition or changelog topic that exists or is to be created. Replication factor 0 stands for the broker's default."""
 
     name: str
     partition_count: int
@@ -44,7 +44,7 @@ class ConfiguredSubtopology(msgspec.Struct, frozen=True):
 
 
 class ConfiguredTopology(msgspec.Struct, frozen=True):
-    """``subtopologies`` in the order of their ids, or None where they cannot be told. Without a problem it is ready."""
+    """``subtopologies`` are in the order of their ids, or None where they cannot be determined. Ready where there is no problem."""
 
     epoch: int
     subtopologies: dict[str, ConfiguredSubtopology] | None
@@ -57,7 +57,7 @@ class ConfiguredTopology(msgspec.Struct, frozen=True):
 
 
 class _Problem(Exception):
-    """The cluster's topics do not fit the topology; its members are told by a status, not by an error."""
+    """The cluster's topics do not fit the topology. Members learn of this by a status, not by an error."""
 
     def __init__(self, code: StatusCode, detail: str) -> None:
         self.status = status(code, detail)
@@ -65,7 +65,7 @@ class _Problem(Exception):
 
 
 def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
-    """Raises STREAMS_INVALID_TOPOLOGY for a topology that no set of topics fits."""
+    """Raises STREAMS_INVALID_TOPOLOGY for a topology that cannot fit any topics."""
     try:
         _check_source_topics(topology, topics)
         counts = _PartitionCounts(topics)
@@ -85,14 +85,14 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
 
 
 class _PartitionCounts:
-    """Of topics that exist, and of internal ones as decided so far: one that exists keeps the count that it has."""
+    """Partition counts of existing topics, and those decided for internal topics. A topic that exists keeps its count."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self.decided: dict[str, int] = {}
 
     def existing(self, topic: str) -> int:
-        """0 for none."""
+        """The partition count of a topic that exists, else 0."""
         return self._topics.partition_count(topic)
 
     def of(self, topic: str) -> int:
@@ -106,9 +106,9 @@ def _check_source_topics(topology: Topology, topics: Topics) -> None:
 
 
 def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> None:
-    """A repartition topic has as many partitions as its topology says, or as the largest source of those who write into it.
+    """A repartition topic has the count that the topology gives, or that of the largest source of a subtopology that writes it.
 
-    Whose sources are repartition topics themselves may have to wait for their counts, so this goes on until all are known.
+    Such a source may be a repartition topic itself whose count is not decided yet. So the loop goes on until all are decided.
     """
     subtopologies = list(topology.in_order())
     decided = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics if topic.partitions}
@@ -133,14 +133,14 @@ def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> N
 
 
 def _largest_source(subtopology: Subtopology, decided: dict[str, int], counts: _PartitionCounts) -> int | None:
-    """Of those sources whose count is known by now."""
+    """The largest partition count of the subtopology's sources, as far as decided; None where no count is."""
     known = [decided[topic.name] for topic in subtopology.repartition_source_topics if topic.name in decided]
     known += [counts.existing(topic) for topic in subtopology.source_topics if counts.existing(topic)]
     return max(known, default=None)
 
 
 def _enforce_copartitioning(topology: Topology, counts: _PartitionCounts) -> None:
-    """Topics that are joined have the same number of partitions; repartition topics without a number of their own follow."""
+    """Give topics that are joined the same number of partitions. Only repartition topics without a number of their own change."""
     internal = [topic for one in topology.subtopologies.values() for topic in one.repartition_source_topics]
     fixed = {topic.name for topic in internal if topic.partitions}
     flexible = {topic.name for topic in internal if not topic.partitions}
@@ -153,9 +153,9 @@ def _enforce_copartitioning(topology: Topology, counts: _PartitionCounts) -> Non
 
 
 def _copartitioned(group: set[str], fixed: set[str], flexible: set[str], counts: _PartitionCounts) -> dict[str, int]:
-    """The counts of the group's repartition topics.
+    """The counts of the repartition topics in a copartition group.
 
-    Where it has no other topics, all that are fixed in the whole topology have to agree, as in Kafka.
+    In a group of repartition topics only, all topics of the topology that have a fixed count must agree, as in Kafka.
     """
     repartition = {topic: counts.of(topic) for topic in group if topic in fixed or topic in flexible}
     others = {topic: counts.of(topic) for topic in group if topic not in repartition}
@@ -181,7 +181,7 @@ def _same_count(counted: dict[str, int]) -> int:
 
 
 def _count_changelogs(topology: Topology, counts: _PartitionCounts) -> None:
-    """A partition for each task, also where a topic that exists has another number: that is a problem of its own."""
+    """Decide one partition for each task, even where an existing topic has another number: that is reported later."""
     decided: dict[str, int] = {}
     for one in topology.in_order():
         if not sources_of(one):

@@ -1,4 +1,4 @@
-"""What a decision about a streams group changes in memory once its records are in the log; `StreamsGroups.apply` does it."""
+"""Changes of streams groups in memory that follow once a decision's records are in the log (`StreamsGroups.apply`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.coordinator.result import Effect
 
 
 class HeardOfStreamsMember(Effect, frozen=True):
-    """A member was heard of: its session begins anew."""
+    """A member has sent a heartbeat: its session starts anew."""
 
     group_id: str
     member_id: str
@@ -15,14 +15,14 @@ class HeardOfStreamsMember(Effect, frozen=True):
 
 
 class DelayFirstAssignment(Effect, frozen=True):
-    """More members are waited for before the first target of a new group is computed; None: no longer."""
+    """Wait until ``until_ms`` for more members before the first target of a new group is computed; None ends the wait."""
 
     group_id: str
     until_ms: int | None
 
 
 class KeepTaskOffsets(Effect, frozen=True):
-    """A member has told how far its stores are."""
+    """A member has sent the offsets of its state stores."""
 
     group_id: str
     member_id: str
@@ -30,20 +30,20 @@ class KeepTaskOffsets(Effect, frozen=True):
 
 
 class RequestShutdown(Effect, frozen=True):
-    """A member wants the whole application to end; members are told for as long as there are any."""
+    """A member asks the whole application to shut down. All members are told, as long as the group has members."""
 
     group_id: str
     member_id: str
 
 
 class RaiseEndpointEpoch(Effect, frozen=True):
-    """It has changed who serves which partitions to interactive queries."""
+    """Another member now serves some partitions to interactive queries, so members need the new endpoints."""
 
     group_id: str
 
 
 class AwaitNextStreamsDeadline(Effect, frozen=True):
-    """The group's deadlines are looked at again when the next of them comes, and after ``now_ms``."""
+    """Check a streams group's deadlines when the next of them comes, but after ``now_ms``."""
 
     group_id: str
     now_ms: int

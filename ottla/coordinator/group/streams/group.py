@@ -1,4 +1,4 @@
-"""A streams group as its records tell it (StreamsGroup of Kafka)."""
+"""A streams group, as its records describe it (StreamsGroup of Kafka)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ottla.protocol.errors import Code, KafkaError
 
 NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
 STREAMS = "streams"
-"""The type of these groups, and that of their protocol."""
+"""The type of these groups, and the name of their protocol."""
 
 
 class StreamsGroupState(Enum):
-    """Values are what Kafka's tools print."""
+    """The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -33,14 +33,14 @@ class StreamsGroupState(Enum):
 
 
 class MemberTaskOffsets(msgspec.Struct, frozen=True):
-    """How far a member says that the stores of its tasks are, and how far their changelogs go."""
+    """The offsets of a member's state stores by task, and the end offsets of their changelogs."""
 
     offsets: dict[str, dict[int, int]] = {}
     end_offsets: dict[str, dict[int, int]] = {}
 
 
 class Holders(msgspec.Struct):
-    """Which processes have which task, also one that they are to give up (`reconciliation.TaskHolders`)."""
+    """The processes that hold each task, including tasks that they have to give up (`reconciliation.TaskHolders`)."""
 
     active: dict[TaskId, str] = msgspec.field(default_factory=dict)
     standby: dict[TaskId, set[str]] = msgspec.field(default_factory=dict)
@@ -86,11 +86,11 @@ def _release(held: dict[TaskId, set[str]], process_id: str, tasks: TaskSet) -> N
 
 
 class StreamsGroup(msgspec.Struct):
-    """Changed by replay alone, but for what stands below ``configured``, which no log ever has.
+    """One streams group. Only replay changes the fields above ``configured``; the others are never logged.
 
-    ``targets`` are the members' target assignments, of ``assignment_epoch``; a group's epoch above it says that another target is
-    to be computed. ``configured`` is the topology held against the topics whose hash is ``configured_hash``. ``sessions_ms`` are
-    the ends of sessions, ``revocations_ms`` the times until when members have to have given up tasks. ``delayed_until_ms`` is when
+    ``targets`` are the members' target assignments of ``assignment_epoch``. An epoch in ``metadata`` above it means that a new
+    target is to be computed. ``configured`` is the topology, matched with the topics whose hash is ``configured_hash``.
+    ``sessions_ms`` are when sessions end, ``revocations_ms`` when members must have given up tasks. ``delayed_until_ms`` is when
     the first target of a new group is computed.
     """
 
@@ -108,16 +108,16 @@ class StreamsGroup(msgspec.Struct):
     configured_hash: int = 0
     task_offsets: dict[str, MemberTaskOffsets] = msgspec.field(default_factory=dict)
     shutdown_member_id: str | None = None
-    """Who has asked for the whole application to end."""
+    """The member that has asked the whole application to shut down."""
     endpoint_epoch: int = 0
-    """Rises when it changes who serves which partitions to interactive queries."""
+    """Rises when another member serves some partitions to interactive queries."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     delayed_until_ms: int | None = None
     wake_ms: int | None = None
-    """When the shard looks at the deadlines: never after the earliest of them."""
+    """When the shard checks the group's deadlines: never later than the earliest deadline."""
     due_ms: int | None = None
-    """The earliest deadline that was set since the shard has fixed ``wake_ms``."""
+    """The earliest deadline that was set since ``wake_ms`` was computed."""
 
     @property
     def state(self) -> StreamsGroupState:
@@ -148,7 +148,7 @@ class StreamsGroup(msgspec.Struct):
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    # as offsets, listings and deletions see it
+    # as a `GroupView`: for offsets, listings and deletions
 
     @property
     def type_name(self) -> str:
@@ -168,15 +168,15 @@ class StreamsGroup(msgspec.Struct):
 
     @property
     def idle_since_ms(self) -> None:
-        """Each offset counts from its own commit."""
+        """None: each offset expires by its own commit time."""
         return
 
     def topics_in_use(self) -> Collection[str]:
-        """Those that the topology reads, while somebody is in the group."""
+        """The topics that the topology reads, while the group has members."""
         return set() if self.is_empty or self.topology is None else self.topology.source_topics()
 
     def check_offset_delete(self) -> None:
-        """Of each topic alone."""
+        """Never raises: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)
@@ -186,7 +186,7 @@ class StreamsGroup(msgspec.Struct):
     ) -> CommitCheck | None:
         """StreamsGroup.validateOffsetCommit: a member may commit at its own epoch.
 
-        A commit at an epoch below the member's own stands for active tasks that the member has had since (KIP-1251).
+        At an epoch below its own, a member may commit for active tasks that it has held since that epoch or longer (KIP-1251).
         """
         if epoch < 0 and not self.members:
             return None
@@ -195,7 +195,7 @@ class StreamsGroup(msgspec.Struct):
         member = self.member(member_id)
         if not transactional and not has_newest_rules:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "Members of streams groups commit by OffsetCommit 9 and later.")
-        # Versions of TxnOffsetCommit that do not know the code of a stale epoch get that of a generation.
+        # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
         stale = Code.STALE_MEMBER_EPOCH if has_newest_rules else Code.ILLEGAL_GENERATION
         if epoch > member.member_epoch:
             raise KafkaError(stale, f"The member epoch {epoch} is newer than the member's, which is {member.member_epoch}.")
@@ -220,7 +220,7 @@ class StreamsGroup(msgspec.Struct):
         return check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for whoever says that it is a member."""
+        """Raises UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for a client that claims to be a member."""
         if member_id is None and epoch < 0:
             return
         member = self.member("" if member_id is None else member_id)
@@ -230,7 +230,7 @@ class StreamsGroup(msgspec.Struct):
     # replay
 
     def put(self, member: StreamsGroupMember) -> None:
-        """A member is new, or has changed."""
+        """Put a member that is new, or has changed."""
         old = self.members.get(member.member_id)
         if old is not None:
             self._forget(old)
@@ -267,7 +267,7 @@ class StreamsGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: StreamsGroupMember, now_ms: int) -> None:
-        """A member that has to give up tasks has its rebalance time-out for that, counted from when that is known."""
+        """Set the deadline of a member that has to give up tasks: its rebalance time-out from now on."""
         if (
             member.state is StreamsMemberState.UNREVOKED_TASKS
             and member.member_epoch >= 0
@@ -284,13 +284,13 @@ class StreamsGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def late_members(self, now_ms: int) -> list[str]:
-        """Whose session, or whose time to give up tasks, has ended."""
+        """Members whose session has ended, or who are late to give up tasks."""
         late = [m for m, deadline in self.sessions_ms.items() if deadline <= now_ms]
         late += [m for m, deadline in self.revocations_ms.items() if deadline <= now_ms]
         return list(dict.fromkeys(late))
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest moment at which time may change something; it may be past."""
+        """The earliest moment at which a deadline may change the group; it may be in the past."""
         deadlines = [*self.sessions_ms.values(), *self.revocations_ms.values()]
         if self.delayed_until_ms is not None:
             deadlines.append(self.delayed_until_ms)

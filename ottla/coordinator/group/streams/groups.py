@@ -35,7 +35,10 @@ from ottla.protocol.messages.streams_group_describe import DescribedGroup
 
 
 class StreamsGroups:
-    """Records come in through `replay`, what no log has through `apply`. ``config_of`` says what a group is set to now."""
+    """All streams groups of a shard. `replay` takes their records; `apply` makes the changes that no log keeps.
+
+    ``config_of`` returns the current configuration of a group.
+    """
 
     def __init__(self, config_of: Callable[[str], StreamsGroupConfig], topics: Topics) -> None:
         self._config_of = config_of
@@ -46,7 +49,7 @@ class StreamsGroups:
     # commands
 
     def heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
-        """Of a request that has been checked (`requests.check_heartbeat`). Raises `KafkaError`."""
+        """Handle a request that was checked (`requests.check_heartbeat`). Raises `KafkaError`."""
         request = beat.request
         group, config = self.groups.get(request.group_id), self._config_of(request.group_id)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
@@ -68,12 +71,12 @@ class StreamsGroups:
         return described(self.group(group_id))
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Members whose time is over are fenced, of a group as many as fit into a batch; the others at the next tick.
+        """Fence members whose deadline has passed: of each group as many as fit into a batch, and the others at the next tick.
 
-        A first target that was waited with is computed.
+        Also compute the first targets of new groups whose delay is over.
 
-        Each result is to be carried out before the next is asked for. A group whose records the log did not take has not changed,
-        and comes again after a while.
+        Each result must be carried out before the next is asked for. Where the log refuses a group's records, the group does not
+        change, and is tried again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
@@ -93,14 +96,14 @@ class StreamsGroups:
         try:
             configured = configure(group.topology, self._topics)
         except KafkaError:
-            # Topics have changed, and no set of tasks fits any more: each heartbeat says so.
+            # Topics have changed, and the topology no longer fits any tasks: each heartbeat reports this.
             return []
         return next_target(group, group.metadata, configured, self._config_of(group.group_id), now_ms, is_delay_over=True).records
 
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change that is not in the log. Whatever decided upon it is in the log by now."""
+        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
             case HeardOfStreamsMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
@@ -128,7 +131,7 @@ class StreamsGroups:
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Take over one record; says of which group, and whether that is gone by it. Raises `DecodeError`."""
+        """Replay one record. Returns the group's id, and whether the record has removed the group. Raises `DecodeError`."""
         read = records.read_key(kind, key)
         group_id: str = read.group_id
         group = self.groups.get(group_id)
@@ -158,14 +161,14 @@ class StreamsGroups:
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # A new member; after a start every member has a fresh session.
+                # The member is new, or the broker has started: then every member gets a fresh session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
             if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
-                # Compaction may leave what a member says of itself, its rebalance time-out too, behind what it has to give up.
+                # After compaction the member's metadata record, with its rebalance time-out, may come behind its assignment record.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone; says whether the group is gone by it."""
+        """Replay a tombstone. Returns whether it has removed the group."""
         if kind == records.METADATA:
             del self.groups[group.group_id]
             return True

@@ -1,12 +1,12 @@
-"""What a heartbeat brings about (GroupMetadataManager.streamsGroupHeartbeat of Kafka): five questions, in this order.
+"""Decides a heartbeat (GroupMetadataManager.streamsGroupHeartbeat of Kafka). It answers five questions, in this order.
 
-1. Is it a member, of the right epoch, or may it become one? A static member takes over the place of the one before (`joining`).
-2. Is its topology the group's, and do the cluster's topics fit it (`configuration`)?
-3. Has something changed that a target depends on: members, topics, configs? The group's epoch rises by that.
-4. Is there a target assignment of the group's epoch? If not, one is computed, once for all members (`target`).
-5. Is the member at its target? If not, it goes the next step (`reconciliation`).
+1. Is the sender a member, and at the right epoch, or may it join? A static member takes its predecessor's place (`joining`).
+2. Is the member's topology the group's, and do the cluster's topics fit it (`configuration`)?
+3. Has anything changed that targets depend on: members, topics, configs? Then the group's epoch rises.
+4. Is there a target assignment of the group's epoch? If not, it is computed, once for all members (`target`).
+5. Has the member reached its target? If not, it goes the next step (`reconciliation`).
 
-Functions here change nothing that is logged: they give the records that do.
+Functions in this module change nothing that is logged: they return the records of the changes.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from ottla.protocol.messages.streams_group_heartbeat import (
 def heartbeat(
     group: StreamsGroup, beat: StreamsHeartbeat, config: StreamsGroupConfig, topics: Topics, now_ms: int, *, is_new_group: bool
 ) -> Result[StreamsHeartbeatOutcome]:
-    """A member goes on, or joins at epoch 0. Raises `KafkaError`."""
+    """A member stays, or joins at epoch 0. Raises `KafkaError`."""
     return _Beat(group, beat, config, topics, now_ms, is_new_group).result()
 
 
 class _Beat:
-    """One heartbeat, and what has been decided of it so far."""
+    """One heartbeat, and the decisions about it so far."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Beat:
     # topology
 
     def _topology(self) -> Topology:
-        """The group's, which is that of its first member: Kafka has no way to change it yet. Raises INVALID_REQUEST."""
+        """The group's topology, which its first member has sent. As in Kafka, it cannot change yet. Raises INVALID_REQUEST."""
         sent, known = self._request.topology, self._group.topology
         if sent is None:
             if known is None:
@@ -128,7 +128,8 @@ class _Beat:
         return known
 
     def _configured(self, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """It depends on the topology and on those topics alone of which the hash is: what was found for them holds for ever."""
+        """The configured topology and the hash of its topics. The group caches them, for they depend on the topology and that hash
+        only."""
         group = self._group
         topics_hash = required_topics_hash(topology, self._topics)
         if group.configured is None or group.topology is None or group.configured_hash != topics_hash:
@@ -166,7 +167,7 @@ class _Beat:
     def _metadata(
         self, topology: Topology, configured: ConfiguredTopology, topics_hash: int, changes_target: bool
     ) -> GroupMetadata:
-        """The group's own record, of the next epoch where something has changed that targets depend on."""
+        """The group's metadata, with the next epoch where something has changed that targets depend on."""
         known = self._group.metadata
         metadata = msgspec.structs.replace(
             known,
@@ -189,7 +190,7 @@ class _Beat:
             self._records.append(current_record(self._group.group_id, changed))
         return changed
 
-    # the answer
+    # the response
 
     def _answered(
         self,
@@ -227,9 +228,9 @@ class _Beat:
         replaced: StreamsGroupMember | None,
         configured: ConfiguredTopology,
     ) -> None:
-        """Who serves which partitions, to a member that does not know the newest of it.
+        """Send the endpoints to a member that does not know their newest epoch.
 
-        As in Kafka the epoch of a group begins to rise when the group is in the log.
+        As in Kafka, the endpoint epoch of a group only rises once the group is in the log.
         """
         group = self._group
         epoch = group.endpoint_epoch
@@ -263,7 +264,7 @@ class _Beat:
 
 
 def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) -> bool:
-    """Of a static member: that it has another id, or comes from elsewhere, changes nothing."""
+    """Whether a change of a static member changes targets. Another member id or host does not."""
     return (before.topology_epoch, before.rack_id, before.client_tags, before.process_id) != (
         member.topology_epoch,
         member.rack_id,
@@ -273,7 +274,7 @@ def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) 
 
 
 def _by_task(listed: list[TaskOffset]) -> dict[str, dict[int, int]]:
-    """Raises INVALID_REQUEST for a task that comes twice."""
+    """Offsets by subtopology and partition. Raises INVALID_REQUEST for a task that is listed twice."""
     offsets: dict[str, dict[int, int]] = {}
     for one in listed:
         of_subtopology = offsets.setdefault(one.subtopology_id, {})

@@ -1,7 +1,7 @@
-"""The orders in which Java's HashMap and PriorityQueue give their elements.
+"""The iteration orders of Java's HashMap and PriorityQueue.
 
-Kafka's assignor takes equal candidates in these orders. With the same orders a group gets the very assignment that Apache Kafka
-would give it, so that the two can be compared task by task, and a group that moves from one to the other keeps its tasks in place.
+Kafka's assignor takes equal candidates in these orders. With the same orders a group gets exactly the assignment of Apache Kafka.
+So the two can be compared task by task, and a group that moves from one to the other keeps its tasks in place.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ SMALLEST_TABLE = 16
 
 
 def hash_order(keys: Collection[str]) -> list[str]:
-    """Strings as a HashMap lists them into which they were put: by their slots in a table that is at most three quarters full.
+    """The order of a HashMap into which the strings were put: by slots of a table that is at most three quarters full.
 
-    Those of one slot come as they were put in. (Java may change that for eight or more in one slot.)
+    Strings in the same slot stay in the order in which they were put. (Java may change that for eight or more in one slot.)
     """
     table = SMALLEST_TABLE
     while len(keys) > table * 3 // 4:
@@ -27,9 +27,10 @@ def hash_order(keys: Collection[str]) -> list[str]:
 
 
 def computed_order(keys: Iterable[str], capacity: int) -> list[str]:
-    """As a HashMap made for ``capacity`` strings lists them that computeIfAbsent was called with, maybe several times for one.
+    """The order of a HashMap with an initial capacity, whose computeIfAbsent was called for each key, maybe repeatedly.
 
-    Unlike ``put`` it looks at whether the table is too full before it adds, and not after; and the last of a slot comes first.
+    Unlike ``put``, computeIfAbsent checks whether the table is too full before it adds a key, not afterwards, and it puts the last
+    key of a slot first.
     """
     table = 1
     while table < capacity:
@@ -52,7 +53,7 @@ def _spread(hashed: int) -> int:
 
 
 class JavaQueue(Generic[T]):
-    """java.util.PriorityQueue: a binary heap. Python's heapq takes equal elements in another order."""
+    """java.util.PriorityQueue: a binary heap. Python's heapq orders equal elements differently."""
 
     __slots__ = ("_heap",)
 
@@ -75,7 +76,7 @@ class JavaQueue(Generic[T]):
         heap[at] = (priority, element)
 
     def pop(self) -> T:
-        """The element with the lowest priority. Raises IndexError where there is none."""
+        """Remove and return the element with the lowest priority. Raises IndexError where the queue is empty."""
         heap = self._heap
         last = heap.pop()
         if not heap:

@@ -1,4 +1,4 @@
-"""Who a heartbeat is from, and how members go: the first question of `heartbeat`, leaving, and fencing."""
+"""Identifies the member that has sent a heartbeat, the first question of `heartbeat`; also leaving and fencing of members."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbea
 def member_of(
     group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int, records: list[LogRecord]
 ) -> tuple[StreamsGroupMember, StreamsGroupMember | None]:
-    """The member as the group knows it, and the static one in whose place it stands from now on. Raises `KafkaError`."""
+    """The member as the group knows it, and the static member that it replaces, if any. Raises `KafkaError`."""
     is_joining = request.member_epoch == JOIN_EPOCH
     if is_joining:
         _check_size(group, request, max_size)
@@ -60,7 +60,7 @@ def member_of(
 
 
 def with_news(member: StreamsGroupMember, beat: StreamsHeartbeat) -> StreamsGroupMember:
-    """The member with what it says anew; what it does not say stays. Who joins says of its endpoint also that there is none."""
+    """The member with the heartbeat's changes. Fields without a value stay, except the endpoint of a member that joins."""
     request = beat.request
     endpoint = None if request.user_endpoint is None else (request.user_endpoint.host, request.user_endpoint.port)
     says: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _check_size(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_
 
 
 def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartbeatRequest) -> StreamsGroupMember:
-    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another has taken its place."""
+    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has taken this one's place."""
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
     if static.member_id != request.member_id:
@@ -98,7 +98,7 @@ def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartb
 
 
 def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest) -> None:
-    """A member may come with the epoch of before when its last answer got lost: then it owns no more than it was assigned.
+    """A member may send its previous epoch when its last response was lost; then it must not own more than its assignment.
 
     Raises FENCED_MEMBER_EPOCH.
     """
@@ -119,7 +119,7 @@ def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatReque
 
 
 def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[StreamsHeartbeatOutcome]:
-    """A member goes for good at epoch -1; a static one at -2 until it comes back, or its session ends."""
+    """A member leaves for good at epoch -1. At -2 a static member leaves until it comes back, or its session ends."""
     effects: list[Effect] = []
     if request.shutdown_application:
         effects.append(RequestShutdown(group.group_id, request.member_id))
@@ -139,7 +139,7 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
 
 
 def fenced(group: StreamsGroup, member_ids: Collection[str]) -> list[LogRecord]:
-    """Members are in the group no longer. Whoever comes next has the next target computed."""
+    """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
     records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
     metadata = msgspec.structs.replace(group.metadata, epoch=group.metadata.epoch + 1)
     records.append(metadata_record(group.group_id, metadata))

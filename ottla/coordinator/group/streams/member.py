@@ -1,4 +1,4 @@
-"""A member of a streams group (StreamsGroupMember of Kafka): a thread of an application, or a whole process with one."""
+"""A member of a streams group (StreamsGroupMember of Kafka): a process of the application, with one or more threads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ottla.coordinator.group.streams.tasks import AssignedTasks
 
 UNKNOWN_TOPOLOGY_EPOCH = -1
 UNKNOWN_TIMEOUT_MS = -1
-"""Of a member whose metadata record was not read yet. Who joins says what it is."""
+"""The rebalance time-out of a member whose metadata record was not read yet. Every joining member sends its time-out."""
 
 Endpoint = tuple[str, int]
-"""Host and port under which the application answers interactive queries."""
+"""Host and port at which the application answers interactive queries."""
 
 
 class StreamsMemberState(IntEnum):
-    """Numbers are those of the records. UNKNOWN stands for a state that only a newer broker knows."""
+    """The numbers are those in Kafka's records. UNKNOWN stands for a state that only a newer broker knows."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -33,9 +33,9 @@ def state_of(number: int) -> StreamsMemberState:
 
 
 class StreamsGroupMember(msgspec.Struct, frozen=True):
-    """``assigned`` are the tasks it has been told of, ``revoking`` those that it is to give up.
+    """``assigned`` are the tasks that the member was given, ``revoking`` those that it must give up.
 
-    ``previous_epoch`` is for a member whose answer was lost: it comes again with the epoch of before.
+    A member whose response was lost sends ``previous_epoch`` again.
     """
 
     member_id: str

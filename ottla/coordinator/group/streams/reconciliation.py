@@ -1,24 +1,24 @@
-"""How one member goes from the tasks that it has to those that it is to have (CurrentAssignmentBuilder of Kafka 4.4).
+"""How a member gets from its current tasks to its target tasks (CurrentAssignmentBuilder of Kafka 4.4).
 
-A task is given to a member only when it is free: an active task when no member of the group runs it, and any task when no other
-member of the same process has it in any role, because members of a process share its state directory. Tasks that a member is to
-give up, it gives up first: it stays behind its target until it says that it owns them no longer.
+A member gets a task only when the task is free: an active task when no member of the group runs it, and any task when no other
+member of the same process has it in any role, because members of a process share its state directory. A member gives tasks up
+first: it stays behind its target until it confirms that it no longer owns them.
 
-| state now | what the heartbeat brings | what follows |
+| state now | condition at the heartbeat | result |
 |---|---|---|
-| STABLE | it is at the target's epoch | nothing |
-| STABLE | it is at another epoch | the next assignment |
-| UNREVOKED_TASKS | it owns, or does not say whether it owns, what it is to give up | nothing |
-| UNREVOKED_TASKS | it owns none of that | the next assignment, one epoch on where there is more to give up |
-| UNRELEASED_TASKS | anything | the next assignment |
-| UNKNOWN (a record of a newer broker) | it owns nothing | the next assignment |
+| STABLE | the member is at the target's epoch | unchanged |
+| STABLE | the member is at another epoch | the next assignment |
+| UNREVOKED_TASKS | the member owns tasks to give up, or does not say | unchanged |
+| UNREVOKED_TASKS | the member owns none of these | the next assignment, at the next epoch where it has more to give up |
+| UNRELEASED_TASKS | any | the next assignment |
+| UNKNOWN (a record of a newer broker) | the member owns nothing | the next assignment |
 | UNKNOWN | anything else | FENCED_MEMBER_EPOCH |
 
-The next assignment is UNREVOKED_TASKS at the member's epoch where there is something to give up, else UNRELEASED_TASKS at the
-target's epoch where something of the target is with others, else STABLE at the target's epoch.
+The next assignment is UNREVOKED_TASKS at the member's epoch where the member has tasks to give up. Else it is UNRELEASED_TASKS at
+the target's epoch where other members hold tasks of the target, and else STABLE at the target's epoch.
 
-Within one member a task may change its role without being given up in between: from active to standby, between standby and warm-up,
-and from either to active, up to which moment the member keeps it in the role that it had.
+Within one member a task may change its role without being given up: from active to standby, between standby and warm-up, and from
+either to active. Until a task becomes active the member keeps it in its old role.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class TaskHolders(Protocol):
-    """Which processes have a task now, counting what their members are still to give up."""
+    """The processes that hold a task, including tasks that their members have to give up."""
 
     def active_process(self, task: TaskId) -> str | None: ...
 
@@ -46,7 +46,8 @@ class TaskHolders(Protocol):
 def reconciled(
     member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
 ) -> StreamsGroupMember:
-    """The member after a heartbeat that says what it owns; None where it does not. Raises FENCED_MEMBER_EPOCH."""
+    """The member after a heartbeat in which it named ``owned`` as its tasks; None where it named none. Raises
+    FENCED_MEMBER_EPOCH."""
     epoch = member.member_epoch
     match member.state:
         case StreamsMemberState.STABLE if epoch == target_epoch:
@@ -70,7 +71,7 @@ def _may_own(tasks: AssignedTasks, owned: Tasks | None) -> bool:
 class _Step:
     """One step of a member towards its target.
 
-    What it keeps, what it is to give up, and what it is to get, each by role.
+    The step has the tasks that the member keeps, must give up, and gets, each by role.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class _Step:
             len(self._getting_warmup),
         )
 
-    # what others have
+    # tasks of other members
 
     def _is_active_unreleased(self, task: TaskId) -> bool:
         runs = self._holders.active_process(task)
@@ -115,7 +116,7 @@ class _Step:
         return runs or self._is_standby_beside(task) or own in self._holders.warmup_processes(task)
 
     def _is_standby_beside(self, task: TaskId) -> bool:
-        """Whether another member of the same process has it as a standby."""
+        """Whether another member of the same process has the task as a standby."""
         return task not in self._standby and self._member.process_id in self._holders.standby_processes(task)
 
     def _is_warmup_beside(self, task: TaskId) -> bool:
@@ -124,11 +125,11 @@ class _Step:
     # the next assignment
 
     def member_at(self, epoch: int) -> StreamsGroupMember:
-        """``epoch`` is the member's while it has something to give up."""
+        """The member after the step. ``epoch`` is its epoch as long as it has tasks to give up."""
         self._change_roles()
         revoking = self._with_epochs(self._revoking_active, self._revoking_standby, self._revoking_warmup)
         has_to_revoke = not revoking.is_empty and _may_own(revoking, self._owned)
-        # A standby or warm-up that becomes active stays what it is until then.
+        # A standby or warm-up task that becomes active keeps its role until then.
         promoted = set() if has_to_revoke else self._getting_active
         self._kept_standby |= (self._standby & self._target_active) - promoted
         self._kept_warmup |= (self._warmup & self._target_active) - promoted
@@ -158,7 +159,7 @@ class _Step:
         self._revoking_warmup -= self._target_active
 
     def _with_epochs(self, active: set[TaskId], standby: set[TaskId], warmup: set[TaskId]) -> AssignedTasks:
-        """Active ones are those that the member has, with the epochs that they have."""
+        """Tasks with the assignment epochs of the active ones, all of which the member already has."""
         epochs: dict[str, dict[int, int]] = {}
         for task in active:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]

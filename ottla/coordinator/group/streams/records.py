@@ -40,17 +40,17 @@ KINDS = {
     CURRENT: current_key,
     TOPOLOGY: topology_key,
 }
-"""The version in a key says what kind of record it is."""
+"""The schema of each kind of record. The kind is the version number at the start of the key."""
 
 NO_EPOCH = -1
-"""Of a topology that was not validated, or whose description nobody has."""
+"""The epoch where no topology was validated, or no topology's description was stored or refused."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):
-    """What a group's own record holds.
+    """The content of a group's metadata record.
 
-    ``validated_topology_epoch`` is that of a topology whose topics are all there. ``described_epoch`` and ``undescribed_epoch`` are
-    those of the last topology whose description was stored, or could not be (KIP-1331).
+    ``validated_topology_epoch`` is the epoch of the topology if all its topics exist. ``described_epoch`` and ``undescribed_epoch``
+    are the epochs of the last topology whose description was stored, or could not be stored (KIP-1331).
     """
 
     epoch: int
@@ -103,7 +103,7 @@ def read_metadata(raw: bytes) -> GroupMetadata:
 
 
 def target_metadata_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """``assigned_ms``: when the target was computed; 0 lets the next one be computed at once."""
+    """``assigned_ms`` is when the target was computed; 0 allows to compute the next one at once."""
     value = target_metadata_value.StreamsGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=assigned_ms
     )
@@ -124,7 +124,7 @@ def read_topology(raw: bytes) -> Topology:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
-    """Everything of a group, in Kafka's order."""
+    """Tombstones for all records of a group, in Kafka's order."""
     members = list(member_ids)
     return [
         *(LogRecord(_member_key(CURRENT, group_id, m), None) for m in members),
@@ -160,7 +160,7 @@ def member_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
 
 
 def read_member(raw: bytes) -> dict[str, Any]:
-    """The fields of a `StreamsGroupMember` that its first record holds."""
+    """The fields of `StreamsGroupMember` that a member's metadata record holds."""
     value = decode_record(member_value, raw)
     endpoint = value.user_endpoint
     return {
@@ -207,7 +207,7 @@ def current_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
 
 
 def read_current(raw: bytes) -> dict[str, Any]:
-    """The fields of a `StreamsGroupMember` that its second record holds."""
+    """The fields of `StreamsGroupMember` that the record of a member's current assignment holds."""
     v = decode_record(current_value, raw)
     epoch = v.member_epoch
     return {
@@ -244,7 +244,7 @@ def _with_epochs(tasks: TaskEpochs) -> list[current_value.TaskIds]:
 
 
 def _read_epochs(listed: Iterable[current_value.TaskIds], member_epoch: int) -> Mapping[str, Mapping[int, int]]:
-    """Brokers before Apache Kafka 4.2 wrote no epochs; then the member's stands for them."""
+    """Brokers before Apache Kafka 4.2 wrote no assignment epochs; then each task gets the member's epoch."""
     tasks: dict[str, dict[int, int]] = {}
     for one in listed:
         epochs = one.assignment_epochs

@@ -1,4 +1,4 @@
-"""What goes into and comes out of streams groups. Requests and answers are those of the wire."""
+"""Requests, responses and configuration of streams groups. Requests and responses are Kafka's own messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STANDBYS_CONFIG = "num.standby.replicas"
 RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
 ASSIGNOR_NAME = "sticky"
 MAX_SUBTOPOLOGIES = 500
-"""At about 20 us each in one stretch. An application has a handful."""
+"""How many subtopologies a topology may have. Each takes about 20 us without a pause. An application has a handful."""
 MAX_TOPOLOGY_ELEMENTS = 5_000
-"""Names of topics, configs of topics, and copartition groups with their members, of all subtopologies together."""
+"""How many topic names, topic configs, copartition groups and their members all subtopologies may have together."""
 MAX_CLIENT_TAGS = 1_000
-"""Kafka Streams lets an application have five."""
+"""How many client tags a member may have. Kafka Streams allows five."""
 
 
 class StreamsGroupConfig(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
     max_size: int = 0x7FFFFFFF
 
     def assignment_configs(self) -> dict[str, str]:
-        """What a target depends on, as the group's record holds it: another one makes for another target."""
+        """The configs on which targets depend, as the group's record has them. When they change, a new target is computed."""
         configs = {STANDBYS_CONFIG: str(self.standby_replica_count)}
         if self.rack_aware_assignment_tags:
             configs[RACK_TAGS_CONFIG] = ",".join(self.rack_aware_assignment_tags)
@@ -50,7 +50,7 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
 
 
 class StreamsHeartbeat(msgspec.Struct, frozen=True):
-    """A StreamsGroupHeartbeat and who has sent it, in which version."""
+    """A StreamsGroupHeartbeat request, its version and its client."""
 
     request: StreamsGroupHeartbeatRequest
     client_id: str = ""
@@ -59,23 +59,23 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True):
 
 
 class StreamsHeartbeatOutcome(msgspec.Struct):
-    """The answer, and the topics that the broker is to make besides (StreamsGroupHeartbeatResult)."""
+    """The response, and the topics that the broker must create (StreamsGroupHeartbeatResult)."""
 
     answer: StreamsGroupHeartbeatResponse
     missing_topics: dict[str, InternalTopic] = {}
 
 
 def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
-    """What the member says that it has; None where it does not say."""
+    """The tasks that the member says it owns; None where it does not say."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
     return Tasks(task_set(request.active_tasks), task_set(request.standby_tasks), task_set(request.warmup_tasks))
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for what no group would take; of several faults the one that Kafka names.
+    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that no group would accept. The first error is Kafka's.
 
-    Whether the topology is the group's, and fits the topics that there are, is asked when it is taken in.
+    Whether the topology is the group's, and fits the existing topics, is checked later (`heartbeat`).
     """
     epoch, topology = request.member_epoch, request.topology
     _check_sizes(request)
@@ -105,7 +105,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_sizes(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for more than is looked at in one stretch."""
+    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request too large to be handled without a pause."""
     if request.topology is not None:
         _check_topology_size(request.topology)
     tags = len(request.client_tags or ())

@@ -1,4 +1,4 @@
-"""What answers tell beside an error: a heartbeat's (StreamsGroupHeartbeatResponse.Status) and a description's."""
+"""Statuses in responses: of a heartbeat (StreamsGroupHeartbeatResponse.Status) and of a topology's description."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StatusCode(IntEnum):
 
 
 class DescriptionStatus(IntEnum):
-    """Whether StreamsGroupDescribe comes with a description of the topology (KIP-1331). Nothing here keeps any."""
+    """Whether StreamsGroupDescribe has a description of the topology (KIP-1331). ottla stores no descriptions."""
 
     NOT_REQUESTED = 0
     NOT_STORED = 1

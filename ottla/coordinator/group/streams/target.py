@@ -1,4 +1,4 @@
-"""When the members of a streams group get new targets, and which (TargetAssignmentBuilder of Kafka)."""
+"""Decides when the members of a streams group get new targets, and computes them (TargetAssignmentBuilder of Kafka)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.coordinator.result import LogRecord
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What members are to have, and the records of what is new of it. ``delayed_by`` says why there is not a newer one."""
+    """The members' target tasks, and the records of those that have changed. ``delayed_by`` is why no newer target was computed."""
 
     epoch: int
     tasks: Mapping[str, Tasks]
@@ -36,7 +36,8 @@ def next_target(
     *,
     is_delay_over: bool = False,
 ) -> Target:
-    """The target of the group's epoch, with ``member`` as it is from now on, or that of before where the time has not come."""
+    """The target of the group's epoch, or the previous target where it is too early. ``member`` is the member after its
+    heartbeat."""
     if group.delayed_until_ms is not None and not is_delay_over:
         return Target(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
     members, targets = dict(group.members), group.targets
@@ -55,7 +56,7 @@ def next_target(
 
 
 def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, StreamsGroupMember], dict[str, Tasks]]:
-    """The members and their targets, with this one in its place, or in that of the static member that it replaces."""
+    """The members and their targets once ``member`` has replaced its old self, or the static member with its instance id."""
     members, targets = {**group.members, member.member_id: member}, group.targets
     replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
     if replaced is not None and replaced != member.member_id:
@@ -67,7 +68,7 @@ def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, St
 def _assigned(
     group: StreamsGroup, members: dict[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
 ) -> dict[str, Tasks]:
-    """While topics are missing nobody has any task."""
+    """Assign tasks to all members. While topics are missing no member gets a task."""
     if configured.subtopologies is None or not configured.is_ready:
         return dict.fromkeys(members, Tasks())
     seen = {

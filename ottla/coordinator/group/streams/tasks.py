@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 TaskId = tuple[str, int]
-"""Subtopology, partition."""
+"""Subtopology id and partition."""
 TaskSet = Mapping[str, frozenset[int]]
-"""Partitions by subtopology id. A subtopology without partitions is left out."""
+"""Partitions by subtopology id. Subtopologies without partitions are left out."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
-"""The same, with the assignment epoch at which the member got each task."""
+"""As `TaskSet`, with the assignment epoch at which the member got each task."""
 
 
 class Tasks(msgspec.Struct, frozen=True):
-    """What a member is meant to have, or says that it has."""
+    """A member's target tasks, or the tasks that it says it owns."""
 
     active: TaskSet = {}
     standby: TaskSet = {}
@@ -23,7 +23,7 @@ class Tasks(msgspec.Struct, frozen=True):
 
 
 class AssignedTasks(msgspec.Struct, frozen=True):
-    """What a member has, or has to give up. Active tasks have their epochs, by which commits are fenced."""
+    """Tasks that a member has, or must give up. Active tasks have assignment epochs, by which commits are fenced."""
 
     active: TaskEpochs = {}
     standby: TaskSet = {}
@@ -34,7 +34,7 @@ class AssignedTasks(msgspec.Struct, frozen=True):
         return not self.active and not self.standby and not self.warmup
 
     def meets(self, owned: Tasks) -> bool:
-        """Whether one of these tasks is among the owned ones, in the same role."""
+        """Whether ``owned`` has one of these tasks in the same role."""
         return (
             any(owned.active.get(subtopology, frozenset()) & epochs.keys() for subtopology, epochs in self.active.items())
             or _overlap(owned.standby, self.standby)
@@ -42,7 +42,7 @@ class AssignedTasks(msgspec.Struct, frozen=True):
         )
 
     def contains(self, owned: Tasks) -> bool:
-        """Whether the owned tasks are all among these, each in its role."""
+        """Whether these tasks include all of ``owned``, each in the same role."""
         return (
             all(subtopology in self.active and p <= self.active[subtopology].keys() for subtopology, p in owned.active.items())
             and _is_part(owned.standby, self.standby)
@@ -56,7 +56,7 @@ class AssignedTasks(msgspec.Struct, frozen=True):
         return AssignedTasks(active, united(self.standby, other.standby), united(self.warmup, other.warmup))
 
     def with_epochs_reset(self) -> AssignedTasks:
-        """For a static member that is away: its successor may commit with the epoch that it then gets."""
+        """The tasks of a static member that leaves for a while: its successor may commit for them at any epoch."""
         active = {subtopology: dict.fromkeys(epochs, 0) for subtopology, epochs in self.active.items()}
         return AssignedTasks(active, self.standby, self.warmup)
 

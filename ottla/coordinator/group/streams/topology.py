@@ -1,4 +1,4 @@
-"""The topology that the members of a streams group run, as their heartbeats and the group's record say it (StreamsTopology)."""
+"""The topology that the members of a streams group run, from their heartbeats or the group's record (StreamsTopology of Kafka)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ottla.protocol.messages.streams_group_topology_value import StreamsGroupTop
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """Subtopologies by their ids. Two are the same in whatever order the subtopologies came."""
+    """Subtopologies by id. Topologies are equal whatever the order of their subtopologies."""
 
     epoch: int
     subtopologies: dict[str, Subtopology]
 
     def in_order(self) -> Iterator[Subtopology]:
-        """As Kafka goes through them: partition counts of internal topics may depend on it."""
+        """Subtopologies in Kafka's order, on which the partition counts of internal topics may depend."""
         return (self.subtopologies[subtopology_id] for subtopology_id in hash_order(self.subtopologies))
 
     def required_topics(self) -> set[str]:
-        """Every topic that is read, and every changelog."""
+        """All topics that are read, and all changelog topics."""
         return {
             topic
             for one in self.subtopologies.values()
@@ -36,11 +36,11 @@ class Topology(msgspec.Struct, frozen=True):
         }
 
     def source_topics(self) -> set[str]:
-        """Every topic that is read."""
+        """All topics that are read."""
         return {topic for one in self.subtopologies.values() for topic in sources_of(one)}
 
     def subtopology_of(self, topic: str) -> str | None:
-        """Which one reads the topic: the last that names it."""
+        """The id of the last subtopology that reads the topic; None where none does."""
         reading = None
         for one in self.in_order():
             if topic in sources_of(one):
@@ -52,7 +52,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 def sources_of(subtopology: Subtopology | heartbeat.Subtopology) -> list[str]:
-    """Topics of the user's, then repartition topics."""
+    """The user's source topics, then the repartition topics."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
@@ -61,12 +61,12 @@ def topology_of(value: StreamsGroupTopologyValue) -> Topology:
 
 
 def topology_from_heartbeat(sent: heartbeat.Topology) -> Topology:
-    """Of a topology that has been checked (`check_topic_names`, `check_topology`)."""
+    """``sent`` must have been checked (`check_topic_names`, `check_topology`)."""
     return topology_of(msgspec.convert(sent, StreamsGroupTopologyValue, from_attributes=True))
 
 
 def check_topic_names(sent: heartbeat.Topology) -> None:
-    """Raises STREAMS_INVALID_TOPOLOGY. KafkaApis looks at the names before anybody looks at the rest of a heartbeat."""
+    """Raises STREAMS_INVALID_TOPOLOGY. KafkaApis checks the names before the rest of a heartbeat is checked."""
     for one in sent.subtopologies:
         changelogs = (topic.name for topic in one.state_changelog_topics)
         for name in chain(sources_of(one), one.repartition_sink_topics, changelogs):
@@ -81,8 +81,7 @@ def check_topic_names(sent: heartbeat.Topology) -> None:
 def check_topology(sent: heartbeat.Topology) -> None:
     """Raises STREAMS_INVALID_TOPOLOGY (GroupCoordinatorService.throwIfInvalidTopology).
 
-    Also for what makes Kafka answer UNKNOWN_SERVER_ERROR: ids and names that come twice, and copartition groups of topics that
-    are not there.
+    Some of these topologies get UNKNOWN_SERVER_ERROR from Kafka: repeated ids and names, and copartition groups of missing topics.
     """
     seen: set[str] = set()
     for one in sent.subtopologies:
@@ -121,9 +120,9 @@ def _invalid(message: str) -> KafkaError:
 
 
 def required_topics_hash(topology: Topology, topics: Topics) -> int:
-    """Of the topics that the topology needs and that exist; the group is assigned anew when it changes (KIP-1101).
+    """A hash of the topics that the topology needs and that exist. When it changes, a new target is computed (KIP-1101).
 
-    Kafka takes XXH3 over the same facts. A group that comes from Apache Kafka is therefore assigned anew once, and keeps its tasks.
+    Kafka computes XXH3 of the same data. So a group that comes from Apache Kafka gets a new target once, and keeps its tasks.
     """
     existing = [(name, topic_id) for name in sorted(topology.required_topics()) if (topic_id := topics.topic_id(name)) is not None]
     if not existing:
