@@ -29,7 +29,8 @@ from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, export
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms, Topics
-from ottla.pipeline.stream import STATE_STORES, Running, StreamOptions, read, source_options
+from ottla.pipeline.settings import STATE_STORES
+from ottla.pipeline.stream import Running, StreamOptions, read, source_options
 from ottla.pipeline.topics import create, fill
 from ottla.spark.session import session
 

@@ -18,11 +18,12 @@ WIDTH = 100
 def main(what: str) -> int:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=False, color_system="truecolor")
     if what == "pipeline":
+        from ottla.cli.pipeline import DEFAULT_ROWS
         from ottla.demo.pipeline import run as pipeline
-        from ottla.pipeline import cli
+        from ottla.pipeline import running
 
-        cli.console = cli.tables = console
-        code = pipeline([])
+        running.console = running.tables = console
+        code = pipeline(rows=DEFAULT_ROWS, values="json")
     else:
         code = run(port=free_port(), purchases=5_000, data_dir=None, console=console)
     target = Path(__file__).parent.parent / "docs" / f"{what}.svg"

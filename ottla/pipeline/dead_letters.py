@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 RUN, SOURCE, REASON, CUT = "ottla.run", "ottla.source", "ottla.reason", "ottla.cut"
 OWN_HEADERS_BYTES = 1_024
-"""Room for the headers that a job adds: a topic's name has 249 characters, and `MAX_RUN_CHARACTERS` a run's."""
-MAX_RUN_CHARACTERS = 100
+"""Room for the headers that a job adds: a topic's name has 249 characters, and `schemas.MAX_RUN_CHARACTERS` a run's."""
 BATCH_OVERHEAD_BYTES = 128
 """A batch's header, and lengths and numbers of one record."""
 HEADER_OVERHEAD_BYTES = 10

@@ -14,6 +14,8 @@ TOTAL = "window_ms LONG, user STRING, product STRING, purchases LONG, quantity L
 
 MAX_AHEAD_MS = 3_600_000
 """As far as Kafka lets a record's own time be ahead of the broker's (log.message.timestamp.after.max.ms)."""
+MAX_RUN_CHARACTERS = 100
+"""Of a run's id, which stands in the headers of every record that a job writes."""
 
 
 class Topics(msgspec.Struct, frozen=True):

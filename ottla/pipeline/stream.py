@@ -12,6 +12,7 @@ import ottla.spark
 from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.limits import PRODUCERS_LIMIT_BYTES, largest_batches
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
+from ottla.pipeline.settings import STATE_STORES
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.2
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STATES = "org.apache.spark.sql.execution.streaming.state"
-STATE_STORES = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
-"""Where Spark keeps what it knows between batches: in the executors' memory, or what does not fit there on their disks."""
 STOP_TIMEOUT_S = 60.0
 
 

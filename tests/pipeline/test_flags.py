@@ -1,39 +1,330 @@
-"""Flags of the jobs: what a person may call things, and what is refused."""
+"""Flags of the jobs: what a person may call things, what a file of them says, and what is refused."""
 
 from __future__ import annotations
 
+import inspect
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import click
+import msgspec
 import pytest
 
-from ottla.pipeline.cli import _topics, main, parse
-from ottla.pipeline.schemas import Topics
+import ottla.pipeline.running
+from ottla.cli import main
+from ottla.cli.pipeline import command
+from ottla.pipeline import settings
+from ottla.pipeline.schemas import MAX_AHEAD_MS, Terms, Topics
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.spark.errors import PipelineError
+from ottla.spark.formats import FORMATS
+from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
+
+JOBS = ("demo", "generate", "shop", "totals", "export", "audit")
+PLACE = Place(bootstrap="127.0.0.1:9092", master=None, cores=2)
+TERMS = Terms(topics=Topics(), max_ahead_ms=MAX_AHEAD_MS)
+RUNS = {"generate": "run_generate", "shop": "run_stream", "totals": "run_stream", "export": "run_export", "audit": "run_audit"}
+
+
+def told(*arguments: str) -> Any:
+    """What a job is told by a command line, in the place of which it is run."""
+    (run, last) = RUNS[arguments[0]], []
+    function = getattr(ottla.pipeline.running, run)
+
+    def note(*given: Any) -> int:
+        inspect.signature(function).bind(*given)
+        last.append(given)
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ottla.pipeline.running, run, note)
+        assert main(["pipeline", *arguments]) == 0
+    ((*name, options),) = last
+    assert name in ([], [arguments[0]])
+    # A struct is built of whatever it is given: the types of its fields are held here.
+    msgspec.convert(msgspec.to_builtins(options), type(options), strict=True)
+    return options
+
+
+def topics_of(options: Any) -> Topics:
+    topics: Topics = options.topics if isinstance(options, GenerateSettings) else options.terms.topics
+    return topics
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The exit code and the one line."""
+    code = main(["pipeline", *arguments])
+    out, err = capsys.readouterr()
+    assert out == ""
+    (said,) = err.splitlines()
+    return f"{code} {said}"
+
+
+def stream(job: str) -> StreamSettings:
+    return StreamSettings(
+        place=PLACE,
+        format="json",
+        transactional_id=job,
+        checkpoint=f".ottla/checkpoints/{job}",
+        batch_records=100_000,
+        transaction_timeout_ms=900_000,
+        terms=TERMS,
+        run_id=None,
+        sink="tasks",
+        mark_log_topic=None,
+        state_store="memory",
+        forever=False,
+        accept_data_loss=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (
+            ("generate",),
+            GenerateSettings(
+                place=PLACE, format="json", rows=200_000, seed=1, partitions=4, transactional_id=None, topics=Topics()
+            ),
+        ),
+        (("shop",), stream("shop")),
+        (("totals",), stream("totals")),
+        (
+            ("export", "--to", "d"),
+            ExportSettings(place=PLACE, topic="purchases", to="d", data_dir=None, part_offsets=1_000_000, group=None),
+        ),
+        (
+            ("audit",),
+            AuditSettings(place=PLACE, format="json", terms=TERMS, totals=False, export=None, exported_topic="purchases"),
+        ),
+    ],
+)
+def test_what_a_job_is_told_without_flags(arguments: tuple[str, ...], options: object) -> None:
+    assert told(*arguments) == options
+
+
+def test_what_a_job_is_told_with_all_its_flags() -> None:
+    at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
+    place = Place(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
+    generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")
+    assert generate == GenerateSettings(
+        place=place, format="avro", rows=5, seed=-7, partitions=6, transactional_id="g", topics=Topics()
+    )
+    flags = ["--transactional-id", "t", "--checkpoint", "c", "--batch-records", "9", "--transaction-timeout-ms", "8"]
+    flags += ["--max-ahead-ms", "7", "--run-id", "r", "--sink", "driver", "--mark-log-topic", "m", "--state-store", "rocksdb"]
+    assert told("totals", *at, "--format", "avro", *flags, "--forever", "--accept-data-loss") == StreamSettings(
+        place=place,
+        format="avro",
+        transactional_id="t",
+        checkpoint="c",
+        batch_records=9,
+        transaction_timeout_ms=8,
+        terms=Terms(topics=Topics(), max_ahead_ms=7),
+        run_id="r",
+        sink="driver",
+        mark_log_topic="m",
+        state_store="rocksdb",
+        forever=True,
+        accept_data_loss=True,
+    )
+    export = told("export", *at, "--topic", "t", "--to", "d", "--data-dir", "e", "--part-offsets", "4", "--group", "g")
+    assert export == ExportSettings(place=place, topic="t", to="d", data_dir="e", part_offsets=4, group="g")
+    audit = told("audit", *at, "--format", "avro", "--max-ahead-ms", "7", "--totals", "--export", "d", "--exported-topic", "x")
+    terms = Terms(topics=Topics(), max_ahead_ms=7)
+    assert audit == AuditSettings(place=place, format="avro", terms=terms, totals=True, export="d", exported_topic="x")
+
+
+def test_the_words_that_flags_take_are_those_that_jobs_know() -> None:
+    """They stand in a module of their own, which imports nothing of Spark."""
+    assert sorted(FORMATS) == list(settings.FORMATS)
+    assert settings.TRANSACTION_TIMEOUT_MS == TRANSACTION_TIMEOUT_MS
 
 
 @pytest.mark.parametrize("job", ["generate", "shop", "totals", "audit"])
 def test_topics_have_the_names_that_they_are_given(job: str, tmp_path: Path) -> None:
-    assert _topics(parse([job])) == Topics()
+    assert topics_of(told(job)) == Topics()
     flags = ["--source-topic", "in", "--invoices-topic", "a", "--shipments-topic", "b", "--dead-letters-topic", "c"]
-    assert _topics(parse([job, *flags, "--totals-topic", "d"])) == Topics("in", "a", "b", "c", "d")
-    settings = tmp_path / "pipeline.toml"
-    settings.write_text('source-topic = "in"\n')
-    assert _topics(parse([job, "--config", str(settings), "--totals-topic", "d"])) == Topics(source="in", totals="d")
+    assert topics_of(told(job, *flags, "--totals-topic", "d")) == Topics("in", "a", "b", "c", "d")
+    file = tmp_path / "pipeline.toml"
+    file.write_text('source-topic = "in"\n')
+    assert topics_of(told(job, "--config", str(file), "--totals-topic", "d")) == Topics(source="in", totals="d")
 
 
 def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--help"])
+    assert main(["pipeline", "--help"]) == 0
     shown = capsys.readouterr().out
-    for job in ("demo", "generate", "shop", "totals", "export", "audit"):
-        assert f"\n    {job} " in shown
+    for job in JOBS:
+        assert f"\n  {job} " in shown
+    assert list(command.list_commands(click.Context(command))) == list(JOBS)
 
 
-def test_a_demo_on_a_cluster_is_refused() -> None:
-    assert main(["demo"]) == 1
+@pytest.mark.parametrize("job", JOBS)
+def test_help_of_a_job_names_all_its_flags(capsys: pytest.CaptureFixture[str], job: str) -> None:
+    assert main(["pipeline", job, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: ottla pipeline {job} ")
+    for option in command.commands[job].params:
+        assert option.opts[-1] in shown
+        assert isinstance(option, click.Option)
+        assert option.help
 
 
-def test_where_totals_are_kept_is_one_of_two() -> None:
-    assert parse(["totals"]).state_store == "memory"
-    assert parse(["totals", "--state-store", "rocksdb"]).state_store == "rocksdb"
-    with pytest.raises(SystemExit):
-        parse(["totals", "--state-store", "disk"])
+def test_help_imports_nothing_of_spark() -> None:
+    """It takes most of a second, and may not even be installed."""
+    script = """
+import sys
+from ottla.cli import main
+codes = [main(words) for words in (["pipeline", "--help"], ["pipeline", "shop", "--help"], ["pipeline", "shop", "--rows", "1"])]
+print("codes", *codes)
+print(*sys.modules, sep=chr(10))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert "\ncodes 0 0 2\n" in done.stdout
+    loaded = set(done.stdout.splitlines())
+    heavy = ("pyspark", "pandas", "pyarrow", "numpy", "rich", "confluent_kafka", "ottla.spark", "ottla.protocol", "ottla.client")
+    assert not {name for name in loaded if name.startswith(heavy)}
+
+
+def test_a_demo_on_a_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It starts a broker of its own."""
+    assert refused(capsys, "demo", "--bootstrap", "127.0.0.1:9092").startswith("2 ottla pipeline demo: no such option")
+
+
+def test_where_totals_are_kept_is_one_of_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("totals").state_store == "memory"
+    assert told("totals", "--state-store", "rocksdb").state_store == "rocksdb"
+    assert "2 ottla pipeline totals: --state-store: 'disk' is not one of" in refused(capsys, "totals", "--state-store", "disk")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "2 ottla pipeline: a command is missing: demo, generate, shop, totals, export, audit; see ottla pipeline --help"),
+        (["totls"], "2 ottla pipeline: there is no command 'totls'; did you mean 'totals'?"),
+        (["shop", "--batch-record", "1"], "2 ottla pipeline shop: no such option"),
+        (["shop", "--batch-record", "1"], "--batch-records"),
+        (["shop", "more"], "2 ottla pipeline shop: got unexpected extra argument (more)"),
+        (["shop", "--bootstrap", "foo"], "2 ottla pipeline shop: --bootstrap: 'foo' is not HOST:PORT"),
+        (["shop", "--run-id", ""], "2 ottla pipeline shop: --run-id: a run's id has 1 to 100 characters"),
+        (["shop", "--run-id", "x" * 101], "2 ottla pipeline shop: --run-id: a run's id has 1 to 100 characters"),
+        (["shop", "--sink", "none"], "2 ottla pipeline shop: --sink: 'none' is not one of 'tasks', 'driver'"),
+        (["generate", "--seed", "x"], "2 ottla pipeline generate: --seed: 'x' is not"),
+        (["generate", "--rows"], "2 ottla: option '--rows' requires an argument"),
+        (["export"], "2 ottla pipeline export: --to is missing"),
+        (["audit", "--format", "xml"], "2 ottla pipeline audit: --format: 'xml' is not one of 'avro', 'json'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert says in refused(capsys, *arguments)
+
+
+def test_a_file_has_flags_and_the_command_line_wins(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text('bootstrap = "a:1"\nbatch-records = 7\nrun-id = 2026-01-01\nforever = true\naccept-data-loss = false\n')
+    options = told("shop", "--batch-records", "8", "--config", str(file))
+    assert options.place.bootstrap == "a:1"
+    assert (options.batch_records, options.run_id, options.forever, options.accept_data_loss) == (8, "2026-01-01", True, False)
+    # Also what must be there.
+    file.write_text('to = "d"\npart-offsets = "5"\n')
+    assert (told("export", "--config", str(file)).to, told("export", "--config", str(file)).part_offsets) == ("d", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("rows = ", "1 ottla: --config {file}: Invalid value"),
+        ("a = " + "[" * 5_000, "1 ottla: --config {file}: "),
+        ("row = 1", "1 ottla: --config {file}: generate has no setting 'row'; did you mean 'rows'?"),
+        ("source_topic = 't'", "did you mean 'source-topic'?"),
+        ("config = 'x'", "generate has no setting 'config'"),
+        ("help = true", "generate has no setting 'help'"),
+        ("[shop]\nrows = 1", "generate has no setting 'shop'"),
+        ("rows = -5", "2 ottla pipeline generate: --config: {file}: rows: '-5' is not a number of 1 or more; see"),
+        ("rows = 1.5", "rows: '1.5' is not a number of 1 or more"),
+        ("rows = true", "rows: a text or a number is wanted"),
+        ("rows = [1]", "rows: a text or a number is wanted"),
+        ("bootstrap = ['a:1']", "bootstrap: a text or a number is wanted"),
+        ("format = 'xml'", "format: 'xml' is not one of"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str
+) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(text)
+    # Also where a flag would win over it.
+    assert says.format(file=file) in refused(capsys, "generate", "--rows", "1", "--config", str(file))
+
+
+def test_a_switch_in_a_file_is_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('totals = "true"')
+    assert "totals: true or false is wanted" in refused(capsys, "audit", "--config", str(tmp_path / "p.toml"))
+    assert "1 ottla: --config nowhere.toml: " in refused(capsys, "audit", "--config", "nowhere.toml")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (PipelineError("it is\nso"), "1 ottla: it is so"),
+        (ModuleNotFoundError("no", name="pyspark"), "1 ottla: the pipeline needs pyspark: pip install 'ottla[pipeline]'"),
+    ],
+)
+def test_what_ends_a_job_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    def fail(_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(ottla.pipeline.running, "run_audit", fail)
+    assert refused(capsys, "audit") == says
+
+
+@pytest.mark.parametrize("code", [0, 2, 143])
+def test_a_jobs_exit_code_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(ottla.pipeline.running, "run_audit", lambda _: code)
+    monkeypatch.setattr(ottla.pipeline.running, "run_stream", lambda *_: code)
+    assert [main(["pipeline", job]) for job in ("audit", "shop", "totals")] == [code] * 3
+
+
+def test_ctrl_c_in_a_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ottla.pipeline.running, "run_audit", interrupted)
+    assert main(["pipeline", "audit"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_spark_submit_is_given_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``ottla/submit.py JOB`` is run as a program, from wherever it lies."""
+    import runpy
+
+    import ottla.submit
+
+    monkeypatch.setattr(ottla.pipeline.running, "run_audit", lambda options: 2 if options.totals else 0)
+    monkeypatch.setattr(sys, "argv", ["submit.py", "audit", "--totals"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ottla.submit.__file__), run_name="__main__")
+    assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("ottla pipeline t", ["totals"]),
+        ("ottla pipeline totals --state", ["--state-store"]),
+        ("ottla pipeline totals --state-store ", ["memory", "rocksdb"]),
+        ("ottla pipeline export --format", []),
+        ("ottla pipeline audit --config nowhere.toml --tot", ["--totals", "--totals-topic"]),
+    ],
+)
+def test_a_shell_is_told_what_may_follow(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, offered: list[str]
+) -> None:
+    monkeypatch.setenv("_OTTLA_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert main([]) == 0
+    assert sorted(capsys.readouterr().out.split()) == sorted(f"plain,{word}" for word in offered)

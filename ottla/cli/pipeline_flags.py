@@ -1,0 +1,186 @@
+"""Flags that jobs of ``ottla pipeline`` share, put together to what the job is told, and the TOML file that has them as well."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from ottla.arguments import BadArgument
+from ottla.cli.commands import Refused
+from ottla.cli.options import BOOTSTRAP, COUNT, DEFAULT_BOOTSTRAP, PATH, Checked
+from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, Terms, Topics
+from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, Place
+
+C = TypeVar("C", bound=Callable[..., Any])
+_CONFIG = "--config"
+
+format_option = click.option("--format", type=click.Choice(FORMATS), default="json", help="of the records' values (default: json)")
+
+
+def _run_id(text: str) -> str:
+    """Raises `BadArgument`."""
+    if not text or len(text) > MAX_RUN_CHARACTERS:
+        raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, as it stands in every record")
+    return text
+
+
+RUN_ID = Checked("run", _run_id)
+
+
+def placed(command: C) -> C:
+    """Where the cluster is and where Spark runs, which the command is given as its ``place``, and the file of flags."""
+    packed = _packing(command, "place", Place, Place.__struct_fields__)
+    packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="of this machine (default: 2)")(packed)
+    packed = click.option("--master", metavar="URL", help="Spark's (default: this machine, or what spark-submit says)")(packed)
+    packed = click.option(
+        _CONFIG,
+        type=PATH,
+        is_eager=True,
+        expose_value=False,
+        callback=_take_file,
+        metavar="FILE.toml",
+        help="flags by their names; those on the command line win",
+    )(packed)
+    return click.option(
+        "--bootstrap",
+        type=BOOTSTRAP,
+        default=DEFAULT_BOOTSTRAP,
+        metavar="HOST:PORT[,...]",
+        help=f"the cluster, of ottla or of Apache Kafka (default: {DEFAULT_BOOTSTRAP})",
+    )(packed)
+
+
+def named_topics(command: C) -> C:
+    """What the topics are called, by their parts in the shop, as ``topics``."""
+    names = msgspec.structs.asdict(Topics())
+
+    def pack(**given: str) -> Topics:
+        return Topics(**{part: given[f"{part}_topic"] for part in names})
+
+    packed = _packing(command, "topics", pack, [f"{part}_topic" for part in names])
+    for part, name in reversed(names.items()):
+        flag = f"--{part.replace('_', '-')}-topic"
+        packed = click.option(flag, default=name, metavar="TOPIC", help=f"(default: {name})")(packed)
+    return packed
+
+
+def on_terms(command: C) -> C:
+    """What a job and the audit of what it did have to agree on, as ``terms``."""
+    packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms"))
+    packed = click.option(
+        "--max-ahead-ms",
+        type=COUNT,
+        default=MAX_AHEAD_MS,
+        metavar="MS",
+        help="how far a purchase's time may be ahead of its record's before it is a dead letter (default: 1 hour)",
+    )(packed)
+    return named_topics(packed)
+
+
+def streaming(name: str) -> Callable[[C], C]:
+    """The flags of a job that goes from topic to topic, batch by batch."""
+    checkpoint = f".ottla/checkpoints/{name}"
+    flags: tuple[Callable[[C], C], ...] = (
+        placed,
+        format_option,
+        click.option("--transactional-id", default=name, metavar="ID", help=f"of the job's transactions (default: {name})"),
+        click.option("--checkpoint", default=checkpoint, metavar="DIR", help=f"Spark's, of this job alone (default: {checkpoint})"),
+        click.option(
+            "--batch-records", type=COUNT, default=100_000, metavar="N", help="the most that a batch reads (default: 100000)"
+        ),
+        click.option(
+            "--transaction-timeout-ms",
+            type=COUNT,
+            default=TRANSACTION_TIMEOUT_MS,
+            metavar="MS",
+            help="how long a batch may take (default: 15 min)",
+        ),
+        on_terms,
+        click.option("--run-id", type=RUN_ID, metavar="ID", help="in the headers of all that is written (default: a new one)"),
+        click.option(
+            "--sink",
+            type=click.Choice(SINKS),
+            default="tasks",
+            help="who writes; driver needs no transaction.version 2 (default: tasks)",
+        ),
+        click.option(
+            "--mark-log-topic",
+            metavar="TOPIC",
+            help="a compacted topic that has the marks as well: they outlive the group's offsets",
+        ),
+        click.option(
+            "--state-store",
+            type=click.Choice(tuple(STATE_STORES)),
+            default="memory",
+            help="where totals are kept; rocksdb for millions of keys (default: memory)",
+        ),
+        click.option("--forever", is_flag=True, help="go on when everything is read; Ctrl-C ends it"),
+        click.option("--accept-data-loss", is_flag=True, help="go on past records that retention has removed unread"),
+    )
+
+    def flagged(command: C) -> C:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return flagged
+
+
+def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
+    """The command, which is given ``name``, packed of these parameters, in their place."""
+
+    @wraps(command)
+    def packed(**given: Any) -> Any:
+        taken = {part: given.pop(part) for part in parts}
+        return command(**given, **{name: pack(**taken)})
+
+    return packed  # type: ignore[return-value]
+
+
+def _take_file(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
+    """What the file has becomes the defaults of the command; a value in it is looked at also where a flag wins over it.
+
+    Raises `Refused` where it is no file of flags, and `click.BadParameter` where a flag would not take a value.
+    """
+    if file is None or context.resilient_parsing:
+        return
+    try:
+        settings = tomllib.loads(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise Refused(f"{_CONFIG} {file}: {error}", exit_code=1) from None
+    options = {
+        option.opts[-1].removeprefix("--"): option
+        for option in context.command.params
+        if isinstance(option, click.Option) and option is not parameter
+    }
+    defaults: dict[str, Any] = {}
+    for name, value in settings.items():
+        option = options.get(name)
+        if option is None:
+            near = get_close_matches(name, options, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise Refused(f"{_CONFIG} {file}: {context.info_name} has no setting {name!r}{hint}", exit_code=1)
+        try:
+            defaults[str(option.name)] = _value(option, value, context)
+        except click.BadParameter as error:
+            raise click.BadParameter(f"{file}: {name}: {error.message}", context, parameter) from None
+    context.default_map = defaults
+
+
+def _value(option: click.Option, value: Any, context: click.Context) -> Any:
+    """The value as the command line would have it, which `click` converts. Raises `click.BadParameter`."""
+    if option.is_flag != isinstance(value, bool):
+        raise click.BadParameter(f"{'true or false' if option.is_flag else 'a text or a number'} is wanted")
+    if option.is_flag:
+        return value
+    if isinstance(value, list | dict):
+        raise click.BadParameter("a text or a number is wanted")
+    option.type.convert(str(value), option, context)
+    return str(value)
