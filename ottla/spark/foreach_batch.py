@@ -25,6 +25,7 @@ from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
 from ottla.spark.registering import check_settings
 from ottla.spark.rows import outgoing
+from ottla.spark.standing import MarkPlace
 from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
@@ -110,6 +111,7 @@ class ExactlyOnceSink:
         # Held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
+        self._place = MarkPlace(self._cluster, options)
         self._batch = 0
         """That is being written: records without a key begin elsewhere in each."""
         self._last_ends: dict[tuple[str, int], int] = {}
@@ -138,8 +140,7 @@ class ExactlyOnceSink:
         """See `ottla.spark.write_once`."""
         with self._turn:
             self._batch = number
-            ends = self._marked(InputEnds(), number)
-            stream = self._settled(frame.sparkSession, name, number, ends)
+            stream, ends = self._settled(frame.sparkSession, name, number, InputEnds())
             last = stream.last
             if last is not None and last.query == name and number < last.batch:
                 report = BatchReport(number, is_replay=True)
@@ -160,16 +161,17 @@ class ExactlyOnceSink:
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._batch = batch
         rows = outgoing(frame, self._options.topic)
-        query = RunningQuery(frame.sparkSession)
+        query = RunningQuery(frame.sparkSession, batch)
+        mine = (self._cluster.bootstrap, self._options.transactional_id)
+        query.check_turn(mine)
         spark, checkpoint = frame.sparkSession, query.checkpoint
         input_ends = input_of(spark, checkpoint, batch)
         is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
         self._last_ends = input_ends.offsets
-        ends = self._marked(input_ends, batch)
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                stream = self._settled(spark, query.id, batch, ends)
+                stream, ends = self._settled(spark, query.id, batch, input_ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -182,6 +184,7 @@ class ExactlyOnceSink:
         if report.is_replay and keeps_state(spark, checkpoint):
             # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
+        query.note_turn(mine)
         self._count(report, stream.epoch)
 
     def _count(self, report: BatchReport, epoch: int) -> None:
@@ -206,19 +209,9 @@ class ExactlyOnceSink:
             return False
         return sum(end - before[where] for where, end in ends.offsets.items()) <= SMALL_BATCH_OFFSETS
 
-    def _marked(self, ends: InputEnds, batch: int) -> InputEnds:
-        """With a place for the mark, also where the stream reads no topic of Kafka's."""
-        if ends.offsets:
-            return ends
-        options = self._options
-        topic = options.mark_topic or min(self._partitions(), default=None)
-        if topic is None:
-            raise PipelineError("there is no topic: create it first")
-        return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
-
-    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> ExactlyOnce[Any]:
-        """Ready for a batch. Where nobody knows how the last transaction has ended, and at first, the transactional id is taken
-        over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
+    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> tuple[ExactlyOnce[Any], InputEnds]:
+        """Ready for a batch, and its ends with a place for the mark. Where nobody knows how the last transaction has ended, and at
+        first, the transactional id is taken over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
         """
         options = self._options
         if self._stream is None:
@@ -229,10 +222,12 @@ class ExactlyOnceSink:
             self._partitions()
             if self._mark_log is not None:
                 self._mark_log.open()
-            claim(self._cluster, options.transactional_id, query, batch, options.run, ends, self._mark_log)
+            self._place.choose(ends)
+            placed = self._place.of(ends, batch)
+            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, self._mark_log)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
-        return self._stream
+        return self._stream, self._place.of(ends, batch)
 
     def _new_transaction(self) -> BatchTransaction[Any]:
         options = self._options

@@ -23,6 +23,7 @@ from ottla.spark.exactly_once import ExactlyOnce, why_fenced
 from ottla.spark.mark_log import MarkLog
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
+from ottla.spark.standing import MarkPlace
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
@@ -74,15 +75,16 @@ class StreamWriter(_ArrowWriter):
             query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
             if batch is None:
                 raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
-            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(batch), log)
+            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(cluster, batch), log)
             transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
             self._began_s = time.time()
             return transaction.producer
 
-    def _ends(self, batch: int) -> InputEnds:
-        options = self._options
-        return input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
+    def _ends(self, cluster: ClusterClient, batch: int) -> InputEnds:
+        place, ends = MarkPlace(cluster, self._options), input_in(self._checkpoint, batch)
+        place.choose(ends)
+        return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """In a task. Whichever fails ends the transaction for all of them: nobody may be left on the driver who could."""
@@ -121,7 +123,7 @@ class StreamWriter(_ArrowWriter):
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
                 stream.start()
                 query = query_in(self._checkpoint)
-                report = stream.write(query, batch, lambda _: written, self._ends(batch), began_s)
+                report = stream.write(query, batch, lambda _: written, self._ends(cluster, batch), began_s)
         except BaseException:
             self._abort(producer)
             raise
