@@ -33,10 +33,11 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows from ``start`` on go to one partition, whose next sequence is ``sequence``."""
+    """Rows from ``start`` on go to one partition, whose next sequence is ``sequence``, in batches that its topic takes."""
 
     start: int
     sequence: int
+    batch_bytes: int = 1 << 62
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
@@ -58,7 +59,10 @@ def encode(
     headers = _headers(rows.column("headers"))
     sizes = _lengths(keys) + _lengths(values) + _lengths(headers) + _LARGEST_OVERHEAD_BYTES
     limits = [*(part.start for part in parts[1:]), len(rows)]
-    by_part = [_starts(sizes[part.start : limit], batch_bytes) + part.start for part, limit in zip(parts, limits, strict=True)]
+    by_part = [
+        _starts(sizes[part.start : limit], min(batch_bytes, part.batch_bytes)) + part.start
+        for part, limit in zip(parts, limits, strict=True)
+    ]
     starts = np.concatenate(by_part)
     numbers = np.repeat(np.arange(len(parts)), [len(of_part) for of_part in by_part])
     counts = np.diff(np.append(starts, len(rows)))

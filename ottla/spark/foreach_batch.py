@@ -19,6 +19,7 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
 from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce
 from ottla.spark.gauges import Gauges, gauges_of
+from ottla.spark.limits import small_batches
 from ottla.spark.mark_log import MarkLog
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
@@ -112,6 +113,8 @@ class ExactlyOnceSink:
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
         self._place = MarkPlace(self._cluster, options)
+        self._batch_bytes: dict[str, int] = {}
+        """Of topics that take only small ones."""
         self._batch = 0
         """That is being written: records without a key begin elsewhere in each."""
         self._last_ends: dict[tuple[str, int], int] = {}
@@ -219,7 +222,9 @@ class ExactlyOnceSink:
             self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms)
         if not self._stream.is_settled:
             check_settings(spark)
-            self._partitions()
+            counts = self._partitions()
+            if options.writer != "driver":
+                self._batch_bytes = small_batches(self._cluster, list(counts))
             if self._mark_log is not None:
                 self._mark_log.open()
             self._place.choose(ends)
@@ -267,7 +272,7 @@ class ExactlyOnceSink:
 
     def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
         options, spark = self._options, rows.sparkSession
-        write = _write(options.connecting, producer, options.compression, partitions, self._batch)
+        write = _write(options.connecting, producer, options.compression, partitions, self._batch, self._batch_bytes)
         try:
             written = rows.mapInArrow(write, _WRITTEN).collect()
         except Exception as error:
@@ -294,7 +299,7 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int
+    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int, batch_bytes: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage.
 
@@ -311,7 +316,7 @@ def _write(
         if context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
             raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
-        writer = TaskWriter(connecting, producer, codec)
+        writer = TaskWriter(connecting, producer, codec, batch_bytes)
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []
         error: str | None = None

@@ -20,10 +20,12 @@ from ottla.spark.checkpoint_files import input_in, last_batch_in, query_in
 from ottla.spark.claiming import claim
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, why_fenced
+from ottla.spark.limits import small_batches
 from ottla.spark.mark_log import MarkLog
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
 from ottla.spark.standing import MarkPlace
+from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
@@ -59,6 +61,7 @@ class StreamWriter(_ArrowWriter):
         self._checkpoint = checkpoint
         self._producer: Producer | None = None
         self._began_s = 0.0
+        self._batch_bytes: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
@@ -78,6 +81,7 @@ class StreamWriter(_ArrowWriter):
             claim(cluster, options.transactional_id, query, batch, options.run, self._ends(cluster, batch), log)
             transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
+            self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
             self._began_s = time.time()
             return transaction.producer
 
@@ -93,7 +97,7 @@ class StreamWriter(_ArrowWriter):
         prepare()
         assert self._producer is not None
         context = TaskContext.get()
-        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression)
+        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression, self._batch_bytes)
         try:
             if context is not None and context.attemptNumber() > 0:
                 raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
