@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.protocol.records import TRANSACTIONAL_BIT, BatchHeader, compress, pack_batch
+from ottla.spark.errors import PipelineError
 
 Ints = npt.NDArray[np.int64]
 
+NULL_HEADER = "column 'headers' has a header that is null, or has no key: leave it out; its value may be null"
 _EMPTY = pa.scalar(b"", pa.binary())
 _ZERO = pa.scalar(b"\0", pa.binary())
 _LARGEST_OVERHEAD_BYTES = 25
@@ -147,6 +149,8 @@ def _headers(column: pa.Array) -> pa.Array:
     if not counts.any():
         return varints(counts)
     pairs = column.flatten()
+    if pairs.null_count or pairs.field("key").null_count:
+        raise PipelineError(NULL_HEADER)
     each = _join(_sized(pairs.field("key").cast(pa.binary())), _sized(pairs.field("value").cast(pa.binary())))
     bounds = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=bounds[1:])

@@ -16,6 +16,7 @@ from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
 from ottla.spark.choosing import with_places
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
+from ottla.spark.encoding import NULL_HEADER
 from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
 from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce
 from ottla.spark.gauges import Gauges, gauges_of
@@ -253,10 +254,7 @@ class ExactlyOnceSink:
         partitions = self._partitions()
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
-            (
-                (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
-                for r in _while_active(iterator, query)
-            ),
+            ((r.topic, _bytes(r.key), _bytes(r.value), _headers(r.headers), r.partition) for r in _while_active(iterator, query)),
             partitions,
         )
 
@@ -339,6 +337,14 @@ def _write(
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 
     return write
+
+
+def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
+    """Raises `PipelineError`."""
+    listed = list(headers or ())
+    if any(header is None or header.key is None for header in listed):
+        raise PipelineError(NULL_HEADER)
+    return [(header.key, _bytes(header.value)) for header in listed]
 
 
 def _bytes(value: bytearray | None) -> bytes | None:
