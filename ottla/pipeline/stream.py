@@ -10,12 +10,12 @@ import msgspec
 
 import ottla.spark
 from ottla.pipeline.dead_letters import check_limit
-from ottla.pipeline.limits import PRODUCERS_LIMIT_BYTES, largest_batches
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
+from ottla.spark.limits import PRODUCERS_LIMIT_BYTES, largest_batches
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.spark.wire import ClusterClient

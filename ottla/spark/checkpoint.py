@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ottla.spark.errors import PipelineError
+from ottla.spark.file_sources import HEAD_LINES, files_digest
+from ottla.spark.marks import offsets_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,19 +20,25 @@ if TYPE_CHECKING:
 MAX_SHOWN_BYTES: Final = 1_500
 """Of input ends that stand in a mark as they are; of larger ones, as of hundreds of partitions, a digest does: a broker takes 4 KiB
 of an offset's metadata (offset.metadata.max.bytes)."""
-_HEAD_LINES: Final = 2
-"""A version and the batch's settings stand before the sources."""
 
 
 class InputEnds(msgspec.Struct, frozen=True):
     """Where a batch's input ends. ``text`` is the same each time; ``offsets`` are those of sources that are Kafka's.
 
-    ``begin`` is where the input of a stream's first batch begins, as ``text`` has it. All are empty where nobody has said so.
+    ``begin`` is where the input of a stream's first batch begins, as ``text`` has it. ``content`` is a digest of the files that
+    were read. All are empty where nobody has said so. ``at`` is the topic, among ``offsets`` then, at which `standing.MarkPlace`
+    has the batch's mark stand.
     """
 
     text: str = ""
     offsets: dict[tuple[str, int], int] = {}
     begin: str = ""
+    content: str = ""
+    at: str = ""
+
+    def committed_beside(self) -> int:
+        """How many of the input's offsets are committed with the batch."""
+        return len(self.offsets) - bool(self.at)
 
 
 def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
@@ -38,8 +46,16 @@ def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
     text = _read(spark, f"{checkpoint}/offsets/{batch}")
     if text is None:
         raise PipelineError(f"the checkpoint {checkpoint} has no offsets of batch {batch}")
-    ends = parse_input(text, batch)
+    ends = with_content(parse_input(text, batch), text, batch, lambda name: _read(spark, f"{checkpoint}/{name}"))
     return ends if batch else msgspec.structs.replace(ends, begin=_begin_of(spark, checkpoint))
+
+
+def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
+    """``text`` are the batch's offsets; ``read`` gives a file of the checkpoint. Raises `PipelineError`."""
+    if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
+        return ends
+    before = read(f"offsets/{batch - 1}") if batch else None
+    return msgspec.structs.replace(ends, content=files_digest(text, before, read))
 
 
 def _begin_of(spark: SparkSession, checkpoint: str) -> str:
@@ -69,27 +85,21 @@ def keeps_state(spark: SparkSession, checkpoint: str) -> bool:
 
 def parse_input(text: str, batch: int) -> InputEnds:
     """Raises `PipelineError`."""
+    ends = parse_sources(text, batch)
+    return InputEnds(_shown(ends), {where: offset for source in ends for where, offset in offsets_of(source)})
+
+
+def parse_sources(text: str, batch: int) -> list[Any]:
+    """What is noted of each source that has an offset. Raises `PipelineError`."""
     try:
-        ends = [json.loads(line) for line in text.splitlines()[_HEAD_LINES:] if line.strip() not in ("", "-")]
+        return [json.loads(line) for line in text.splitlines()[HEAD_LINES:] if line.strip() not in ("", "-")]
     except ValueError:
         raise PipelineError(f"the checkpoint's offsets of batch {batch} cannot be read") from None
-    return InputEnds(_shown(ends), {where: offset for source in ends for where, offset in _offsets_of(source)})
 
 
 def _shown(sources: list[Any]) -> str:
     shown = json.dumps(sources[0] if len(sources) == 1 else sources, sort_keys=True, separators=(",", ":"))
     return shown if len(shown) <= MAX_SHOWN_BYTES else f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}"
-
-
-def _offsets_of(source: Any) -> Iterator[tuple[tuple[str, int], int]]:
-    """``{"orders": {"0": 12}}`` is what the connector for Kafka writes; other sources count otherwise."""
-    if not isinstance(source, dict):
-        return
-    for topic, partitions in source.items():
-        if isinstance(partitions, dict):
-            for index, offset in partitions.items():
-                if index.isdecimal() and isinstance(offset, int) and offset >= 0:
-                    yield (topic, int(index)), offset
 
 
 def _read(spark: SparkSession, path: str) -> str | None:

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from ottla.spark.checkpoint import InputEnds, parse_input
+from ottla.spark.checkpoint import InputEnds, parse_input, parse_sources, with_content
 from ottla.spark.errors import PipelineError
 
 
@@ -24,14 +22,10 @@ def query_in(checkpoint: str) -> str:
         ) from None
 
 
-def input_in(checkpoint: str, batch: int, mark_topic: str | None) -> InputEnds:
-    """Raises `PipelineError`, also for a stream that reads no topic of Kafka's and is not told where its mark stands."""
-    ends = parse_input(_read(f"{checkpoint}/offsets/{batch}"), batch)
-    if ends.offsets:
-        return ends
-    if mark_topic is None:
-        raise PipelineError("the stream reads no topic of Kafka's: say by mark.topic with which topic's offsets its mark stands")
-    return msgspec.structs.replace(ends, offsets={(mark_topic, 0): batch})
+def input_in(checkpoint: str, batch: int) -> InputEnds:
+    """Raises `PipelineError`."""
+    text = _read(f"{checkpoint}/offsets/{batch}")
+    return with_content(parse_input(text, batch), text, batch, lambda name: _read_if_there(f"{checkpoint}/{name}"))
 
 
 def last_batch_in(checkpoint: str) -> int | None:
@@ -39,7 +33,7 @@ def last_batch_in(checkpoint: str) -> int | None:
     return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
 
 
-def last_offsets_in(checkpoint: str, topic: str) -> dict[str, dict[str, int]] | None:
+def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
     """Where the last batch ends that Spark has planned, of the source that reads a topic; None before the first.
 
     Raises `PipelineError`, also where there is no checkpoint: Spark makes it before it asks its sources anything.
@@ -48,12 +42,15 @@ def last_offsets_in(checkpoint: str, topic: str) -> dict[str, dict[str, int]] | 
     batch = last_batch_in(checkpoint)
     if batch is None:
         return None
-    ends: dict[str, dict[str, int]] = {}
-    for (name, index), offset in parse_input(_read(f"{checkpoint}/offsets/{batch}"), batch).offsets.items():
-        ends.setdefault(name, {})[str(index)] = offset
-    if topic not in ends:
+    sources = parse_sources(_read(f"{checkpoint}/offsets/{batch}"), batch)
+    of_topic = [source for source in sources if isinstance(source, dict) and isinstance(source.get(topic), dict)]
+    if not of_topic:
         raise PipelineError(f"the checkpoint {checkpoint} is of no stream that reads {topic!r}")
-    return {topic: ends[topic]}
+    merged: dict[str, Any] = {}
+    for source in of_topic:
+        merged.setdefault(topic, {}).update(source[topic])
+        merged |= {name: value for name, value in source.items() if not isinstance(value, dict)}
+    return merged
 
 
 def _names(directory: str) -> list[str]:
@@ -68,6 +65,17 @@ def _read(path: str) -> str:
     """Raises `PipelineError`."""
     with _filesystem(path) as (filesystem, name), filesystem.open_input_stream(name) as stream:
         return bytes(stream.read()).decode()
+
+
+def _read_if_there(path: str) -> str | None:
+    """Raises `PipelineError`."""
+    from pyarrow import fs
+
+    with _filesystem(path) as (filesystem, name):
+        if filesystem.get_file_info(name).type == fs.FileType.NotFound:
+            return None
+        with filesystem.open_input_stream(name) as stream:
+            return bytes(stream.read()).decode()
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from __future__ import annotations
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import check_query
-from ottla.spark.mark_log import MarkLog, last_mark
-from ottla.spark.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of
+from ottla.spark.mark_log import MarkLog
+from ottla.spark.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of, newer, read_standing
+from ottla.spark.standing import check_recreated
 from ottla.spark.transaction import ONGOING, state_of
 from ottla.spark.wire import ClusterClient
 
@@ -23,8 +24,12 @@ def claim(
 
     ``ends`` are those of the batch that comes next, with a place for the mark.
     """
-    last = last_mark(cluster, transactional_id, log, is_stable=False)
+    standing = read_standing(cluster, group_of(transactional_id), is_stable=False)
+    kept = None if log is None else log.read(transactional_id)
+    last = newer((None if standing is None else standing.mark, None if kept is None else kept.mark))
     check_query(last, query, ends.begin if batch == 0 else "")
+    if standing is not None and standing.mark == last and last.query == query:
+        check_recreated(standing, ends)
     if batch > 0 or (last is not None and (last.batch > NO_BATCH or last.query == query)):
         return
     if state_of(cluster, transactional_id) in ONGOING:
@@ -35,5 +40,6 @@ def claim(
             " transaction has timed out (transaction.timeout.ms)"
         )
     # The first batch's own offset takes its place: nothing has been read before it.
-    note = commit_of(Mark(query, NO_BATCH, run), {min(ends.offsets): 0})
+    place = (ends.at, 0) if ends.at else min(ends.offsets)
+    note = commit_of(Mark(query, NO_BATCH, run, at=ends.at, offsets=0), {place: 0})
     commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

@@ -96,6 +96,7 @@ NOT_TAKEN: Final = MappingProxyType(
     }
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
+_MAX_PORT: Final = 65_535
 _SURELY: Final = 0.85
 """How like another name one has to be to be a slip of it, where it might as well be a name of the producer's."""
 
@@ -206,8 +207,12 @@ def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Addr
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         host, _, port = part.strip().rpartition(":")
-        if not host or not port.isdigit():
+        if "/" in part:
+            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} is a URL or a path, and not host:port")
+        if not host or not (port.isascii() and port.isdigit()):
             raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} is not host:port")
+        if not 0 < int(port) <= _MAX_PORT:
+            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} has no port between 1 and {_MAX_PORT}")
         bootstrap_addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return bootstrap_addresses
 

@@ -14,14 +14,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ottla.spark.choosing import check_place
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.limits import BATCH_BYTES, small_batches
 from ottla.spark.mark_log import PARTITION, MarkLog, last_mark
 from ottla.spark.marks import Mark, commit_of, group_of
 from ottla.spark.options import SinkOptions
 from ottla.spark.sending import too_large
 from ottla.spark.stock_client import settings_of
+from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import has_expired
 from ottla.spark.wire import ClusterClient
-from ottla.spark.writer import BATCH_BYTES, Written
+from ottla.spark.writer import Written
 
 T = TypeVar("T")
 
@@ -58,7 +60,9 @@ class DriverTransaction:
 
     def begin(self) -> Mark | None:
         self._close_producer()
-        self._stock = Producer(_settings(self._options))
+        counts = partition_counts(self._cluster, self._options.topics)
+        largest = min([BATCH_BYTES, *small_batches(self._cluster, list(counts)).values()])
+        self._stock = Producer({**_settings(self._options), "batch.size": largest})
         self._group = self._group or _group_metadata(self._options)
         self._do("taking the transactional id", lambda stock: stock.init_transactions(TIMEOUT_S))
         return last_mark(self._cluster, self.transactional_id, self._mark_log)
@@ -171,7 +175,6 @@ def _settings(options: SinkOptions) -> dict[str, Any]:
         "compression.type": options.compression,
         "allow.auto.create.topics": False,
         "message.max.bytes": MAX_RECORD_BYTES,
-        "batch.size": BATCH_BYTES,
     }
 
 

@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.protocol.records import TRANSACTIONAL_BIT, BatchHeader, compress, pack_batch
+from ottla.spark.errors import PipelineError
 
 Ints = npt.NDArray[np.int64]
 
+NULL_HEADER = "column 'headers' has a header that is null, or has no key: leave it out; its value may be null"
 _EMPTY = pa.scalar(b"", pa.binary())
 _ZERO = pa.scalar(b"\0", pa.binary())
 _LARGEST_OVERHEAD_BYTES = 25
@@ -33,10 +35,11 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows from ``start`` on go to one partition, whose next sequence is ``sequence``."""
+    """Rows from ``start`` on go to one partition, whose next sequence is ``sequence``, in batches that its topic takes."""
 
     start: int
     sequence: int
+    batch_bytes: int = 1 << 62
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
@@ -58,7 +61,10 @@ def encode(
     headers = _headers(rows.column("headers"))
     sizes = _lengths(keys) + _lengths(values) + _lengths(headers) + _LARGEST_OVERHEAD_BYTES
     limits = [*(part.start for part in parts[1:]), len(rows)]
-    by_part = [_starts(sizes[part.start : limit], batch_bytes) + part.start for part, limit in zip(parts, limits, strict=True)]
+    by_part = [
+        _starts(sizes[part.start : limit], min(batch_bytes, part.batch_bytes)) + part.start
+        for part, limit in zip(parts, limits, strict=True)
+    ]
     starts = np.concatenate(by_part)
     numbers = np.repeat(np.arange(len(parts)), [len(of_part) for of_part in by_part])
     counts = np.diff(np.append(starts, len(rows)))
@@ -143,6 +149,8 @@ def _headers(column: pa.Array) -> pa.Array:
     if not counts.any():
         return varints(counts)
     pairs = column.flatten()
+    if pairs.null_count or pairs.field("key").null_count:
+        raise PipelineError(NULL_HEADER)
     each = _join(_sized(pairs.field("key").cast(pa.binary())), _sized(pairs.field("value").cast(pa.binary())))
     bounds = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=bounds[1:])

@@ -89,7 +89,16 @@ class ExactlyOnce(Generic[P]):
         """
         if not self._is_settled:
             raise RuntimeError("start comes before a batch whose transaction may be open still")
-        mark = Mark(query, batch, self._run, ends.text, _turn(self._last, query))
+        mark = Mark(
+            query,
+            batch,
+            self._run,
+            ends.text,
+            _turn(self._last, query),
+            content=ends.content,
+            at=ends.at,
+            offsets=ends.committed_beside(),
+        )
         if _is_replay(self._last, mark, ends.begin):
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s() if began_s is None else began_s
@@ -192,6 +201,11 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
         raise PipelineError(
             f"batch {batch} was committed with its input up to {last.input}, and the checkpoint has it up to {mark.input}: the"
             f" checkpoint was set back. Skipped now, what lies between would be lost. Bring the newer checkpoint back. {_ANEW}"
+        )
+    if batch == last.batch and last.content and mark.content and last.content != mark.content:
+        raise PipelineError(
+            f"batch {batch} was committed, and the checkpoint has other files in it: the checkpoint was set back. Skipped now, what"
+            f" was added since would be lost. Bring the newer checkpoint back. {_ANEW}"
         )
     return batch == last.batch
 

@@ -16,15 +16,18 @@ from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
 from ottla.spark.choosing import with_places
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
+from ottla.spark.encoding import NULL_HEADER
 from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
 from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce
 from ottla.spark.gauges import Gauges, gauges_of
+from ottla.spark.limits import small_batches
 from ottla.spark.mark_log import MarkLog
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
 from ottla.spark.registering import check_settings
 from ottla.spark.rows import outgoing
+from ottla.spark.standing import MarkPlace
 from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
@@ -110,6 +113,9 @@ class ExactlyOnceSink:
         # Held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
+        self._place = MarkPlace(self._cluster, options)
+        self._batch_bytes: dict[str, int] = {}
+        """Of topics that take only small ones."""
         self._batch = 0
         """That is being written: records without a key begin elsewhere in each."""
         self._last_ends: dict[tuple[str, int], int] = {}
@@ -138,8 +144,7 @@ class ExactlyOnceSink:
         """See `ottla.spark.write_once`."""
         with self._turn:
             self._batch = number
-            ends = self._marked(InputEnds(), number)
-            stream = self._settled(frame.sparkSession, name, number, ends)
+            stream, ends = self._settled(frame.sparkSession, name, number, InputEnds())
             last = stream.last
             if last is not None and last.query == name and number < last.batch:
                 report = BatchReport(number, is_replay=True)
@@ -160,16 +165,17 @@ class ExactlyOnceSink:
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._batch = batch
         rows = outgoing(frame, self._options.topic)
-        query = RunningQuery(frame.sparkSession)
+        query = RunningQuery(frame.sparkSession, batch)
+        mine = (self._cluster.bootstrap, self._options.transactional_id)
+        query.check_turn(mine)
         spark, checkpoint = frame.sparkSession, query.checkpoint
         input_ends = input_of(spark, checkpoint, batch)
         is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
         self._last_ends = input_ends.offsets
-        ends = self._marked(input_ends, batch)
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                stream = self._settled(spark, query.id, batch, ends)
+                stream, ends = self._settled(spark, query.id, batch, input_ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -182,6 +188,7 @@ class ExactlyOnceSink:
         if report.is_replay and keeps_state(spark, checkpoint):
             # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
+        query.note_turn(mine)
         self._count(report, stream.epoch)
 
     def _count(self, report: BatchReport, epoch: int) -> None:
@@ -206,19 +213,9 @@ class ExactlyOnceSink:
             return False
         return sum(end - before[where] for where, end in ends.offsets.items()) <= SMALL_BATCH_OFFSETS
 
-    def _marked(self, ends: InputEnds, batch: int) -> InputEnds:
-        """With a place for the mark, also where the stream reads no topic of Kafka's."""
-        if ends.offsets:
-            return ends
-        options = self._options
-        topic = options.mark_topic or min(self._partitions(), default=None)
-        if topic is None:
-            raise PipelineError("there is no topic: create it first")
-        return msgspec.structs.replace(ends, offsets={(topic, 0): batch})
-
-    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> ExactlyOnce[Any]:
-        """Ready for a batch. Where nobody knows how the last transaction has ended, and at first, the transactional id is taken
-        over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
+    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> tuple[ExactlyOnce[Any], InputEnds]:
+        """Ready for a batch, and its ends with a place for the mark. Where nobody knows how the last transaction has ended, and at
+        first, the transactional id is taken over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
         """
         options = self._options
         if self._stream is None:
@@ -226,13 +223,17 @@ class ExactlyOnceSink:
             self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms)
         if not self._stream.is_settled:
             check_settings(spark)
-            self._partitions()
+            counts = self._partitions()
+            if options.writer != "driver":
+                self._batch_bytes = small_batches(self._cluster, list(counts))
             if self._mark_log is not None:
                 self._mark_log.open()
-            claim(self._cluster, options.transactional_id, query, batch, options.run, ends, self._mark_log)
+            self._place.choose(ends)
+            placed = self._place.of(ends, batch)
+            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, self._mark_log)
             self._stream.start()
             self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
-        return self._stream
+        return self._stream, self._place.of(ends, batch)
 
     def _new_transaction(self) -> BatchTransaction[Any]:
         options = self._options
@@ -253,10 +254,7 @@ class ExactlyOnceSink:
         partitions = self._partitions()
         iterator = rows.toLocalIterator(prefetchPartitions=True)
         return transaction.write(
-            (
-                (r.topic, _bytes(r.key), _bytes(r.value), [(h.key, _bytes(h.value)) for h in r.headers or ()], r.partition)
-                for r in _while_active(iterator, query)
-            ),
+            ((r.topic, _bytes(r.key), _bytes(r.value), _headers(r.headers), r.partition) for r in _while_active(iterator, query)),
             partitions,
         )
 
@@ -272,7 +270,7 @@ class ExactlyOnceSink:
 
     def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
         options, spark = self._options, rows.sparkSession
-        write = _write(options.connecting, producer, options.compression, partitions, self._batch)
+        write = _write(options.connecting, producer, options.compression, partitions, self._batch, self._batch_bytes)
         try:
             written = rows.mapInArrow(write, _WRITTEN).collect()
         except Exception as error:
@@ -299,7 +297,7 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int
+    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int, batch_bytes: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage.
 
@@ -316,7 +314,7 @@ def _write(
         if context.attemptNumber() > 0:
             # The first attempt has used up the sequences: only a new transaction may write these records.
             raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
-        writer = TaskWriter(connecting, producer, codec)
+        writer = TaskWriter(connecting, producer, codec, batch_bytes)
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []
         error: str | None = None
@@ -339,6 +337,14 @@ def _write(
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 
     return write
+
+
+def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
+    """Raises `PipelineError`."""
+    listed = list(headers or ())
+    if any(header is None or header.key is None for header in listed):
+        raise PipelineError(NULL_HEADER)
+    return [(header.key, _bytes(header.value)) for header in listed]
 
 
 def _bytes(value: bytearray | None) -> bytes | None:

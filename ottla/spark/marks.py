@@ -6,7 +6,7 @@ transaction hides its mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -29,7 +29,9 @@ class Mark(msgspec.Struct, frozen=True):
     """The last batch that was committed, as it stands in an offset's metadata. ``query`` is the stream's own id.
 
     ``input`` is where the batch's input ended, as `checkpoint.InputEnds.text` has it; empty where nobody has said so. ``turn``
-    counts the checkpoints that were lost before this stream's: batches begin at 0 in each.
+    counts the checkpoints that were lost before this stream's: batches begin at 0 in each. ``content`` is a digest of what a source
+    has read whose offsets do not say it, as names of files. ``at`` is the topic that the mark stands at where that is none of the
+    input's, and ``offsets`` how many of the input's stand beside it, -1 where nobody has said so.
     """
 
     query: str
@@ -37,10 +39,32 @@ class Mark(msgspec.Struct, frozen=True):
     run: str
     input: str = ""
     turn: int = 0
+    content: str = ""
+    at: str = ""
+    offsets: int = -1
+
+    def input_offsets(self) -> dict[TopicPartition, int]:
+        """As far as ``input`` says them: of topics of Kafka's, and not where a digest stands for them."""
+        try:
+            sources = msgspec.json.decode(self.input or b"[]")
+        except msgspec.DecodeError:
+            return {}
+        return dict(offset for source in (sources if isinstance(sources, list) else [sources]) for offset in offsets_of(source))
 
 
 Ends = dict[str, dict[str, int]]
 """Offsets by topic and partition, as Spark writes them."""
+
+
+def offsets_of(source: Any) -> Iterator[tuple[TopicPartition, int]]:
+    """``{"orders": {"0": 12}}`` is what the connector for Kafka writes; other sources count otherwise."""
+    if not isinstance(source, dict):
+        return
+    for topic, partitions in source.items():
+        if isinstance(partitions, dict):
+            for index, offset in partitions.items():
+                if index.isdecimal() and isinstance(offset, int) and offset >= 0:
+                    yield (topic, int(index)), offset
 
 
 def group_of(transactional_id: str) -> str:
@@ -48,9 +72,9 @@ def group_of(transactional_id: str) -> str:
 
 
 def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
-    """Offset and metadata by topic and partition. The mark is the metadata of the first partition; there is one."""
+    """Offset and metadata by topic and partition. The mark is the metadata of ``mark.at``, else of the first; there is one."""
     text = msgspec.json.encode(mark).decode()
-    first = min(ends)
+    first = (mark.at, 0) if mark.at else min(ends)
     commit: dict[str, dict[int, tuple[int, str]]] = {}
     for (topic, index), offset in sorted(ends.items()):
         commit.setdefault(topic, {})[index] = (offset, text if (topic, index) == first else "")
@@ -91,9 +115,29 @@ def first_error(topics: Iterable[Any]) -> int:
 
 def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
     """What was committed last; with ``is_stable`` once no commit is under way any more. Raises `PipelineError`."""
-    offsets = _fetched(cluster, group, is_stable=is_stable)
+    standing = read_standing(cluster, group, is_stable=is_stable)
+    return None if standing is None else standing.mark
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The newest mark of a group, the topic with whose offsets it stands, and all offsets."""
+
+    mark: Mark
+    topic: str
+    ends: Ends
+
+
+def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Standing | None:
+    """See `read_mark`; None where there is none. Raises `PipelineError`."""
     # confluent-kafka commits the end of a C string with it.
-    return newest_mark([(p.metadata or "").rstrip("\0") for _, p in offsets], group)
+    fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
+    mark = newest_mark([metadata for _, _, metadata in fetched], group)
+    if mark is None:
+        return None
+    ends: Ends = {}
+    for topic, partition, _ in fetched:
+        ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
+    return Standing(mark, next(topic for topic, _, text in fetched if text and parse_mark(text, group) == mark), ends)
 
 
 def read_ends(cluster: ClusterClient, group: str) -> Ends:

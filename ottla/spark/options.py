@@ -48,12 +48,15 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 def parse_options(options: Mapping[str, Any]) -> SinkOptions:
     """Options by their names in any case. Raises `PipelineError`, which names the option."""
     values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
+    spelled: dict[str, str] = {}
     for name, value in options.items():
         if not isinstance(name, str):
             raise PipelineError(f"the sink has no option {name!r}: options have names")
         plain = name.lower().removeprefix(PREFIX)
         if plain in _PARSED:
             if value is not None:
+                if spelled.setdefault(plain, name) != name:
+                    raise PipelineError(f"options {spelled[plain]!r} and {name!r} are one and the same: give one of both")
                 field, parse = _PARSED[plain]
                 values[field] = parse(name, _as_spark_writes(name, value))
         elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):

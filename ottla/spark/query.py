@@ -10,14 +10,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUERY_ID: Final = "sql.streaming.queryId"
-"""A local property of the thread that runs a batch (StreamExecution of Spark)."""
+_BATCH: Final = "streaming.sql.batchId"
+"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark)."""
+
+
+_last_turns: dict[tuple[str, str], tuple[str, int]] = {}
+"""Start of a stream and batch, by sink: all of one process, as each function may make its own."""
 
 
 class RunningQuery:
     """``id`` is the stream's own over all its starts, ``checkpoint`` where it keeps what it knows."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        """Raises `PipelineError` outside of a batch."""
+    def __init__(self, spark: SparkSession, batch: int) -> None:
+        """Raises `PipelineError` outside of a batch, and in another than that of this number."""
         query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
         jvm: Any = spark.sparkContext._jvm
         # A batch has a session of its own, a copy, which has no streams: those of all sessions stand in what they share.
@@ -26,11 +31,36 @@ class RunningQuery:
         query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
         if query is None:
             raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
+        check_number(batch, spark.sparkContext.getLocalProperty(_BATCH))
         self.id = str(query_id)
+        self._turn = (str(query.runId()), batch)
         self._query = query
         self.checkpoint = str(query.resolvedCheckpointRoot())
+
+    def check_turn(self, sink: tuple[str, str]) -> None:
+        """A batch is one transaction, and within one start Spark runs none twice: ``sink``, a cluster and a transactional id, has
+        one turn in it. Raises `PipelineError` for a second, which would be taken for a repetition.
+        """
+        if _last_turns.get(sink) == self._turn:
+            raise PipelineError(
+                f"batch {self._turn[1]} is committed under {sink[1]!r}, and was given to the sink again by the same function: the"
+                " second frame is not written. Give one frame with a column 'topic' (unionByName), or a sink with a"
+                " transactional.id of its own for each"
+            )
+
+    def note_turn(self, sink: tuple[str, str]) -> None:
+        """Of a batch that is committed."""
+        _last_turns[sink] = self._turn
 
     @property
     def is_active(self) -> bool:
         """False as soon as somebody stops it, while its last batch may still be under way."""
         return bool(self._query.isActive())
+
+
+def check_number(given: int, running: str | None) -> None:
+    """Batches are told apart by their numbers. Raises `PipelineError` for one that the stream does not run."""
+    if running is not None and str(given) != running:
+        raise PipelineError(
+            f"the sink was given batch {given}, and the stream runs batch {running}: give it the number that foreachBatch gives"
+        )

@@ -20,9 +20,12 @@ from ottla.spark.checkpoint_files import input_in, last_batch_in, query_in
 from ottla.spark.claiming import claim
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, why_fenced
+from ottla.spark.limits import small_batches
 from ottla.spark.mark_log import MarkLog
 from ottla.spark.options import SinkOptions
 from ottla.spark.rows import check_arranged
+from ottla.spark.standing import MarkPlace
+from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
@@ -58,6 +61,7 @@ class StreamWriter(_ArrowWriter):
         self._checkpoint = checkpoint
         self._producer: Producer | None = None
         self._began_s = 0.0
+        self._batch_bytes: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
@@ -74,15 +78,17 @@ class StreamWriter(_ArrowWriter):
             query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
             if batch is None:
                 raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
-            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(batch), log)
+            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(cluster, batch), log)
             transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
             transaction.begin()
+            self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
             self._began_s = time.time()
             return transaction.producer
 
-    def _ends(self, batch: int) -> InputEnds:
-        options = self._options
-        return input_in(self._checkpoint, batch, options.mark_topic or next(iter(options.topics), None))
+    def _ends(self, cluster: ClusterClient, batch: int) -> InputEnds:
+        place, ends = MarkPlace(cluster, self._options), input_in(self._checkpoint, batch)
+        place.choose(ends)
+        return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
         """In a task. Whichever fails ends the transaction for all of them: nobody may be left on the driver who could."""
@@ -91,7 +97,7 @@ class StreamWriter(_ArrowWriter):
         prepare()
         assert self._producer is not None
         context = TaskContext.get()
-        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression)
+        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression, self._batch_bytes)
         try:
             if context is not None and context.attemptNumber() > 0:
                 raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
@@ -121,7 +127,7 @@ class StreamWriter(_ArrowWriter):
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
                 stream.start()
                 query = query_in(self._checkpoint)
-                report = stream.write(query, batch, lambda _: written, self._ends(batch), began_s)
+                report = stream.write(query, batch, lambda _: written, self._ends(cluster, batch), began_s)
         except BaseException:
             self._abort(producer)
             raise

@@ -11,7 +11,7 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.mark_log import MarkLog
 from ottla.spark.marks import NO_BATCH, group_of, newer, read_ends, read_mark
-from ottla.spark.topics import partition_counts
+from ottla.spark.topics import existing
 from ottla.spark.wire import ClusterClient
 
 _EARLIEST: Final = -2
@@ -35,12 +35,16 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, m
         if mark is None or mark.batch == NO_BATCH:
             raise PipelineError(f"nothing was committed as {transactional_id!r}: the group {group!r} has no offsets")
         if mark.input.startswith("{"):
-            ends = json.loads(mark.input)
+            # Beside the topic stands the id of one that was read out of segment files.
+            ends = {topic: offsets for topic, offsets in json.loads(mark.input).items() if not topic.startswith("#")}
         else:
             ends = read_ends(client, group) if kept is None or mark is in_group else kept.ends
+            if mark.at and sum(map(len, ends.values())) > mark.offsets >= 0:
+                ends.pop(mark.at, None)
         if not ends or not all(isinstance(partitions, dict) for partitions in ends.values()):
             raise PipelineError(f"the stream that wrote as {transactional_id!r} reads no single source of Kafka's")
         for topic, partitions in ends.items():
-            for index in range(partition_counts(client, (topic,))[topic]):
+            # Of an input that lies on another cluster, nothing is known here of partitions that were added.
+            for index in range(existing(client, (topic,)).get(topic, 0)):
                 partitions.setdefault(str(index), _EARLIEST)
     return json.dumps(ends, sort_keys=True)

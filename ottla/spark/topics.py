@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.spark.wire import ClusterClient
 
 
@@ -14,4 +16,21 @@ def partition_counts(cluster: ClusterClient, topics: Sequence[str] = ()) -> dict
         return {topic: len(cluster.leaders(topic)) for topic in topics}
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     answer = cluster.ask(cluster.anyone, request, lambda answer: 0, "looking for topics")
+    return {t.name: len(t.partitions) for t in answer.topics if not t.error_code and not t.is_internal}
+
+
+_NOT_THERE = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.TOPIC_AUTHORIZATION_FAILED, Code.INVALID_TOPIC_EXCEPTION)
+
+
+def existing(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
+    """Those of some topics that this client sees there and that are not internal, with how many partitions they have.
+
+    Raises `PipelineError` where a broker does not say.
+    """
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False)
+
+    def code_of(answer: Any) -> int:
+        return next((t.error_code for t in answer.topics if t.error_code and t.error_code not in _NOT_THERE), 0)
+
+    answer = cluster.ask(cluster.anyone, request, code_of, "looking for topics")
     return {t.name: len(t.partitions) for t in answer.topics if not t.error_code and not t.is_internal}

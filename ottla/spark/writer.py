@@ -5,7 +5,7 @@ A partition belongs to one task of a transaction, so its sequences begin at 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -16,11 +16,11 @@ from ottla.spark.choosing import check_topic
 from ottla.spark.connecting import Connecting
 from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode
 from ottla.spark.errors import PipelineError
+from ottla.spark.limits import BATCH_BYTES
 from ottla.spark.sending import Sender
 from ottla.spark.transaction import Producer
 from ottla.storage.names import TopicPartition
 
-BATCH_BYTES = 256 << 10
 CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
 
@@ -43,7 +43,9 @@ class _Total(msgspec.Struct):
 class TaskWriter:
     """All partitions of one task. Raises `PipelineError` and `MustAbort`."""
 
-    def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4") -> None:
+    def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4", batch_bytes: Mapping[str, int] = {}) -> None:
+        """``batch_bytes``: of the topics that take smaller batches than others, see `limits.small_batches`."""
+        self._batch_bytes = dict(batch_bytes)
         self.sender = Sender(connecting, producer)
         self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
         self._totals: dict[TopicPartition, _Total] = {}
@@ -62,7 +64,10 @@ class TaskWriter:
         wheres = [(str(topics[first].as_py()), int(partitions[first])) for first in firsts]
         for where in wheres:
             self._totals.setdefault(where, _Total())
-        parts = [Part(cut, self._totals[where].records) for cut, where in zip(cuts, wheres, strict=True)]
+        parts = [
+            Part(cut, self._totals[where].records, self._batch_bytes.get(where[0], BATCH_BYTES))
+            for cut, where in zip(cuts, wheres, strict=True)
+        ]
         contents = rows.select(["key", "value", "headers"]).take(pa.array(order))
         encoded = encode(contents, self._identity, parts, timestamp_ms, BATCH_BYTES)
         self.sender.send(self._counted(wheres, encoded))

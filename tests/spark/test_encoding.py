@@ -10,10 +10,13 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import Row
 
 from ottla.protocol.primitives import uvarint
 from ottla.protocol.records import crc_is_valid, read_header
 from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode, varints
+from ottla.spark.errors import PipelineError
+from ottla.spark.foreach_batch import _headers as by_driver
 from ottla.spark.segments.columns import HEADERS
 
 TIMESTAMP_MS = 1_700_000_000_000
@@ -80,3 +83,16 @@ def test_batches_are_as_large_as_they_may_be(size: int) -> None:
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1))
 def test_varints(values: list[int]) -> None:
     assert varints(np.array(values, np.int64)).to_pylist() == [uvarint((v << 1) ^ (v >> 63)) for v in values]
+
+
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
+def test_a_header_without_a_key_is_named(header: Any) -> None:
+    """A broker answers for such a batch that it cannot be read, and no more."""
+    arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
+    rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
+    with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):
+        list(encode(rows, ProducerIdentity(1, 0, 0), [Part(0, 0)], 1, 1_000))
+    with pytest.raises(PipelineError, match="column 'headers'"):
+        by_driver([None if header is None else Row(**header)])
+    assert by_driver([Row(key="k", value=None)]) == [("k", None)]
+    assert by_driver(None) == []

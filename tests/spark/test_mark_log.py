@@ -86,14 +86,14 @@ def test_a_stream_goes_on_whose_group_is_gone(broker: Broker, by_driver: bool) -
     for future in admin.delete_consumer_groups([f"ottla-pipeline.{name}"]).values():
         future.result(30)
     again = Stream(broker.bootstrap, name, by_driver)
-    assert again.sink.start() == Mark("q", 2, "run")
+    assert again.sink.start() == Mark("q", 2, "run", offsets=1)
     assert again.write(2).is_replay
     with pytest.raises(ZeroDivisionError):
         again.write(3, fail=True)
-    assert last_mark(again.cluster, name, again.log) == Mark("q", 2, "run")
+    assert last_mark(again.cluster, name, again.log) == Mark("q", 2, "run", offsets=1)
     again.write(3)
     assert values(broker, name) == [b"0", b"1", b"2", b"3"]
-    assert again.log.read(name) == Kept(Mark("q", 3, "run"), {name: {"0": 4}})
+    assert again.log.read(name) == Kept(Mark("q", 3, "run", offsets=1), {name: {"0": 4}})
 
 
 def test_marks_outlive_retention_of_offsets_and_ids(broker: Broker) -> None:
@@ -125,13 +125,13 @@ def test_a_mark_is_part_of_its_transaction(broker: Broker) -> None:
     transaction.mark(Mark("q", 1, "run"), {("open", 0): 2})
     other.write(1)
     assert [one.log.read(one.name) for one in (stream, other)] == [
-        Kept(Mark("q", 0, "run"), {"open": {"0": 1}}),
-        Kept(Mark("q", 1, "run"), {"other": {"0": 2}}),
+        Kept(Mark("q", 0, "run", offsets=1), {"open": {"0": 1}}),
+        Kept(Mark("q", 1, "run", offsets=1), {"other": {"0": 2}}),
     ]
     Stream(broker.bootstrap, "open").sink.start()
     with pytest.raises(Fenced):
         transaction.mark(Mark("q", 1, "run"), {("open", 0): 2})
-    assert stream.log.read("open") == Kept(Mark("q", 0, "run"), {"open": {"0": 1}})
+    assert stream.log.read("open") == Kept(Mark("q", 0, "run", offsets=1), {"open": {"0": 1}})
     assert stream.log.read("nobody") is None
 
 
@@ -170,7 +170,7 @@ def test_apache_kafka_keeps_marks_as_well(tmp_path_factory: pytest.TempPathFacto
             for future in admin.delete_consumer_groups(["ottla-pipeline.t"]).values():
                 future.result(30)
             again = Stream(kafka.bootstrap, "t")
-            assert again.sink.start() == Mark("q", 2, "run")
+            assert again.sink.start() == Mark("q", 2, "run", offsets=1)
             assert again.write(2).is_replay
             again.write(3)
             assert [record.value for record in client.records("t")] == [b"0", b"1", b"2", b"3"]

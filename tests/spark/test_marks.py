@@ -13,6 +13,7 @@ from ottla.spark.checkpoint import InputEnds, parse_begin, parse_input
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
 from ottla.spark.marks import Mark, commit_of, newest_mark, parse_mark
+from ottla.spark.query import check_number
 from ottla.spark.writer import Written
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":7}}'
@@ -85,6 +86,27 @@ def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
     with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
         stream(transaction).write("q", 4, written, more)
     assert transaction.ends == []
+
+
+def test_other_files_in_a_batch_that_was_committed() -> None:
+    """A checkpoint that was set back counts on from there, whatever it reads."""
+    files = InputEnds('{"logOffset":1}', {("t", 0): 4}, content="one", at="t")
+    last = Mark("q", 4, "before", files.text, content="one")
+    assert stream(FakeTransaction([last])).write("q", 4, written, files).is_replay
+    other = msgspec.structs.replace(files, content="another")
+    with pytest.raises(PipelineError, match="batch 4 was committed, and the checkpoint has other files in it"):
+        stream(FakeTransaction([last])).write("q", 4, written, other)
+    # Marks of before files were noted say nothing of them.
+    assert stream(FakeTransaction([Mark("q", 4, "before", files.text)])).write("q", 4, written, other).is_replay
+
+
+@pytest.mark.parametrize(("given", "running", "is_refused"), [(3, "3", False), (0, "3", True), (0, None, False)])
+def test_the_number_of_a_batch_is_the_streams_own(given: int, running: str | None, is_refused: bool) -> None:
+    if is_refused:
+        with pytest.raises(PipelineError, match="was given batch 0, and the stream runs batch 3"):
+            check_number(given, running)
+    else:
+        check_number(given, running)
 
 
 def test_a_checkpoint_that_was_set_back_further() -> None:

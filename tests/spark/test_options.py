@@ -56,6 +56,11 @@ def test_what_is_said_in_the_words_of_spark_and_of_a_producer() -> None:
         ({7: "x"}, "the sink has no option 7"),
         ({"kafka.transaction.timeout.ms": 1.5}, "not a number of milliseconds"),
         ({"kafka.bootstrap.servers": "nowhere"}, "'nowhere' is not host:port"),
+        ({"kafka.transactional.id": "other"}, "options 'transactional.id' and 'kafka.transactional.id' are one and the same"),
+        ({"kafka.bootstrap.servers": "http://h:1"}, "'http://h:1' is a URL or a path, and not host:port"),
+        ({"kafka.bootstrap.servers": "h:65536"}, "'h:65536' has no port between 1 and 65535"),
+        ({"kafka.bootstrap.servers": "h:0"}, "'h:0' has no port between"),
+        ({"kafka.bootstrap.servers": "h:٣"}, "is not host:port"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is given, and kafka.security.protocol is PLAINTEXT"),
     ],
 )

@@ -75,11 +75,13 @@ def as_text(frame: Any) -> Any:
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))
-    sink = numbers.run(by_parity, writer=writer)
+    with pytest.raises(Exception, match=r"its rows say themselves where they go: say by mark\.topic"):
+        numbers.run(by_parity, writer=writer)
+    sink = numbers.run(by_parity, writer=writer, topics="even,odd")
     assert (sink.metrics.records, sink.metrics.by_topic) == (1_000, {"even": 500, "odd": 500})
     shutil.rmtree(numbers.directory / "cp" / "commits")
     numbers.add(*range(1_000, 1_100))
-    again = numbers.run(by_parity, writer=writer)
+    again = numbers.run(by_parity, writer=writer, topics="even,odd")
     assert (again.metrics.replays, again.metrics.batches, again.metrics.records) == (1, 1, 100)
     assert numbers.values("even") + numbers.values("odd") == [*range(0, 1_100, 2), *range(1, 1_100, 2)]
 
@@ -206,6 +208,74 @@ def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, nu
         fill(500, 100)
     run("new")
     assert sorted(Counter(numbers.values("single")).items()) == [(n, 1 + (n >= 500)) for n in range(600)]
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_a_checkpoint_of_files_that_was_set_back_loses_nothing_silently(numbers: Numbers, writer: str) -> None:
+    """Spark counts a source's batches: the same number stands for whatever files are there when it counts."""
+    numbers.add(*range(100))
+    numbers.run(as_text, topic="single", writer=writer)
+    checkpoint, kept = numbers.directory / "cp", numbers.directory / "kept"
+    shutil.copytree(checkpoint, kept)
+    numbers.add(*range(100, 200))
+    numbers.run(as_text, topic="single", writer=writer)
+    shutil.rmtree(checkpoint / "commits")
+    numbers.run(as_text, topic="single", writer=writer)
+    assert numbers.values("single") == list(range(200))
+    shutil.rmtree(checkpoint)
+    kept.rename(checkpoint)
+    numbers.add(*range(200, 300))
+    with pytest.raises(Exception, match="batch 1 was committed, and the checkpoint has other files in it"):
+        numbers.run(as_text, topic="single", writer=writer)
+    assert numbers.values("single") == list(range(200))
+
+
+def test_a_batch_is_written_once_and_under_its_own_number(spark: Any, numbers: Numbers) -> None:
+    numbers.add(*range(10))
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "twice", "topic": "single"}
+    first, second = ottla.spark.sink(given), ottla.spark.sink(given)
+
+    def run(name: str, function: Callable[[Any, int], None]) -> None:
+        frame = as_text(spark.readStream.schema("value LONG").csv(str(numbers.directory / "in")))
+        writer = frame.writeStream.foreachBatch(function).option("checkpointLocation", str(numbers.directory / name))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def twice(sinks: tuple[Any, Any]) -> Callable[[Any, int], None]:
+        def both(frame: Any, batch: int) -> None:
+            for sink in sinks:
+                sink(frame, batch)
+
+        return both
+
+    with pytest.raises(Exception, match="the sink was given batch 7, and the stream runs batch 0"):
+        run("cp", lambda frame, batch: first(frame, 7))
+    for sinks in ((first, first), (first, second)):
+        # The second start repeats the batch: a frame that was not written is not taken for written then either.
+        with pytest.raises(Exception, match="batch 0 is committed under 'twice', and was given to the sink again"):
+            run("cp", twice(sinks))
+    assert numbers.values("single") == list(range(10))
+    run("cp", second)
+    assert second.metrics.replays == 1
+    assert numbers.values("single") == list(range(10))
+
+
+def test_a_stream_reads_one_cluster_and_writes_to_another(spark: Any, numbers: Numbers) -> None:
+    with Broker() as away:
+        away.create_topic("far", partitions=2)
+        for start in range(2):
+            with Cluster(away.bootstrap) as cluster:
+                cluster.produce("far", [NewRecord(b"%d" % n, partition=n % 2) for n in range(100 * start, 100 * start + 100)])
+            for writer in ("tasks", "driver"):
+                options = {"kafka.bootstrap.servers": away.bootstrap, "subscribe": "far", "startingOffsets": "earliest"}
+                frame = spark.readStream.format("kafka").options(**options).load().selectExpr("value")
+                target = "single" if writer == "tasks" else "numbers"
+                given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": writer, "topic": target}
+                query = frame.writeStream.foreachBatch(ottla.spark.sink({**given, "writer": writer}))
+                query = query.option("checkpointLocation", str(numbers.directory / writer)).trigger(availableNow=True)
+                query.start().awaitTermination()
+                assert numbers.values(target) == list(range(100 * start + 100))
+                assert numbers.broker.lag(f"ottla-pipeline.{writer}").keys() == {(target, 0)}
+        assert ottla.spark.committed_offsets(numbers.broker.bootstrap, "tasks") == '{"far": {"0": 100, "1": 100}}'
 
 
 def test_sparks_metrics_show_the_sinks(spark: Any, numbers: Numbers) -> None:

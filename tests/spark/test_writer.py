@@ -13,8 +13,11 @@ from ottla import Broker
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.spark.connecting import Connecting
 from ottla.spark.connection import BrokerConnection
+from ottla.spark.driver import DriverTransaction
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import PipelineError
+from ottla.spark.limits import small_batches
+from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sending import REQUEST_BYTES, _requests
 from ottla.spark.transaction import Transaction
@@ -112,3 +115,33 @@ def test_a_record_of_5_mb_passes_where_the_broker_takes_it() -> None:
         writer.finish()
         transaction.end(commit=True)
         assert [len(record.value or b"") for record in broker.records("large")] == [5, 5_000_000, 5]
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_batches_are_no_larger_than_their_topic_takes(writer: str) -> None:
+    """Records that each fit are not refused for being many."""
+    values = [np.random.default_rng(n).bytes(370) for n in range(500)]
+    with Broker() as broker:
+        broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
+        broker.create_topic("large", partitions=1)
+        cluster = ClusterClient(Connecting(broker.bootstrap))
+        limits = small_batches(cluster, ["small", "large"])
+        assert limits.keys() == {"small"}
+        assert 3_500 < limits["small"] < 4_000
+        if writer == "tasks":
+            transaction = Transaction(cluster, "x")
+            transaction.begin()
+            tasks = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "lz4", limits)
+            rows = columns(["small"] * 500, [0] * 500).set_column(3, "value", pa.array(values, pa.binary()))
+            tasks.write(rows, 1)
+            tasks.finish()
+            transaction.end(commit=True)
+        else:
+            options = SinkOptions(connecting=Connecting(broker.bootstrap), transactional_id="x", topics=("small",))
+            by_driver = DriverTransaction(cluster, options)
+            by_driver.begin()
+            by_driver.write([("small", None, value, [], None) for value in values], {"small": 1})
+            by_driver.end(commit=True)
+            by_driver.close()
+        assert [record.value for record in broker.records("small")] == values

@@ -11,12 +11,12 @@ from ottla.pipeline.dead_letters import SOURCE, source
 from ottla.pipeline.jobs import export, totals
 from ottla.pipeline.jobs.shop import handled, is_sound
 from ottla.pipeline.ledger import Ledger, ledger, torn
-from ottla.pipeline.limits import largest_batches
 from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASES, SHIPMENT, TOTAL, Terms
 from ottla.pipeline.stream import source_options
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import JSON, Format
+from ottla.spark.limits import largest_batches
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
 

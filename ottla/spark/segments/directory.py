@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,12 +14,12 @@ from ottla.protocol.markers import read_marker
 from ottla.protocol.records import BatchHeader
 from ottla.spark.errors import PipelineError
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, read_partition_metadata, topic_id_text
 from ottla.storage.filesystem import Damaged
-from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
+from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
-from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment, parse_file_name
+from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name, parse_file_name
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches
 
@@ -73,11 +74,36 @@ class Directory:
         bases = [base for base in (parse_file_name(name, LOG_SUFFIX) for name in names) if base is not None]
         if not bases:
             raise Vanished(f"{directory} has no segment; is its topic being deleted?")
+        indexed = {parse_file_name(name, suffix) for name in names for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
+        for base in sorted(base for base in indexed.difference(bases) if base is not None and base > bases[0]):
+            raise Vanished(f"{directory}/{file_name(base, LOG_SUFFIX)} is gone, and its index is there; bring it back")
         return [Segment(self.fs, directory, base, 0) for base in bases]
 
     def segments(self, topic: str, partition: int) -> list[Segment]:
         """By base offset. Raises `PipelineError`."""
         return self._repeated(lambda: self._segments(topic, partition))
+
+    def topic_id(self, topic: str, partition: int) -> str | None:
+        """As Kafka writes it; None where the directory does not say it. A topic that is made anew has another.
+
+        Raises `PipelineError`.
+        """
+        read = partial(read_partition_metadata, self.fs, f"{self.path}/{topic}-{partition}")
+        topic_id = self._repeated(read)
+        return None if topic_id is None else topic_id_text(topic_id)
+
+    def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
+        """A segment that was left at an offset below that of the following one: cleaning makes such gaps, and so does damage.
+
+        Raises `PipelineError` for a file that was emptied, and in a closed directory for offsets that no cleaner has removed.
+        """
+        where = f"{topic}-{partition}: offsets {at} to {following - 1} are missing"
+        path = segment.path(LOG_SUFFIX)
+        if not segment.size_bytes and any(self.fs.read_file(segment.path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
+            raise PipelineError(f"{where}: {path} is empty, and its index is not; bring the file back")
+        is_closed = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
+        if is_closed and (topic, partition) not in read_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}"):
+            raise PipelineError(f"{where} behind {path}, and the topic was never compacted; bring its files back")
 
     def view(self, topic: str, partition: int) -> View:
         """Raises `PipelineError`."""

@@ -218,7 +218,10 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
             continue
         if number + 1 == len(segments):
             raise PipelineError(f"{where}: the log ends at offset {at}, and {split.end} was seen: its file is damaged or cut")
-        at = max(at, segments[number + 1].base_offset)
+        following = segments[number + 1].base_offset
+        if at < following:
+            directory.check_gap(split.topic, split.partition, segments[number], at, following)
+            at = following
 
 
 def _from(segment: Segment, start: int, where: str) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-Offsets = dict[str, dict[str, int]]
-"""Topic and partition to an offset, as the connector for Kafka has them in a checkpoint."""
+Offsets = dict[str, Any]
+"""Topic and partition to an offset, as the connector for Kafka has them in a checkpoint; and beside the topic its id."""
+TOPIC_ID = "#topic id"
+"""No name of a topic. A topic that is made anew under its name has another id, and other records at the same offsets."""
 _IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 """Whether Spark says where a stream is: since 4.2."""
 _NEEDS_CHECKPOINT = (
@@ -54,6 +56,8 @@ class SegmentStream(DataSourceStreamReader):
         if self._most is not None and self._checkpoint is None and not _IS_TOLD:
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
+        self._topic_id: str | None = None
+        """As the directory had it when it was read last."""
         self._wanted = wanted_by(given)
         self._reader = SegmentReader(self._wanted, columns)
 
@@ -61,11 +65,11 @@ class SegmentStream(DataSourceStreamReader):
         if self._starts_at == "latest":
             self._last = self._ends()
             return self._last
-        starts = {}
+        starts: dict[int, int] = {}
         for index, view in self._views().items():
             offset = self._wanted.starting.get(index, EARLIEST)
             starts[index] = {EARLIEST: view.start, LATEST: self._end(view)}.get(offset, offset)
-        self._last = _offsets(self._wanted.topic, starts)
+        self._last = self._offsets(starts)
         return self._last
 
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Offsets:
@@ -74,9 +78,11 @@ class SegmentStream(DataSourceStreamReader):
             return self._ends()
         start = start or self._last or self._committed()
         views = self._views()
+        if self._is_anew(start, {index: self._end(view) for index, view in views.items()}, self._topic_id):
+            start = {}
         begins = {index: start.get(self._wanted.topic, {}).get(str(index), view.start) for index, view in views.items()}
         ends = bounded(begins, {index: self._end(view) for index, view in views.items()}, self._most)
-        self._last = _offsets(self._wanted.topic, ends)
+        self._last = self._offsets(ends)
         return self._last
 
     def _committed(self) -> Offsets:
@@ -90,12 +96,10 @@ class SegmentStream(DataSourceStreamReader):
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
-        for index in sorted(ends):
-            if ends[index] < starts.get(index, 0):
-                raise PipelineError(
-                    f"{topic}-{index}: the stream is at offset {starts[index]}, and its source at {ends[index]}: the log was made"
-                    " anew, or the source's checkpointLocation is not the query's"
-                )
+        self._views()
+        # A batch that was planned before the topic was made anew is repeated as little as the next one is begun.
+        if any([self._is_anew(start, ends, end.get(TOPIC_ID)), self._is_anew(end, {}, self._topic_id)]):
+            starts = {}
         chosen = tuple(index for index in sorted(ends) if ends[index] > starts.get(index, -1))
         if not chosen:
             return []
@@ -111,8 +115,35 @@ class SegmentStream(DataSourceStreamReader):
         prepare()
         return self._reader.read(partition)
 
+    def _is_anew(self, start: Offsets, ends: Mapping[int, int], topic_id: str | None) -> bool:
+        """Whether the stream was in a log that is no more, as its topic was deleted and made again.
+
+        Raises `PipelineError` unless failOnDataLoss is false: then what the topic has now is read from its beginning.
+        """
+        topic, was = self._wanted.topic, start.get(TOPIC_ID)
+        starts = {int(index): offset for index, offset in start.get(topic, {}).items()}
+        behind = next((index for index in sorted(ends) if ends[index] < starts.get(index, 0)), None)
+        if was is not None and topic_id is not None and was != topic_id:
+            why = f"{topic}: the stream has read the topic with the id {was}, and this one has {topic_id}: it was made anew"
+        elif behind is not None:
+            why = (
+                f"{topic}-{behind}: the stream is at offset {starts[behind]}, and its source at {ends[behind]}: the log was made"
+                " anew, or the source's checkpointLocation is not the query's"
+            )
+        else:
+            return False
+        if self._wanted.fails_on_data_loss:
+            raise PipelineError(f"{why}. failOnDataLoss=false reads what is there now from its beginning")
+        return True
+
     def _ends(self) -> Offsets:
-        return _offsets(self._wanted.topic, {index: self._end(view) for index, view in self._views().items()})
+        views = self._views()
+        return self._offsets({index: self._end(view) for index, view in views.items()})
+
+    def _offsets(self, by_partition: Mapping[int, int]) -> Offsets:
+        """With the id of the topic that was read last."""
+        offsets: Offsets = {self._wanted.topic: {str(index): offset for index, offset in sorted(by_partition.items())}}
+        return offsets if self._topic_id is None else offsets | {TOPIC_ID: self._topic_id}
 
     def _end(self, view: View) -> int:
         return view.last_stable_offset if self._wanted.is_committed else view.end
@@ -125,6 +156,8 @@ class SegmentStream(DataSourceStreamReader):
             for index in chosen:
                 if index not in lies_in:
                     raise PipelineError(f"{wanted.topic}-{index} does not lie in {wanted.directories}")
+            ids = (lies_in[index].topic_id(wanted.topic, index) for index in chosen)
+            self._topic_id = next((topic_id for topic_id in ids if topic_id is not None), None)
             return {index: lies_in[index].view(wanted.topic, index) for index in chosen}
 
 
@@ -140,7 +173,3 @@ def bounded(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> di
     return {
         index: starts[index] + min(waiting[index], max(1, most * waiting[index] // total)) for index in ends if waiting[index]
     } | {index: starts[index] for index in ends if not waiting[index]}
-
-
-def _offsets(topic: str, by_partition: dict[int, int]) -> Offsets:
-    return {topic: {str(index): offset for index, offset in sorted(by_partition.items())}}

@@ -14,7 +14,7 @@ from ottla.spark.segments.directory import Directory
 from ottla.spark.segments.reading import COLUMNS, Wanted, parse_bounds, plan, read
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.config import LogConfig
-from ottla.storage.last_stop import CLEAN_FILE, LOG_STARTS
+from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
@@ -216,8 +216,34 @@ def test_cleaned_segments(root: Path, logs: Logs) -> None:
     expected = visible_records(log)
     assert len(expected) < 60
     assert [row["offset"] for row in rows(root)] == expected
+    (root / CLEAN_FILE).write_text("")
+    write_offsets(RealFilesystem(), f"{root}/{FIRST_DIRTY}", {("t", 0): log.first_dirty_offset})
+    assert [row["offset"] for row in rows(root)] == expected
     # Planned before, read behind the cleaner.
     assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == expected
+
+
+@pytest.mark.parametrize("how", ["emptied", "deleted", "all of its files deleted"])
+def test_a_segment_in_the_middle_that_lost_its_file_is_named(root: Path, logs: Logs, how: str) -> None:
+    log = logs.new()
+    for _ in history(log, random.Random(5), 120):
+        pass
+    middle = log.segments[len(log.segments) // 2]
+    path = Path(middle.path(LOG_SUFFIX))
+    log.close()
+    (root / CLEAN_FILE).write_text("")
+    assert offsets(root)
+    if how == "emptied":
+        path.write_bytes(b"")
+    elif how == "deleted":
+        path.unlink()
+    else:
+        for name in path.parent.glob(f"{path.stem}.*"):
+            name.unlink()
+    before = Path(log.segments[len(log.segments) // 2 - 1].path(LOG_SUFFIX))
+    named = {"emptied": rf"{path} is empty, and its index is not", "deleted": rf"{path} is gone, and its index is there"}
+    with pytest.raises(PipelineError, match=named.get(how, rf"behind {before}, and the topic was never compacted")):
+        offsets(root)
 
 
 def visible_records(log: Log) -> list[int]:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from ottla.spark.errors import PipelineError
-from ottla.spark.segments.streaming import SegmentStream, bounded
+from ottla.spark.segments.streaming import TOPIC_ID, SegmentStream, bounded
+from ottla.storage.checkpoints import topic_id_text, write_partition_metadata
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.spark.segments.test_reading import Logs, put
 
@@ -65,8 +66,12 @@ def stream(root: Path, **options: str) -> SegmentStream:
     return SegmentStream(given | options, ["offset"])
 
 
-def at(offset: int) -> dict[str, dict[str, int]]:
-    return {"t": {"0": offset}}
+def told(offset: int, topic_id: bytes) -> dict[str, Any]:
+    return {"t": {"0": offset}, TOPIC_ID: topic_id_text(topic_id)}
+
+
+def at(offset: int) -> dict[str, Any]:
+    return told(offset, bytes(range(16)))
 
 
 def test_a_stream_goes_on_where_it_has_said_last(root: Path) -> None:
@@ -114,3 +119,50 @@ def test_a_bound_that_is_no_number_is_refused(root: Path, bound: str) -> None:
 def test_without_a_checkpoint_a_bound_is_refused_before_the_stream_starts(root: Path) -> None:
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger needs the option checkpointLocation"):
         SegmentStream({"path": str(root), "subscribe": "t", "maxOffsetsPerTrigger": "20"}, ["offset"])
+
+
+OLD, NEW = bytes(15) + b"\1", bytes(15) + b"\2"
+
+
+def is_now(root: Path, topic_id: bytes) -> None:
+    write_partition_metadata(RealFilesystem(), str(root / "t-0"), topic_id)
+
+
+@pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
+def test_a_topic_that_was_made_anew_is_no_continuation(root: Path, end: int) -> None:
+    """However many records it has: those below the stream's offset would be passed over."""
+    is_now(root, OLD)
+    assert stream(root).initialOffset() == told(0, OLD)
+    is_now(root, NEW)
+    with pytest.raises(PipelineError, match=r"t: the stream has read the topic with the id A+Q, and this one has A+g"):
+        stream(root).partitions(told(40, OLD), told(end, NEW))
+    with pytest.raises(PipelineError, match="it was made anew"):
+        stream(root).latestOffset(told(40, OLD), None)
+    # A batch that was planned before, and is repeated.
+    with pytest.raises(PipelineError, match="it was made anew"):
+        stream(root).partitions(told(20, OLD), told(40, OLD))
+    accepting = stream(root, failOnDataLoss="false")
+    assert accepting.latestOffset(told(40, OLD), None) == told(20, NEW)
+    splits = [p.value for p in accepting.partitions(told(40, OLD), told(end, NEW))]
+    assert (splits[0].start, splits[-1].end) == (0, end)
+
+
+def test_a_bounded_stream_whose_source_is_behind_does_not_stand_still(root: Path) -> None:
+    with pytest.raises(PipelineError, match="the stream is at offset 70, and its source at 50"):
+        stream(root).latestOffset(at(70), None)
+
+
+def test_offsets_of_before_ids_were_noted_are_taken(root: Path) -> None:
+    is_now(root, NEW)
+    before = {"t": {"0": 20}}
+    assert stream(root).latestOffset(before, None) == told(40, NEW)
+    assert stream(root).partitions(before, told(40, NEW))
+
+
+def test_the_checkpoint_says_of_which_topic_its_offsets_are(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "cp" / "offsets").mkdir(parents=True)
+    (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')
+    (tmp_path / "cp" / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(told(20, OLD))}")
+    is_now(root, NEW)
+    with pytest.raises(PipelineError, match="it was made anew"):
+        stream(root).latestOffset()

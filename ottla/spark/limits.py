@@ -1,4 +1,4 @@
-"""How large a record may be, asked of the broker: what is larger is seen before it stops a batch."""
+"""How large a batch of a topic may be, asked of the broker: what is larger is seen before it stops a transaction."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any
 
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from ottla.spark.errors import BrokerRefused
+from ottla.spark.errors import BrokerRefused, NotServed
 from ottla.spark.wire import ClusterClient
 
 DEFAULT_LIMIT_BYTES = 1_048_588
 """Of message.max.bytes and max.message.bytes."""
 PRODUCERS_LIMIT_BYTES = 1_000_000
 """Of a record, by librdkafka's message.max.bytes, which the sink that writes from one process goes by."""
+BATCH_BYTES = 256 << 10
+"""Of records before compression, in a batch of the sink's."""
+_OVERHEAD_BYTES = 128
+"""Of a batch around its records, and of a codec around what it cannot make smaller; the latter has a part of them as well."""
+_OVERHEAD_PART = 64
 _TOPIC = 2
 _LIMIT = "max.message.bytes"
 
@@ -33,3 +38,15 @@ def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, 
         raise
     said = {result.resource_name: {config.name: config.value for config in result.configs} for result in answer.results}
     return {topic: int(said[topic].get(_LIMIT) or DEFAULT_LIMIT_BYTES) for topic in topics}
+
+
+def small_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
+    """How much a batch may hold, of those topics that take less than `BATCH_BYTES`; none where the broker does not say."""
+    if not topics:
+        return {}
+    try:
+        limits = largest_batches(cluster, topics)
+    except (BrokerRefused, NotServed):
+        return {}
+    room = {topic: max(1, limit - limit // _OVERHEAD_PART - _OVERHEAD_BYTES) for topic, limit in limits.items()}
+    return {topic: size_bytes for topic, size_bytes in room.items() if size_bytes < BATCH_BYTES}

@@ -1,0 +1,68 @@
+"""Which files a batch has read, as Spark's checkpoint notes it (FileStreamSourceLog of Spark).
+
+The offset of a source of files counts its batches, and says nothing of what was in them: a checkpoint that was set back plans other
+files under the same number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.spark.errors import PipelineError
+
+HEAD_LINES: Final = 2
+"""A version and the batch's settings stand before the sources."""
+_NUMBER: Final = "logOffset"
+_NONE: Final = -1
+_MAX_NUMBERS: Final = 1_000
+"""Of batches of a source within one of the stream's: starts that failed before their batch was planned leave a number each."""
+
+
+def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
+    """Of the files of a batch whose offsets are ``text``; "" where no source reads files, or the checkpoint does not say which.
+
+    ``before`` are the offsets of the batch before, ``read`` gives a file of the checkpoint by its place in it, None where it is not
+    there. Raises `PipelineError`.
+    """
+    ends = _numbers(text)
+    starts = _numbers(before or "")
+    names: list[str] = []
+    for source, end in sorted(ends.items()):
+        first = max(starts.get(source, _NONE) + 1, end - _MAX_NUMBERS)
+        for number in range(first, end + 1):
+            names += [f"{source} {entry}" for entry in _entries(source, number, end, read)]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest() if names else ""
+
+
+def _numbers(text: str) -> dict[int, int]:
+    """By the number of the source."""
+    numbers: dict[int, int] = {}
+    for source, line in enumerate(text.splitlines()[HEAD_LINES:]):
+        offset = _parsed(line) if line.startswith("{") else None
+        if isinstance(offset, dict) and isinstance(offset.get(_NUMBER), int):
+            numbers[source] = offset[_NUMBER]
+    return numbers
+
+
+def _entries(source: int, number: int, last: int, read: Callable[[str], str | None]) -> list[str]:
+    """The files that the source has noted under a number, in a file of its own or in one that stands for all up to its name."""
+    for name in (str(number), *(f"{later}.compact" for later in range(number, last + 1))):
+        text = read(f"sources/{source}/{name}")
+        if text is not None:
+            entries = (_parsed(line) for line in text.splitlines()[1:] if line.strip())
+            return sorted(
+                f"{entry.get('path')} {entry.get('timestamp')}"
+                for entry in entries
+                if isinstance(entry, dict) and entry.get("batchId") == number
+            )
+    return []
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise PipelineError("the checkpoint's notes of a source of files cannot be read") from None

@@ -1,0 +1,40 @@
+"""The archive of Spark's classes, where a machine is too slow to make it: it is done without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tests.pipeline import quick_java
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_a_driver_that_takes_too_long_leaves_no_archive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, sleeper: subprocess.Popen[str]
+) -> None:
+    from tests.pipeline.kills.shopping import Shopping
+
+    monkeypatch.setattr(quick_java, "ENDED_S", 0.1)
+    monkeypatch.setattr(quick_java, "plain", dict)
+    monkeypatch.setattr(Shopping, "start", lambda self: sleeper)
+    archive = tmp_path / "a.jsa"
+    archive.write_bytes(b"half")
+    quick_java._archive_classes(archive)
+    assert not archive.exists()
+    assert sleeper.returncode == -9

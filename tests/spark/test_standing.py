@@ -1,0 +1,185 @@
+"""At which topic a stream's mark stands: its input on the cluster that is written to, on another, or no topic at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ottla import Broker
+from ottla.client import Cluster
+from ottla.spark.checkpoint import InputEnds
+from ottla.spark.claiming import claim
+from ottla.spark.connecting import Connecting
+from ottla.spark.driver import DriverTransaction
+from ottla.spark.errors import PipelineError
+from ottla.spark.exactly_once import ExactlyOnce
+from ottla.spark.mark_log import MarkLog
+from ottla.spark.marks import group_of, read_mark, read_standing
+from ottla.spark.metrics import BatchReport
+from ottla.spark.options import SinkOptions, parse_options
+from ottla.spark.segments.reading import COLUMNS
+from ottla.spark.standing import MarkPlace
+from ottla.spark.taking_up import committed_offsets
+from ottla.spark.transaction import Transaction
+from ottla.spark.wire import ClusterClient
+from ottla.spark.writer import TaskWriter, Written
+
+pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        for topic, partitions in (("in", 2), ("narrow", 1), ("out", 1), ("other", 1)):
+            broker.create_topic(topic, partitions=partitions)
+        yield broker
+
+
+class Stream:
+    """Batches of one record into ``out``, as a start of the sink has them."""
+
+    def __init__(self, broker: Broker, name: str, **options: str) -> None:
+        given = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": name}
+        self.options: SinkOptions = parse_options(given | {k.replace("_", "."): v for k, v in options.items()})
+        self.cluster = ClusterClient(Connecting(broker.bootstrap))
+        self.place = MarkPlace(self.cluster, self.options)
+        self.log = None if self.options.mark_log_topic is None else MarkLog(self.cluster, self.options.mark_log_topic)
+        if self.log is not None:
+            self.log.open()
+        transaction: Any = Transaction(self.cluster, name, mark_log=self.log)
+        if self.options.writer == "driver":
+            transaction = DriverTransaction(self.cluster, self.options, self.log)
+        self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
+
+    def start(self, batch: int, ends: InputEnds) -> None:
+        self.place.choose(ends)
+        claim(self.cluster, self.options.transactional_id, "q", batch, "run", self.place.of(ends, batch), self.log)
+        self.sink.start()
+
+    def write(self, batch: int, ends: InputEnds) -> BatchReport:
+        if not self.sink.is_settled:
+            self.start(batch, ends)
+        return self.sink.write("q", batch, lambda producer: self._tasks(producer, batch), self.place.of(ends, batch))
+
+    def _tasks(self, producer: Any, batch: int) -> list[Written]:
+        if self.options.writer == "driver":
+            by_driver: list[Written] = producer.write([("out", b"k", b"%d" % batch, [], 0)], {"out": 1})
+            return by_driver
+        writer = TaskWriter(self.cluster.connecting, producer)
+        columns = [pa.array(["out"]), pa.array([0], pa.int32()), pa.array([b"k"]), pa.array([b"%d" % batch])]
+        names = ["topic", "partition", "key", "value", "headers"]
+        writer.write(pa.RecordBatch.from_arrays([*columns, pa.nulls(1, COLUMNS["headers"])], names), 1)
+        return writer.finish()
+
+    def stands_at(self) -> str:
+        standing = read_standing(self.cluster, group_of(self.options.transactional_id))
+        assert standing is not None
+        return standing.topic
+
+
+def reads(**ends: int) -> InputEnds:
+    """One partition of each topic."""
+    text = "{" + ",".join(f'"{topic}":{{"0":{end}}}' for topic, end in ends.items()) + "}"
+    return InputEnds(text, {(topic, 0): end for topic, end in ends.items()})
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+@pytest.mark.parametrize(
+    ("options", "topic"),
+    [
+        ({"topic": "out"}, "out"),
+        ({"topics": "other,out"}, "other"),
+        ({"topic": "out", "mark_topic": "other"}, "other"),
+        ({"topic": "out", "mark_log_topic": "log"}, "log"),
+    ],
+)
+def test_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[str, str], topic: str) -> None:
+    name = f"away-{writer}-{'-'.join(options)}"
+    for batch in range(2):
+        assert not Stream(broker, name, writer=writer, **options).write(batch, reads(far=7 + batch)).is_replay
+    again = Stream(broker, name, writer=writer, **options)
+    assert again.write(1, reads(far=8)).is_replay
+    assert again.stands_at() == topic
+    assert committed_offsets(broker.bootstrap, name, options.get("mark_log_topic")) == '{"far": {"0": 8}}'
+
+
+def test_a_topic_of_that_name_with_fewer_partitions_is_another(broker: Broker) -> None:
+    stream = Stream(broker, "fewer", topic="out")
+    stream.write(0, InputEnds('{"narrow":{"0":1,"1":1}}', {("narrow", 0): 1, ("narrow", 1): 1}))
+    assert stream.stands_at() == "out"
+
+
+def test_an_input_of_the_cluster_itself_shows_its_lag(broker: Broker) -> None:
+    stream = Stream(broker, "near", topic="out")
+    stream.write(0, reads(**{"in": 5}))
+    assert stream.stands_at() == "in"
+    named = Stream(broker, "near-named", topic="out", mark_topic="other")
+    named.write(0, reads(**{"in": 5}))
+    assert named.stands_at() == "other"
+    standing = read_standing(named.cluster, group_of("near-named"))
+    assert standing is not None
+    assert standing.ends == {"in": {"0": 5}, "other": {"0": 0}}
+    assert committed_offsets(broker.bootstrap, "near-named") == '{"in": {"0": 5, "1": -2}}'
+
+
+def test_rows_that_say_their_topics_need_a_place_that_is_named(broker: Broker) -> None:
+    stream = Stream(broker, "unnamed")
+    for ends in (reads(far=7), InputEnds('{"logOffset":3}')):
+        with pytest.raises(PipelineError, match=r"reads no topic that is at .* say by mark\.topic"):
+            stream.write(0, ends)
+    assert read_mark(stream.cluster, group_of("unnamed")) is None
+
+
+@pytest.mark.parametrize("topic", ["nowhere", "__consumer_offsets", "no/name"])
+def test_a_mark_topic_that_cannot_be_one_is_refused_before_anything_is_written(broker: Broker, topic: str) -> None:
+    Stream(broker, "makes-the-internal-topic", topic="out").write(0, reads(**{"in": 1}))
+    stream = Stream(broker, "refused", topic="out", mark_topic=topic)
+    with pytest.raises(PipelineError, match=rf"option 'mark\.topic' is '{topic}', which is not at"):
+        stream.write(0, InputEnds('{"logOffset":3}'))
+    assert read_mark(stream.cluster, group_of("refused")) is None
+
+
+def test_a_place_is_kept(broker: Broker) -> None:
+    """Other topics come, and the options name others first: the last mark says where the next one stands."""
+    Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
+    broker.create_topic("a-first", partitions=1)
+    later = Stream(broker, "kept", topics="a-first,other,out")
+    later.write(1, InputEnds('{"logOffset":1}'))
+    assert later.stands_at() == "out"
+    # Rows that say their topics themselves have one as well then.
+    nameless = Stream(broker, "kept")
+    nameless.write(2, InputEnds('{"logOffset":2}'))
+    assert nameless.stands_at() == "out"
+
+
+def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> None:
+    """Its committed offsets went with it: those of the others, and the mark with them, are still there."""
+    for topic in ("a-in", "b-in"):
+        broker.create_topic(topic, partitions=1)
+    for at, options in enumerate(({"topic": "out"}, {"topic": "out", "mark_topic": "other"})):
+        name = f"anew-{at}"
+        Stream(broker, name, **options).write(0, reads(**{"a-in": 100, "b-in": 100}))
+        with Cluster(broker.bootstrap) as cluster:
+            cluster.delete_topic("b-in")
+            cluster.create_topic("b-in", partitions=1)
+        again = Stream(broker, name, **options)
+        with pytest.raises(PipelineError, match=r"no offsets any more of 'b-in', which were committed with batch 0"):
+            again.write(1, reads(**{"a-in": 100, "b-in": 250}))
+        # A topic that is read no more may go.
+        without = Stream(broker, name, **options)
+        assert not without.write(1, reads(**{"a-in": 150})).is_replay
+
+
+def test_so_many_partitions_that_only_a_digest_names_them_are_counted(broker: Broker) -> None:
+    for topic in ("c-in", "d-in"):
+        broker.create_topic(topic, partitions=1)
+    ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})
+    Stream(broker, "counted", topic="out").write(0, ends)
+    with Cluster(broker.bootstrap) as cluster:
+        cluster.delete_topic("d-in")
+        cluster.create_topic("d-in", partitions=1)
+    with pytest.raises(PipelineError, match="no offsets any more of part of the input"):
+        Stream(broker, "counted", topic="out").write(1, ends)
