@@ -1,4 +1,4 @@
-"""What a command is about to change of the records in a share partition, and what is to be persisted and told of it."""
+"""What a command is about to change of the records in a share partition, and what is to be persisted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ class SharePartitionConfig(msgspec.Struct, frozen=True):
     max_record_locks: int = 2_000
     is_renewal_enabled: bool = True
     has_dead_letters: bool = False
-    """What is given up is told of in a dead-letter topic before it is done with (KIP-1191)."""
+    """Whether a record that the group gives up gets a dead letter before it is archived (KIP-1191)."""
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Neighbours that are given up for one reason, and to be told of in a dead-letter topic: `SharePartition.told_of` follows."""
+    """Neighbouring records that the group gives up for one reason.
+
+    Their dead letters are to be written, and `SharePartition.dead_lettered` archives the records afterwards.
+    """
 
     first_offset: int
     last_offset: int
@@ -43,7 +46,7 @@ class Draft:
         self.dead_letters: list[DeadLetters] = []
 
     def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
-        """Locks are gone, of records of one status. What was delivered often enough is not made available again."""
+        """End the lock of records that have one status. Records that were delivered often enough do not become available again."""
         config = self._config
         ((_, _, status),) = self.runs(batch, first, last)
         state, reason = OUTCOME[acknowledge_type], None
@@ -53,10 +56,10 @@ class Draft:
             state, reason = RecordState.ARCHIVED, DELIVERED_TOO_OFTEN
         if reason is not None and config.has_dead_letters:
             state = RecordState.ARCHIVING
-            self._tell_of(DeadLetters(first, last, status.delivery_count, reason))
+            self._add_dead_letters(DeadLetters(first, last, status.delivery_count, reason))
         self.assign(batch, first, last, status.ended(state))
 
-    def _tell_of(self, letters: DeadLetters) -> None:
+    def _add_dead_letters(self, letters: DeadLetters) -> None:
         before = self.dead_letters[-1] if self.dead_letters else None
         if before is not None and before.last_offset + 1 == letters.first_offset:
             joined = msgspec.structs.replace(before, last_offset=letters.last_offset)

@@ -45,7 +45,7 @@ class Change(msgspec.Struct, frozen=True):
     revision: int
     """Of the share partition that the change was made for."""
     dead_letters: Sequence[DeadLetters] = ()
-    """What is to be told of once the change is applied."""
+    """Records whose dead letters are to be written once the change is applied."""
 
 
 class SharePartition:
@@ -123,7 +123,10 @@ class SharePartition:
         return self.in_flight_count < self.config.max_record_locks
 
     def dead_letters(self) -> list[DeadLetters]:
-        """What is still to be told of, as a share partition that was just loaded has it: which reason it was goes by the count."""
+        """The records that are archiving, so that their dead letters are still to be written.
+
+        The reason is not persisted, so it is inferred from the delivery count.
+        """
         most = self.config.max_delivery_count
         return [
             DeadLetters(first, last, status.delivery_count, DELIVERED_TOO_OFTEN if status.delivery_count >= most else REJECTED)
@@ -226,8 +229,8 @@ class SharePartition:
                     draft.end(batch, first, last, AcknowledgeType.RELEASE)
         return self._change(draft)
 
-    def told_of(self, first_offset: int, last_offset: int) -> Change:
-        """The dead letters of these records are written, or cannot be: nothing is left to do for them."""
+    def dead_lettered(self, first_offset: int, last_offset: int) -> Change:
+        """Archive records whose dead letters are written, or cannot be written."""
         draft = Draft(self.config)
         first_offset = max(first_offset, self.start_offset)
         for batch in self._in_flight.overlapping(first_offset, last_offset):
