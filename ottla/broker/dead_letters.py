@@ -1,9 +1,9 @@
 """Dead-letter topics of share groups (KIP-1191): where the records go that a group has given up.
 
-Each record gets a dead letter: a record in the group's dead-letter topic whose headers name the original record and the reason. Where
-the group is set so, it has the original's key and value. A topic takes dead letters only if its name has the prefix that the broker's
-configs require, and if its own configs allow it. Where the topic cannot be written to, the log says so, and the group is done with
-the records all the same (ShareGroupDLQStateManager).
+Each record gets a dead letter: a record in the group's dead-letter topic whose headers name the original record and the reason.
+Where the group is set so, it has the original's key and value. A topic takes dead letters only if its name has the prefix that the
+broker's configs require, and if its own configs allow it. Where the topic cannot be written to, the log says so, and the group is
+done with the records all the same (ShareGroupDLQStateManager).
 """
 
 from __future__ import annotations
