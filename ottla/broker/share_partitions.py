@@ -278,9 +278,11 @@ class SharePartitions:
         except KafkaError as error:
             partition = repr(shared.source.log)
             log.warning("dead_letters_not_written", group=shared.key.group_id, partition=partition, error=str(error))
-        finally:
-            if not shared.is_gone:
-                self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
+        except Exception as error:
+            self._stepping.guarded(self._step_failed, error)
+        # No `finally`: a stop closes the generator, and must archive no record whose dead letter is not written.
+        if not shared.is_gone:
+            self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 
     # end of sessions
 

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from ottla.broker.dead_letters import COPIED_BYTES
 from ottla.broker.partitions import Partition
+from ottla.broker.share_partitions import OpenSharePartition
 from ottla.coordinator.share.changes import DeadLetters
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import StateWrite
@@ -174,6 +175,33 @@ def test_copies_share_the_memory_for_inflating_with_produce_requests(broker: Sim
     broker.sleep(1_000)
     assert offsets(broker) == [0, 1, 2]
     assert memory.used_bytes == 0
+
+
+def test_a_stop_while_a_dead_letter_waits_archives_nothing(broker: SimulatedBroker) -> None:
+    begin(broker, **{COPIES: "true"})
+    a = Sharer(broker, "a").joined()
+    with broker.connect() as client:
+        produce(client, 1, compression=GZIP)
+    assert a.acquire() == [(0, 0, 1)]
+    memory = broker.broker.inflating
+    run(memory.take(memory.limit_bytes))
+    waiting: list[Steps[None]] = []
+    write = broker.broker.share_partitions._write_all_dead_letters
+
+    def kept(shared: OpenSharePartition) -> Steps[None]:
+        waiting.append(write(shared))
+        return waiting[-1]
+
+    broker.broker.share_partitions._write_all_dead_letters = kept  # type: ignore[method-assign]
+    a.acknowledge((0, 0, REJECT))
+    broker.sleep(1_000)
+    # A stop drops unfinished steps, and the interpreter then closes their generator.
+    waiting.pop().close()
+    broker.kill()
+    broker.start()
+    assert Sharer(broker, "a", epoch=a.epoch).acquire() == []
+    broker.sleep(1_000)
+    assert offsets(broker) == [0]
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
