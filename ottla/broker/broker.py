@@ -251,7 +251,7 @@ class BrokerServer:
         self.share_states = ShareStates(
             self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
         )
-        dead_letters = DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate)
+        dead_letters = DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate, self.inflating)
         self.share_partitions = SharePartitions(
             self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states, dead_letters
         )

@@ -84,7 +84,7 @@ class OpenSharePartition:
         # The earliest noted time at which a lock may end, in ms; None where none is noted.
         self.armed_ms: int | None = None
         self.is_gone = False
-        # What is to be told of in the group's dead-letter topic, in order. As long as there is any it stays in memory.
+        # The records whose dead letters are to be written, in order. The share partition stays in memory until they are written.
         self.dead_letters: deque[DeadLetters] = deque()
 
 
@@ -157,7 +157,7 @@ class SharePartitions:
         partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
         shared = self._shared[key] = OpenSharePartition(key, partition, source)
         self._of_groups.setdefault(key.group_id, {})[key] = None
-        self._tell_of(shared, partition.dead_letters())
+        self._begin_dead_letters(shared, partition.dead_letters())
         return shared
 
     def _current(self, key: ShareKey) -> OpenSharePartition | None:
@@ -196,9 +196,13 @@ class SharePartitions:
 
     # commands of members
 
-    def acquire(self, shared: OpenSharePartition, request: AcquireRequest) -> list[AcquiredRecords]:
+    def _configured(self, shared: OpenSharePartition) -> SharePartition:
+        """The share partition with the group's present configs. Each command gets it here, as configs may change at any time."""
         shared.partition.config = self.config(shared.key.group_id)
-        acquired = shared.partition.acquire(request, self._env.steady_ms())
+        return shared.partition
+
+    def acquire(self, shared: OpenSharePartition, request: AcquireRequest) -> list[AcquiredRecords]:
+        acquired = self._configured(shared).acquire(request, self._env.steady_ms())
         self._arm(shared)
         return acquired
 
@@ -210,8 +214,7 @@ class SharePartitions:
         if shared.is_gone:
             self.forget(key)
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, "The state of the share partition is another by now.")
-        shared.partition.config = self.config(key.group_id)
-        change = shared.partition.acknowledge(member_id, acknowledgements, self._env.steady_ms())
+        change = self._configured(shared).acknowledge(member_id, acknowledgements, self._env.steady_ms())
         self._carry_out(shared, change)
 
     def _carry_out(self, shared: OpenSharePartition, change: Change) -> None:
@@ -220,20 +223,20 @@ class SharePartitions:
             try:
                 self._share_states.write(shared.key, change.write)
             except KafkaError as error:
-                told = persister_error(error)
-                if told.code in _FENCED:
+                refusal = persister_error(error)
+                if refusal.code in _FENCED:
                     self.forget(shared.key)
-                raise told from error
+                raise refusal from error
         self._apply(shared, change)
 
     def _apply(self, shared: OpenSharePartition, change: Change) -> None:
         shared.partition.apply(change)
         self._arm(shared)
         self._wake(shared)
-        self._tell_of(shared, change.dead_letters)
+        self._begin_dead_letters(shared, change.dead_letters)
 
     def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
-        """Where it cannot be persisted it happens all the same, and the log says so."""
+        """Persist a change if possible, and apply it in any case. The log says where it was not persisted."""
         try:
             self._carry_out(shared, change)
         except KafkaError as error:
@@ -247,29 +250,39 @@ class SharePartitions:
 
     # dead letters
 
-    def _tell_of(self, shared: OpenSharePartition, letters: Sequence[DeadLetters]) -> None:
+    def _begin_dead_letters(self, shared: OpenSharePartition, letters: Sequence[DeadLetters]) -> None:
         if not letters:
             return
         is_under_way = bool(shared.dead_letters)
         shared.dead_letters.extend(letters)
         if not is_under_way:
-            self._stepping.run(self._write_dead_letters(shared), lambda _: None, self._step_failed)
+            self._stepping.run(self._write_all_dead_letters(shared), lambda _: None, self._step_failed)
 
-    def _write_dead_letters(self, shared: OpenSharePartition) -> Steps[None]:
-        """One after the other; what is told of, or cannot be, is done with. The next load goes on after a stop."""
-        group_id = shared.key.group_id
+    def _write_all_dead_letters(self, shared: OpenSharePartition) -> Steps[None]:
+        """Write the share partition's dead letters in order. Where the broker stops before the end, the next load goes on."""
         while shared.dead_letters and not shared.is_gone:
-            letters = shared.dead_letters[0]
             try:
-                yield from self._dead_letters.write(group_id, shared.source, letters)
-            except KafkaError as error:
-                log.warning("dead_letters_not_written", group=group_id, partition=repr(shared.source.log), error=str(error))
+                yield from self._write_dead_letters(shared, shared.dead_letters[0])
+            except Exception as error:
+                # A bug is reported, and the dead letters behind these are written all the same.
+                self._stepping.guarded(self._step_failed, error)
             shared.dead_letters.popleft()
-            if not shared.is_gone:
-                self._apply_anyway(shared, shared.partition.told_of(letters.first_offset, letters.last_offset))
         shared.dead_letters.clear()
-        if not shared.is_gone and not self.sessions.has_any_of(group_id):
+        if not shared.is_gone and not self.sessions.has_any_of(shared.key.group_id):
             self.forget(shared.key)
+
+    def _write_dead_letters(self, shared: OpenSharePartition, letters: DeadLetters) -> Steps[None]:
+        """Write dead letters, then archive their records, which also happens where the dead letters cannot be written."""
+        try:
+            yield from self._dead_letters.write(shared.key.group_id, shared.source, letters)
+        except KafkaError as error:
+            partition = repr(shared.source.log)
+            log.warning("dead_letters_not_written", group=shared.key.group_id, partition=partition, error=str(error))
+        except Exception as error:
+            self._stepping.guarded(self._step_failed, error)
+        # No `finally`: a stop closes the generator, and must archive no record whose dead letter is not written.
+        if not shared.is_gone:
+            self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
 
     # end of sessions
 
@@ -299,7 +312,7 @@ class SharePartitions:
             if shared is None or shared.is_gone or self.sessions.names(session.key, where):
                 continue
             try:
-                self._carry_out(shared, shared.partition.release(member_id))
+                self._carry_out(shared, self._configured(shared).release(member_id))
             except KafkaError as error:
                 log.warning("share_records_not_released", group=group_id, partition=repr(shared.source.log), error=str(error))
         for key in list(self._of_groups.get(group_id, ())):
@@ -320,7 +333,9 @@ class SharePartitions:
     def time_out(self) -> Steps[None]:
         """Release records whose lock has ended. Where that cannot be persisted, they are released in memory all the same.
 
-        After a restart the delivery is then not counted, which is the worst that can happen.
+        After a restart the delivery is then not counted. A record that was delivered often enough gets its dead letter all the
+        same, because it must not stay archiving in memory. Where its archiving cannot be persisted either, a restart delivers the
+        record again, and it may get a second dead letter.
         """
         now_ms = self._env.steady_ms()
         while self._deadlines and self._deadlines[0][0] <= now_ms:
@@ -332,7 +347,7 @@ class SharePartitions:
             if not shared.partition.has_timed_out(now_ms):
                 self._arm(shared)
                 continue
-            self._apply_anyway(shared, shared.partition.time_out(now_ms))
+            self._apply_anyway(shared, self._configured(shared).time_out(now_ms))
             yield None
 
     def _arm(self, shared: OpenSharePartition) -> None:

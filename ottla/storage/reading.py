@@ -237,19 +237,26 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
         yield from read_records(batch)
         return
     stream = RecordStream(batch, header)
-    while True:
-        try:
-            records, count = run(stream.next_whole())
-            if not count and stream.large_bytes:
-                if stream.large_bytes > MAX_RECORD_BYTES:
-                    raise KafkaError(Code.CORRUPT_MESSAGE, f"a record of {stream.large_bytes} bytes")
-                records, count = run(_whole(stream)), 1
-            decoded = [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
-        except Exception as error:  # the C codec raises many kinds
-            raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
-        if not decoded:
-            return
+    while decoded := run(next_decoded(stream, header, MAX_RECORD_BYTES)):
+        if stream.large_bytes > MAX_RECORD_BYTES:
+            raise KafkaError(Code.CORRUPT_MESSAGE, f"a record of {stream.large_bytes} bytes")
         yield from decoded
+
+
+def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: int) -> Steps[list[Record]]:
+    """The next records of a batch, decoded; none at its end. Raises CORRUPT_MESSAGE for a batch that cannot be read.
+
+    A record larger than ``max_record_bytes`` comes alone, as its stand-in; `RecordStream.large_bytes` is its size then.
+    """
+    try:
+        records, count = yield from stream.next_whole()
+        if not count and stream.large_bytes > max_record_bytes:
+            records, count = yield from stream.next_records(1)
+        elif not count and stream.large_bytes:
+            records, count = (yield from _whole(stream)), 1
+        return [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
+    except Exception as error:  # the C codec raises many kinds
+        raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
 def _whole(stream: RecordStream) -> Steps[bytes]:

@@ -31,9 +31,12 @@ from ottla.protocol.messages.share_acknowledge import (
 from ottla.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ottla.protocol.records import GZIP, build_batch
+from ottla.simulation.env import START_MS
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
-from tests.broker.share_world import ACCEPT, RELEASE, Sharer, produce, set_group
+from tests.broker.share_world import ACCEPT, REJECT, RELEASE, Sharer, produce, set_group
 from tests.broker.test_consumer_groups import make_topic
+from tests.broker.test_dead_letters import COPIES, DEAD_LETTERS, GROUP, TOPIC, alter, append
 from tests.measuring import best, measured
 
 pytestmark = [pytest.mark.heavy, measured]
@@ -201,4 +204,23 @@ def test_more_types_than_records_in_flight(broker: TimedBroker) -> None:
     topic = AcknowledgeTopic(topic_id=a.topic_id, partitions=[AcknowledgePartition(acknowledgement_batches=[said])])
     broker.forget()
     assert a.acknowledge(topics=[topic]).responses[0].partitions[0].error_code == Code.INVALID_REQUEST
+    assert broker.longest_s < LOOP_HELD_S
+
+
+@pytest.mark.parametrize(("count", "value_bytes"), [(100, 200_000), (20, 900_000), (2_000, 100)])
+@pytest.mark.parametrize("compression", [0, GZIP])
+def test_many_bytes_are_copied_to_a_dead_letter_topic(broker: TimedBroker, count: int, value_bytes: int, compression: int) -> None:
+    """All in one batch, which is small where it is compressed."""
+    with broker.connect() as client:
+        make_topic(client, "dlq.g", 1)
+        alter(client, TOPIC, "dlq.g", errors_deadletterqueue_group_enable="true")
+        alter(client, TOPIC, "t", max_message_bytes=str(64 << 20))
+        alter(client, GROUP, "g", **{DEAD_LETTERS: "dlq.g", COPIES: "true"})
+        append(client, build_batch([(None, bytes(value_bytes))] * count, START_MS, compression=compression))
+    a = Sharer(broker, "a").joined()
+    assert a.acquire(max_records=count, batch_size=count) == [(0, count - 1, 1)]
+    broker.forget()
+    a.acknowledge((0, count - 1, REJECT))
+    broker.sleep(1_000)
+    assert broker.broker.partitions.get("dlq.g", 0).log.log_end_offset == count
     assert broker.longest_s < LOOP_HELD_S

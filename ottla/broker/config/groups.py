@@ -112,12 +112,12 @@ def share_partition_config(own: Mapping[str, str], config: BrokerConfig, share_v
 
 
 def dead_letter_topic(own: Mapping[str, str], config: BrokerConfig) -> str:
-    """The topic for records that a share group gives up; empty where there is none."""
+    """The dead-letter topic of a share group; empty where it has none."""
     return str(group_value(DEAD_LETTERS, own, config) or "")
 
 
 def copies_dead_letters(own: Mapping[str, str], config: BrokerConfig) -> bool:
-    """Whether dead letters have the key and value of the record."""
+    """Whether a dead letter has key and value of the original record."""
     return bool(group_value("errors.deadletterqueue.copy.record.enable", own, config))
 
 

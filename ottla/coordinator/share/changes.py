@@ -1,5 +1,4 @@
-"""A draft of the changes that a command makes to the records of a share partition: what to persist, and which dead letters to
-write."""
+"""What a command is about to change of the records in a share partition, and what is to be persisted."""
 
 from __future__ import annotations
 
@@ -21,12 +20,14 @@ class SharePartitionConfig(msgspec.Struct, frozen=True):
     max_record_locks: int = 2_000
     is_renewal_enabled: bool = True
     has_dead_letters: bool = False
-    """Whether records that are given up are written to a dead-letter topic before they are archived (KIP-1191)."""
+    """Whether a record that the group gives up gets a dead letter before it is archived (KIP-1191)."""
 
 
 class DeadLetters(msgspec.Struct, frozen=True):
-    """Adjacent records that are given up for the same reason. Once they are in the dead-letter topic, `SharePartition.told_of`
-    follows."""
+    """Neighbouring records that the group gives up for one reason.
+
+    Their dead letters are to be written, and `SharePartition.dead_lettered` archives the records afterwards.
+    """
 
     first_offset: int
     last_offset: int
@@ -45,8 +46,7 @@ class Draft:
         self.dead_letters: list[DeadLetters] = []
 
     def end(self, batch: InFlightBatch, first: int, last: int, acknowledge_type: AcknowledgeType) -> None:
-        """End the locks of records with the same status. Records that have reached the delivery limit do not become available
-        again."""
+        """End the lock of records that have one status. Records that were delivered often enough do not become available again."""
         config = self._config
         ((_, _, status),) = self.runs(batch, first, last)
         state, reason = OUTCOME[acknowledge_type], None
@@ -56,10 +56,10 @@ class Draft:
             state, reason = RecordState.ARCHIVED, DELIVERED_TOO_OFTEN
         if reason is not None and config.has_dead_letters:
             state = RecordState.ARCHIVING
-            self._tell_of(DeadLetters(first, last, status.delivery_count, reason))
+            self._add_dead_letters(DeadLetters(first, last, status.delivery_count, reason))
         self.assign(batch, first, last, status.ended(state))
 
-    def _tell_of(self, letters: DeadLetters) -> None:
+    def _add_dead_letters(self, letters: DeadLetters) -> None:
         before = self.dead_letters[-1] if self.dead_letters else None
         if before is not None and before.last_offset + 1 == letters.first_offset:
             joined = msgspec.structs.replace(before, last_offset=letters.last_offset)

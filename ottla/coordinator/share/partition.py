@@ -45,7 +45,7 @@ class Change(msgspec.Struct, frozen=True):
     revision: int
     """The revision of the share partition for which the change was made."""
     dead_letters: Sequence[DeadLetters] = ()
-    """The dead letters to write once the change is applied."""
+    """Records whose dead letters are to be written once the change is applied."""
 
 
 class SharePartition:
@@ -124,7 +124,10 @@ class SharePartition:
         return self.in_flight_count < self.config.max_record_locks
 
     def dead_letters(self) -> list[DeadLetters]:
-        """The dead letters that are still to be written. A loaded share partition takes their reason from the delivery count."""
+        """The records that are archiving, so that their dead letters are still to be written.
+
+        The reason is not persisted, so it is inferred from the delivery count.
+        """
         most = self.config.max_delivery_count
         return [
             DeadLetters(first, last, status.delivery_count, DELIVERED_TOO_OFTEN if status.delivery_count >= most else REJECTED)
@@ -227,8 +230,8 @@ class SharePartition:
                     draft.end(batch, first, last, AcknowledgeType.RELEASE)
         return self._change(draft)
 
-    def told_of(self, first_offset: int, last_offset: int) -> Change:
-        """The dead letters of these records were written, or cannot be: archive the records."""
+    def dead_lettered(self, first_offset: int, last_offset: int) -> Change:
+        """Archive records whose dead letters are written, or cannot be written."""
         draft = Draft(self.config)
         first_offset = max(first_offset, self.start_offset)
         for batch in self._in_flight.overlapping(first_offset, last_offset):

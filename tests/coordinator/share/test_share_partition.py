@@ -258,7 +258,7 @@ def test_nobody_is_given_what_a_transaction_took_back() -> None:
     assert (partition.start_offset, partition.next_fetch_offset()) == (10, 10)
 
 
-def test_what_is_given_up_is_told_of_before_it_is_done_with() -> None:
+def test_records_that_are_given_up_get_dead_letters_before_they_are_archived() -> None:
     """Rejected, or delivered too often: archiving, and then archived; a gap is neither."""
     partition = fresh(msgspec.structs.replace(CONFIG, has_dead_letters=True, max_delivery_count=1))
     acquire(partition, (0, 9))
@@ -275,15 +275,15 @@ def test_what_is_given_up_is_told_of_before_it_is_done_with() -> None:
     )
     partition.apply(change)
     assert (partition.start_offset, partition.delivery_complete_count) == (0, 1)
-    partition.apply(partition.told_of(0, 3))
+    partition.apply(partition.dead_lettered(0, 3))
     assert partition.start_offset == 4
-    assert partition.told_of(0, 3).write is None, "once is enough"
+    assert partition.dead_lettered(0, 3).write is None, "once is enough"
     assert partition.dead_letters() == [DeadLetters(4, 4, 1, DELIVERED_TOO_OFTEN)]
-    partition.apply(partition.told_of(4, 4))
+    partition.apply(partition.dead_lettered(4, 4))
     assert (partition.start_offset, partition.dead_letters()) == (6, [])
 
 
-def test_a_load_goes_on_with_what_is_not_told_of_yet() -> None:
+def test_a_load_goes_on_with_dead_letters_that_are_not_written_yet() -> None:
     batches = (StateBatch(0, 1, RecordState.ARCHIVING, 2), StateBatch(2, 2, RecordState.ARCHIVING, 5))
     partition = SharePartition.load(StateRead(0, 0, batches), 0, 0, CONFIG)
     assert partition.dead_letters() == [DeadLetters(0, 1, 2, REJECTED), DeadLetters(2, 2, 5, DELIVERED_TOO_OFTEN)]

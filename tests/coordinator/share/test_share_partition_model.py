@@ -40,7 +40,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.config = msgspec.structs.replace(CONFIG, has_dead_letters=seed % 2 == 1)
-        self.told_of: set[int] = set()
+        self.dead_lettered: set[int] = set()
         self.now_ms = 10_000
         self.log: list[FetchedBatch] = []
         self.aborted: list[AbortedTransaction] = []
@@ -156,19 +156,19 @@ class World:
             state = S.ARCHIVING if self.config.has_dead_letters else S.ARCHIVED
         return Record(state, record.count)
 
-    def tell_of_one(self) -> None:
+    def dead_letter_one(self) -> None:
         """The dead letters of some neighbours are written; what is written twice was not persisted the first time."""
         letters = self.partition.dead_letters()
         if not letters:
             return
         letter = self.rng.choice(letters)
         last = self.rng.randrange(letter.first_offset, letter.last_offset + 1)
-        change = self.partition.told_of(letter.first_offset, last)
+        change = self.partition.dead_lettered(letter.first_offset, last)
         assert not change.dead_letters
         if self.carry_out(change):
             for o in range(letter.first_offset, last + 1):
-                assert o not in self.told_of
-                self.told_of.add(o)
+                assert o not in self.dead_lettered
+                self.dead_lettered.add(o)
                 self.model[o] = Record(S.ARCHIVED, letter.delivery_count)
 
     def acknowledge_what_is_not_held(self) -> None:
@@ -266,7 +266,7 @@ def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed
         world.acknowledge_what_is_not_held,
         world.release,
         world.time_out,
-        world.tell_of_one,
+        world.dead_letter_one,
     ]
     for _ in range(200):
         rng.choice(commands)()
@@ -288,7 +288,7 @@ def _drain(world: World) -> None:
         for member in MEMBERS:
             world.acknowledge(member, accept_all=True)
         world.time_out()
-        world.tell_of_one()
+        world.dead_letter_one()
         world.check()
     assert world.partition.start_offset > end
     for o in world.records:
