@@ -32,6 +32,7 @@ def broker() -> Any:
         counters=Counters(),
         gate=Gate(None),
         interception=None,
+        transaction_listener=None,
     )
 
 
