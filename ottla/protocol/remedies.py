@@ -1,4 +1,4 @@
-"""What a client does about an error: the one table of codes for all clients of the house. A code in no set of it is final.
+"""The remedies of clients for error codes, shared by `ottla.client` and `ottla.spark`. A code in none of the sets is final.
 
 Kafka's own table is the classes of exceptions behind its `Errors` (RetriableException, TransactionAbortableException, KIP-1050).
 """
