@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Processes that share the tests. The slow ones wait for time-outs, starts and other processes for more than half of their time.
 AT_ONCE ?= 3
-SLOW_AT_ONCE ?= 4
+SLOW_AT_ONCE ?= 3
 SHARED := --dist loadgroup --no-loadscope-reorder
 
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.

@@ -76,12 +76,11 @@ def _archive_classes(archive: Path) -> None:
             driver = shopping.start()
             # The JVM ends after its driver, and writes the archive then; while the broker lived it was seen to wait without end.
             has_ended = _has_ended(driver, ENDED_S)
-        if not has_ended or not _has_gone(driver.pid, ENDED_S):
+        if not has_ended or driver.returncode != 0 or not _has_gone(driver.pid, ENDED_S):
+            # The archive only makes tests quicker. What is wrong with a driver, the tests of drivers show.
             _kill(driver.pid)
             driver.wait()
             archive.unlink(missing_ok=True)
-            return
-        assert driver.returncode == 0, (Path(name) / "driver.log").read_text()[-3_000:]
 
 
 def _has_ended(process: subprocess.Popen[str], within_s: float) -> bool:
