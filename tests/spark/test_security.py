@@ -16,8 +16,10 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
+from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.stock_client import settings_of
+from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
@@ -90,10 +92,12 @@ def test_the_driver_writes_alone(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]
-    with closing(ClusterClient(connecting)) as cluster, closing(DriverTransaction(cluster, name)) as transaction:
+    options = SinkOptions(connecting=connecting, transactional_id=name)
+    with closing(ClusterClient(connecting)) as cluster, closing(DriverTransaction(cluster, options)) as transaction:
+        counts = partition_counts(cluster, ("out",))
         stream = ExactlyOnce(transaction, "run")
         stream.start()
-        stream.write("q", 0, lambda me: me.write(rows), InputEnds("x", {("out", 0): 0}))
+        stream.write("q", 0, lambda me: me.write(rows, counts), InputEnds("x", {("out", 0): 0}))
     assert committed(connecting, name.encode()) == [row[2] for row in rows]
 
 
