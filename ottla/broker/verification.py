@@ -104,7 +104,7 @@ class LocalVerification:
             refusal = error
         finally:
             self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
-        is_settled = was_added is False and (has_waited or not implicit_add)
+        is_settled = not was_added and (has_waited or not implicit_add)
         if self._gate.is_always_open or refusal is not None or is_settled or self._transactions.is_synced(transactional_id):
             then(refusal)
         else:
