@@ -210,6 +210,18 @@ def test_what_a_failed_sync_may_have_lost_is_not_shown(world: World, fs: Slow) -
     fs.fails = False
     assert "a3" not in perform(world, "read t uncommitted")
     assert perform(world, "read u uncommitted").startswith("a2")
+    assert perform(world, "delete_records u before=1") == "KAFKA_STORAGE_ERROR"
+    assert perform(world, "read u uncommitted").startswith("a2"), "a refused deletion shuts nobody out"
+
+
+def test_what_inflates_is_charged_once_for_a_batch_that_waits_for_its_coordinator(fs: Slow) -> None:
+    broker = SimulatedBroker({"ottla.durability": "power", "ottla.request.inflated.max.bytes": "150000"}, fs=fs).start()
+    world = World(broker, "ottla", "")
+    for command in ("topic t", "A = init x"):
+        perform(world, command)
+    assert perform(world, "produce A t size=100000 codec=gzip") == "NONE @0"
+    world.close()
+    broker.abandon()
 
 
 def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_is_synced_later(world: World, fs: Slow) -> None:
