@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.simulation.broker import SimulatedBroker
@@ -144,6 +145,28 @@ class Still(SimulatedEnv):
     def settle(self) -> None:
         if not self.is_still:
             super().settle()
+
+
+def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, fs: Slow) -> None:
+    """The retry of a batch after a kill: its partition is part of the transaction already, and the disk does not have that yet."""
+    for command in ("topic t", "A = init x"):
+        perform(world, command)
+    broker: SimulatedBroker = world.broker  # type: ignore[assignment]
+    transactions = broker.broker.transactions
+    identity = ProducerIdAndEpoch(*next((m.producer_id, m.producer_epoch) for s in transactions.shards() for m in s.ids.values()))
+    transactions.add_partitions("x", identity, [("t", 0)], client_version=2)
+    broker.kill()
+    world.forget_connection()
+    broker.env_type = Still
+    broker.start()
+    fs.synced.clear()
+    ask = VERBS["produce"](world, cut_up("produce A t", {}))
+    sent = world.client.send(ask.request, ask.version)  # type: ignore[union-attr, arg-type]
+    assert broker.broker.partitions.get("t", 0).log.log_end_offset == 0
+    broker.env.is_still = False  # type: ignore[attr-defined]
+    broker.env.settle()
+    assert ask.show(world.client.receive(sent)) == "NONE @0"  # type: ignore[union-attr]
+    assert any("__transaction_state" in path for path in fs.synced)
 
 
 def test_what_is_decided_while_a_start_waits_for_the_disk_gets_its_markers_once(world: World) -> None:
