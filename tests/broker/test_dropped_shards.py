@@ -114,3 +114,19 @@ def test_what_an_old_log_forgets_is_none_of_its_successors_business(broker: Simu
     assert perform(world, "commit_offsets g t=7").startswith("NONE")
     broker.sleep(20_000)
     assert groups.shard("g")[0].offset_count("g") == 1
+
+
+@pytest.mark.parametrize(("command", "refused"), [("produce A u", "NOT_ENOUGH_REPLICAS"), ("offsets A g u=1", "NOT_COORDINATOR")])
+@pytest.mark.parametrize("adds", ["client", "batch"])
+def test_an_offline_log_of_transactions_lets_no_batch_join(
+    broker: SimulatedBroker, world: World, command: str, refused: str, adds: str
+) -> None:
+    """As far as memory goes the partition is part of the transaction already, so nobody would notice at an append."""
+    for first in ("topic u", "A = init x", "add A u", "add_offsets A g"):
+        perform(world, first)
+    partitions = broker.broker.partitions
+    partitions.disk_refused(partitions.get(TRANSACTION_TOPIC, 0).log, Damaged("log", "somebody else wrote to it"))
+    version = {"produce": {"client": 11, "batch": 12}, "offsets": {"client": 4, "batch": 5}}[command.split()[0]][adds]
+    assert perform(world, f"{command} v={version} once") == refused
+    assert partitions.get("u", 0).log.log_end_offset == 0
+    assert perform(world, "committed g u") == "-1"
