@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.kafka_client import KafkaClient
     from ottla.client.reading import Isolation
     from ottla.client.records import Record
     from ottla.client.transactions import Transaction
@@ -27,11 +27,11 @@ class Questions:
     def __init__(self, bootstrap: Callable[[], str]) -> None:
         self._bootstrap = bootstrap
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> KafkaClient:
         """A connection for more than these questions; to be closed."""
-        from ottla.client import Cluster
+        from ottla.client import KafkaClient
 
-        return Cluster(self._bootstrap(), TIMEOUT_S)
+        return KafkaClient(self._bootstrap(), TIMEOUT_S)
 
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
         """With as many partitions as the broker's ``num.partitions`` says, unless they are given."""

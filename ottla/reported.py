@@ -14,12 +14,12 @@ def transactions_since(bootstrap: str, since_ms: int) -> list[str]:
     """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer."""
     from ottla.cli.output import printable
     from ottla.cli.txn_timeline import lines as shown
-    from ottla.client import ClientError, Cluster
+    from ottla.client import ClientError, KafkaClient
     from ottla.client.timeline import Event, timeline
 
     told: list[tuple[str, list[Event]]] = []
     try:
-        with Cluster(bootstrap, TIMEOUT_S) as cluster:
+        with KafkaClient(bootstrap, TIMEOUT_S) as cluster:
             for listing in cluster.transactions()[:MAX_IDS_READ]:
                 events = [e for e in timeline(cluster.brokers, listing.transactional_id) if e.time_ms >= since_ms]
                 if events:

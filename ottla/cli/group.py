@@ -13,7 +13,7 @@ from ottla.cli.output import NOTHING, note, show_json, show_pairs, show_table
 from ottla.cli.positions import PLACE, Place
 
 if TYPE_CHECKING:
-    from ottla.client import Cluster
+    from ottla.client import KafkaClient
     from ottla.client.groups import GroupDescription
 
 
@@ -154,12 +154,12 @@ def reset(
         note("nothing was set: --dry-run was given")
 
 
-def _wanted(cluster: Cluster, topics: Iterable[tuple[str, int | None]]) -> Iterable[tuple[str, int]]:
+def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> Iterable[tuple[str, int]]:
     for topic, index in topics:
         yield from [(topic, i) for i in cluster.brokers.partitions(topic)] if index is None else [(topic, index)]
 
 
-def _targets(cluster: Cluster, to: Place, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _targets(cluster: KafkaClient, to: Place, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """An offset before the log's start or after its end becomes that, as with Kafka's tool."""
     from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 

@@ -14,7 +14,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 
 if TYPE_CHECKING:
-    from ottla.client import Cluster
+    from ottla.client import KafkaClient
 
     # Generic since click 8.4, and not before.
     _ParamType = click.ParamType[Any]
@@ -80,14 +80,14 @@ def asks(command: C) -> C:
 
 
 @contextmanager
-def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[Cluster]:
+def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
     """The cluster, whose refusals end the command in one line. Ctrl-C raises KeyboardInterrupt from here on."""
-    from ottla.client import ClientError, Cluster
+    from ottla.client import ClientError, KafkaClient
     from ottla.process import interrupt_on_ctrl_c
 
     interrupt_on_ctrl_c()
     try:
-        with Cluster(bootstrap, timeout_s, client_id="ottla-cli") as cluster:
+        with KafkaClient(bootstrap, timeout_s, client_id="ottla-cli") as cluster:
             yield cluster
     except ClientError as error:
         raise Refused(str(error)) from None

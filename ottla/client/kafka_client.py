@@ -1,4 +1,4 @@
-"""The client's interface: one cluster, and the operations on it."""
+"""The interface of the client: `KafkaClient` has one cluster and the operations on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
 from ottla.client.transactions import Transaction, TransactionListing
 
 
-class Cluster:
+class KafkaClient:
     """A Kafka cluster, ottla or Apache Kafka. Connections are opened when they are needed.
 
     Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` where the broker refuses.
@@ -42,7 +42,7 @@ class Cluster:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Cluster({self.brokers.bootstrap!r})"
+        return f"KafkaClient({self.brokers.bootstrap!r})"
 
     # topics
 
