@@ -28,7 +28,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.names import TopicPartition
 from ottla.storage.recovery import RecoveryReport
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 from ottla.storage.transaction_history import TransactionHistory
 
 SUPPORTED_FEATURES = {
@@ -282,7 +282,7 @@ class Cluster:
         pace = Pace()
         for index in range(first, topic.partition_count):
             self.open_missing(topic.name, index, topic)
-            if pace.is_over(OPEN_WORK):
+            if pace.spend(OPEN_WORK):
                 yield None
 
     def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
@@ -302,7 +302,7 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         topic = self._runtime.execute(self.state.delete_topic(name))
-        left = begun(self._partitions.remove(name, range(topic.partition_count)))
+        left = run_first_step(self._partitions.remove(name, range(topic.partition_count)))
         if left is not None:
             self._stepping.run(left, lambda _: None, self._step_failed)
         for deleted in self.on_topic_deleted:

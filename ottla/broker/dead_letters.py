@@ -189,7 +189,7 @@ class DeadLetterTopics:
                     if letters.first_offset <= record.offset <= letters.last_offset:
                         yield from writing.add_copy(record)
                 size_bytes = sum(len(record.key or b"") + len(record.value or b"") for record in records)
-                if pace.is_over(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
+                if pace.spend(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
                     yield None
         finally:
             if inflating_bytes:

@@ -223,7 +223,7 @@ class Partitions:
                 self.directory.delete(deleted, unique, self._env.now_ms())
             except OSError as error:
                 log.warning("directory_not_removed", partition=repr(deleted), error=described(error))
-            if pace.is_over(DELETE_WORK):
+            if pace.spend(DELETE_WORK):
                 yield None
 
     def known(self, topic: str, index: int) -> Partition | None:

@@ -97,7 +97,7 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
     best: Dirty | None = None
     pace = Pace()
     for log in logs:
-        if pace.is_over(LOOK_WORK):
+        if pace.spend(LOOK_WORK):
             yield None
         dirty = dirtiness(log, now_ms)
         if dirty is None or not dirty.dirty_bytes:
@@ -171,7 +171,7 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
                 continue
             if not (yield from map_batch(keys, transactions, raw, header, start, pace)):
                 return False
-            if pace.is_over(BATCH_WORK):
+            if pace.spend(BATCH_WORK):
                 yield None
     return True
 
@@ -248,7 +248,7 @@ def _write(log: Log, group: list[Segment], this: Pass, pace: Pace, cleaned: Segm
             for entry in seen.kept:
                 cleaned.txn_index.append(entry)
             seen.kept.clear()
-            if pace.is_over(BATCH_WORK):
+            if pace.spend(BATCH_WORK):
                 yield None
     cleaned.flush_indexes()
     paths = [f.path for f in cleaned.files() if f.size or f is cleaned.log]

@@ -166,7 +166,7 @@ def map_batch(
                 offset = header.base_offset + record.offset_delta
                 if record.key is not None and offset >= start and not keys.put(record.key, offset):
                     return False
-                if pace.is_over(1):
+                if pace.spend(1):
                     yield None
     if header.last_offset >= start:
         keys.latest_offset = header.last_offset
@@ -237,7 +237,7 @@ def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | No
             is_wanted = are_tombstones_kept or not record.is_tombstone
             is_newest = is_wanted and record.key is not None and keys.is_newest(record.key, offset)
             choice.add(record, stays=header.is_control or offset > keys.latest_offset or is_newest)
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     if len(choice.stays) != header.record_count:
         reason = f"no {header.record_count} records in the batch at offset {header.base_offset}"
@@ -261,7 +261,7 @@ def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: 
             at += 1
         if kept.is_full:
             yield kept.compress
-        if pace.is_over(count):
+        if pace.spend(count):
             yield None
     return kept.batch(choice.kept, choice.max_timestamp_delta_ms)
 

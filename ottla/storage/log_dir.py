@@ -259,7 +259,7 @@ class LogDirectory:
                     yield None
             except OSError as error:
                 on_refused(log, error)
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
         if moved:
             self.checkpoints.write_log_starts(self._last_stop)

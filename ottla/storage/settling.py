@@ -40,7 +40,7 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
                 files, point = log.settled()
                 if files and not log.is_failed and not log.is_offline:
                     settled.append((log, files, point))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     if not settled:
         return

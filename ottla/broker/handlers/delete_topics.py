@@ -24,7 +24,7 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -40,7 +40,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> Handled[DeleteTopicsResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 class _Asked:

@@ -143,7 +143,7 @@ class Fetch:
                     leader_epoch=p.current_leader_epoch,
                     last_epoch=p.last_fetched_epoch,
                 )
-                if pace.is_over(1):
+                if pace.spend(1):
                     yield None
         now_ms = self._ports.clock.now_ms()
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -234,7 +234,7 @@ class Fetch:
             self._answers.append((asked, data))
             size_bytes = len(data.records or b"")
             self._answers_bytes += size_bytes
-            if pace.is_over(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
+            if pace.spend(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
                 self._count_read(self._answers_bytes)
                 yield None
                 budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))

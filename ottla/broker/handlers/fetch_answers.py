@@ -69,7 +69,7 @@ def response(session: Session | None, answers: list[tuple[Asked, PartitionData]]
     there: list[FetchableTopicResponse] = []
     missing: list[FetchableTopicResponse] = []
     for asked, data in answers:
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
         if session is not None:
             if not is_whole and not is_news(asked, data):

@@ -37,9 +37,9 @@ def described_groups(
 ) -> Steps[list[D]]:
     """The descriptions in the request's order. ``describe`` may raise `KafkaError`, of which ``refused`` makes a description."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    described, pace = [], Pace(begun=True)
+    described, pace = [], Pace(double_first=True)
     for group_id in request.group_ids:
-        if pace.is_over(id_work(group_id)):
+        if pace.spend(id_work(group_id)):
             yield None
         try:
             if not group_id:

@@ -30,7 +30,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
@@ -51,7 +51,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) -> Handled[OffsetCommitResponse]:
-    return begun(_commit_all(ports, context, request))
+    return run_first_step(_commit_all(ports, context, request))
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
@@ -86,11 +86,11 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
                     commit_ms=now_ms,
                     expire_ms=expire_ms,
                 )
-            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
+            if pace.spend(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
                 _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     _commit(ports, context, request, waiting, answers)
     return (yield from made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))

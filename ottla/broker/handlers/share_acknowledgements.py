@@ -70,13 +70,13 @@ def acknowledge_all(
 
     As in Kafka, partitions without batches are among the outcomes where another partition has some.
     """
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}
     outcomes: Outcomes = {}
     untouched: list[tuple[bytes, int]] = []
     is_any = False
     for where, batches in asked.items():
-        if pace.is_over(ITEM_WORK):
+        if pace.spend(ITEM_WORK):
             yield None
         topic_id, partition = where
         topic = ports.cluster.state.topics_by_id.get(topic_id)
@@ -91,7 +91,7 @@ def acknowledge_all(
             untouched.append(where)
         else:
             is_any = True
-            if pace.is_over(ACKNOWLEDGE_WORK + id_work(group_id) + sum(len(batch.acknowledge_types) for batch in batches)):
+            if pace.spend(ACKNOWLEDGE_WORK + id_work(group_id) + sum(len(batch.acknowledge_types) for batch in batches)):
                 yield None
             said = [Acknowledgement(b.first_offset, b.last_offset, b.acknowledge_types) for b in batches]
             try:

@@ -34,7 +34,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.storage.steps import Pace, Pause, Steps, begun
+from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5
@@ -52,7 +52,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> Handled[TxnOffsetCommitResponse]:
-    return begun(_commit_all(ports, context, request))
+    return run_first_step(_commit_all(ports, context, request))
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
@@ -80,11 +80,11 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
                 where = (name, p.partition_index)
                 answers.append((where, answer))
                 waiting[where] = CommittedOffset(p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms)
-            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
+            if pace.spend(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
                 yield from _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     yield from _commit(ports, context, request, waiting, answers)
     return (yield from made(lambda: TxnOffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
