@@ -38,13 +38,14 @@ from ottla.storage.steps import Steps, run
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50
 """How many markers of one transaction are written without a pause. Each takes about 50 us."""
-RETRIABLE = {
+RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.NOT_ENOUGH_REPLICAS,
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
+"""The answers to a marker after which it is sent again. Any other error is final for that partition."""
 
 log = structlog.get_logger("markers")
 
@@ -217,7 +218,7 @@ class MarkerSender:
                 where, code = (topic.name, partition.partition_index), Code(partition.error_code)
                 if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
                     written.add(where)
-                elif code in RETRIABLE:
+                elif code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
                     # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the

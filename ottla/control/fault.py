@@ -183,10 +183,10 @@ def _check_refusal(fault: Fault, point: Point) -> None:
     if point is Point.AFTER_PREPARE:
         raise FaultError("nothing can be refused after-prepare, as the decision stands; hold it there, or refuse between-markers")
     # The coordinators take a while to import, which whoever gives faults to another process need not wait for.
-    from ottla.broker.markers import RETRIABLE
+    from ottla.broker.markers import RETRIABLE_MARKER_CODES
 
-    if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE:
-        right = one_of(sorted(code.name for code in RETRIABLE))
+    if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE_MARKER_CODES:
+        right = one_of(sorted(code.name for code in RETRIABLE_MARKER_CODES))
         raise FaultError(f"a marker that is refused with {fault.error} never comes again; give {right}")
 
 
