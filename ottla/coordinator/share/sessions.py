@@ -140,9 +140,9 @@ class ShareSessions:
         self._of_groups[key.group_id] -= 1
         if not self._of_groups[key.group_id]:
             del self._of_groups[key.group_id]
-        begun = self._by_connection[session.connection_id]
-        del begun[key]
-        if not begun:
+        sessions = self._by_connection[session.connection_id]
+        del sessions[key]
+        if not sessions:
             del self._by_connection[session.connection_id]
         return session
 

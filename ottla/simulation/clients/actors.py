@@ -142,7 +142,7 @@ class Actor:
             offsets=offsets,
             is_transaction=self.role != "solo",
         )
-        self._notes.begun(attempt)
+        self._notes.attempt_begun(attempt)
         if self.role == "solo":
             yield from producer.send(self._batches(producer, records))
             self._notes.ended(attempt, committed=True)

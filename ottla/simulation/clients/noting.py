@@ -29,7 +29,7 @@ class Notes:
     def initialised(self, transactional_id: str, actor: str, session: int, identity: tuple[int, int]) -> None:
         self.history.sessions.append(Session(transactional_id, actor, session, self.moment(), identity))
 
-    def begun(self, attempt: Attempt) -> None:
+    def attempt_begun(self, attempt: Attempt) -> None:
         if not attempt.is_transaction:
             attempt.commit_asked_s = self.moment()
         self.history.attempts.append(attempt)
