@@ -12,7 +12,7 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import Partition, Partitions, tell_offline
+from ottla.broker.partitions import Partition, Partitions, log_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
@@ -172,7 +172,7 @@ class Cluster:
             partition_log, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
             self._note_losses(partition_log.directory, report)
             if partition_log.offline_reason is not None:
-                tell_offline(partition_log)
+                log_offline(partition_log)
             elif report.history is not None:
                 self._read[topic.name, index] = report.history
         else:

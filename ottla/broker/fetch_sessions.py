@@ -26,8 +26,8 @@ class Asked(msgspec.Struct, gc=False):
     leader_epoch: int
     last_epoch: int = -1
     """The leader epoch of the last record that the client has; below 0 where the client does not send it."""
-    told_high_watermark: int = -1
-    told_log_start: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
 
 
 class Session:

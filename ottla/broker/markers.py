@@ -212,7 +212,7 @@ class MarkerSender:
     ) -> None:
         written, again = deleted, set()
         if self._listener is not None:
-            _tell(self._listener, self._env.now_ms(), metadata, response)
+            _report_markers(self._listener, self._env.now_ms(), metadata, response)
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
                 where, code = (topic.name, partition.partition_index), Code(partition.error_code)
@@ -264,7 +264,7 @@ class MarkerSender:
         )
 
 
-def _tell(listener: TransactionListener, now_ms: int, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+def _report_markers(listener: TransactionListener, now_ms: int, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
     """One event for all markers with the same outcome."""
     by_code: dict[Code, list[TopicPartition]] = {}
     for topic in response.markers[0].topics:

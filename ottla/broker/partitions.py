@@ -49,10 +49,10 @@ def take_offline(partition_log: Log, reason: str) -> None:
     """
     if partition_log.offline_reason is None:
         partition_log.offline_reason = reason
-        tell_offline(partition_log)
+        log_offline(partition_log)
 
 
-def tell_offline(partition_log: Log) -> None:
+def log_offline(partition_log: Log) -> None:
     log.error(
         "partition_offline",
         partition=repr(partition_log),

@@ -10,7 +10,7 @@ from ottla.cli.output import duration_text
 from ottla.client.diagnosis import Held, WaitingGroup
 from ottla.client.groups import CLASSIC
 
-MAX_PARTITIONS_TOLD = 10
+MAX_PARTITIONS_NAMED = 10
 """Of those that a group is behind in; how many more there are is said."""
 NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
@@ -61,14 +61,14 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     told = {(held.topic, held.partition) for held in waiting.held}
     owners = {(t, i): m for m in group.members for t, indexes in m.assignment.items() for i in indexes}
     others = [position for position in behind if (position.topic, position.partition) not in told]
-    for position in others[:MAX_PARTITIONS_TOLD]:
+    for position in others[:MAX_PARTITIONS_NAMED]:
         owner = owners.get((position.topic, position.partition))
         reads = f"client {owner.client_id} at {owner.host.removeprefix('/')} has it" if owner is not None else "no member has it"
         where = f"{position.topic}:{position.partition}"
         lines.append(f"{where}: {position.lag:,} behind, at {position.committed:,} of {position.end:,}; {reads}")
-    if len(others) > MAX_PARTITIONS_TOLD:
+    if len(others) > MAX_PARTITIONS_NAMED:
         lines.append(
-            f"and {len(others) - MAX_PARTITIONS_TOLD:,} more partitions; ottla group describe {quote(group.group_id)} names all"
+            f"and {len(others) - MAX_PARTITIONS_NAMED:,} more partitions; ottla group describe {quote(group.group_id)} names all"
         )
     if not behind:
         lines.append("it has read all that there is")
@@ -93,4 +93,4 @@ def _late(waiting: WaitingGroup) -> str:
     if group.group_type == CLASSIC or group.epoch is None:
         return ""
     late = sorted(m.client_id for m in group.members if m.epoch is not None and m.epoch < group.epoch)
-    return f", waiting for {', '.join(late[:MAX_PARTITIONS_TOLD])}" if late else ""
+    return f", waiting for {', '.join(late[:MAX_PARTITIONS_NAMED])}" if late else ""

@@ -65,7 +65,9 @@ def command(
         click.echo(diagram(transactional_id, events))
     else:
         first_ms = events[0].time_ms
-        rows = [(time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _told(e), e.where) for e in events]
+        rows = [
+            (time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _description(e), e.where) for e in events
+        ]
         show_table(["TIME", "AFTER", "PRODUCER", "WHAT", "WHERE"], rows)
 
 
@@ -89,7 +91,7 @@ def _producer(event: Event) -> str:
     return "" if producer_id < 0 else f"{producer_id} epoch {epoch}"
 
 
-def _told(event: Event) -> str:
+def _description(event: Event) -> str:
     if event.kind not in ("begin", "add"):
         return event.what
     return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"
@@ -97,7 +99,7 @@ def _told(event: Event) -> str:
 
 def lines(events: list[Event]) -> list[str]:
     """For a log or a report: a line each."""
-    return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_told(e)}  ({e.where})" for e in events]
+    return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_description(e)}  ({e.where})" for e in events]
 
 
 def document(event: Event) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
     lines += [f"    participant {name} as {_plain(topic)}:{index}" for (topic, index), name in names.items()]
     lines += [f"    participant {name} as {_plain(where.removeprefix('from '))}" for where, name in clients.items()]
     for event in events:
-        text = _plain(f"{_told(event)} ({_producer(event)})" if _producer(event) else event.what)
+        text = _plain(f"{_description(event)} ({_producer(event)})" if _producer(event) else event.what)
         if event.kind == "data":
             lines.append(f"    C->>{names[event.partitions[0]]}: {text}")
         elif event.kind == "marker":

@@ -46,7 +46,7 @@ class Shop:
     def is_done(self) -> bool:
         return self.done >= self._purchases
 
-    def _tell(self, text: str) -> None:
+    def _show_progress(self, text: str) -> None:
         self._progress.update(self._task, completed=min(self.done, self._purchases), description=text)
 
     def worker(self, plan: ShopPlan) -> subprocess.Popen[str]:
@@ -63,7 +63,7 @@ class Shop:
                 self.done += count
             elif event == "aborted":
                 self.aborted += 1
-            self._tell("shop at work")
+            self._show_progress("shop at work")
             if until(event):
                 return True
         return False
@@ -74,7 +74,7 @@ class Shop:
         if self.follow(worker, lambda event: event == "in_the_middle"):
             worker.send_signal(signal.SIGKILL)
             self.killed += 1
-            self._tell("worker killed in mid-transaction")
+            self._show_progress("worker killed in mid-transaction")
         _end(worker)
 
     def run_zombie(self) -> None:
@@ -85,7 +85,7 @@ class Shop:
             return
         # Stopped for real: its heartbeats stop too, and the group gives its partitions to another.
         zombie.send_signal(signal.SIGSTOP)
-        self._tell("worker paused, another takes over")
+        self._show_progress("worker paused, another takes over")
         heir = self.worker(ShopPlan(abort_every=5, die_at=6))
         self.follow(heir, lambda event: event in ("committed", "done"))
         zombie.send_signal(signal.SIGCONT)
@@ -95,7 +95,7 @@ class Shop:
         self.follow(zombie, lambda event: event == "fenced")
         if zombie.wait(WORKER_TIMEOUT_S) == FENCED_EXIT:
             self.fenced += 1
-            self._tell("zombie fenced")
+            self._show_progress("zombie fenced")
         _end(zombie)
         if self.follow(heir, lambda event: event == "in_the_middle"):
             heir.send_signal(signal.SIGKILL)
@@ -106,7 +106,7 @@ class Shop:
         """The broker itself is killed while a worker has a transaction open."""
         worker = self.worker(ShopPlan(sleep_at=2))
         if self.follow(worker, lambda event: event == "in_the_middle"):
-            self._tell("broker killed and started again")
+            self._show_progress("broker killed and started again")
             self._broker.restart(kill=True)
             self.restarts += 1
             assert worker.stdin is not None
@@ -124,7 +124,7 @@ class Shop:
             worker = self.worker(ShopPlan(abort_every=9))
             self.follow(worker, lambda event: event == "done")
             _end(worker)
-        self._tell("all purchases processed")
+        self._show_progress("all purchases processed")
 
 
 def _end(worker: subprocess.Popen[str]) -> None:

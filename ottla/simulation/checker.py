@@ -306,7 +306,7 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
     told: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
         asked[deletion.where].add(deletion.before)
-        if deletion.was_told:
+        if deletion.was_confirmed:
             told[deletion.where] = max(told.get(deletion.where, 0), deletion.before)
     for where in dict.fromkeys([*asked, *seen.starts]):
         start = seen.starts.get(where, 0)

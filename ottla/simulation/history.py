@@ -39,12 +39,12 @@ class Attempt:
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     commit_asked_s: float | None = None
     ended_s: float | None = None
-    told_committed: bool = False
+    was_answered_committed: bool = False
     is_transaction: bool = True
 
     @property
     def outcome(self) -> str:
-        if self.told_committed:
+        if self.was_answered_committed:
             return COMMITTED
         return ABORTED if self.commit_asked_s is None else UNKNOWN
 
@@ -89,11 +89,11 @@ class Watched:
 
 @dataclass(slots=True)
 class Deletion:
-    """A request to delete records below ``before``. ``was_told``: the broker has confirmed it."""
+    """A request to delete records below ``before``. ``was_confirmed``: the broker has confirmed it."""
 
     where: TopicPartition
     before: int
-    was_told: bool = False
+    was_confirmed: bool = False
 
 
 @dataclass(slots=True)

@@ -76,7 +76,7 @@ class NodeEnv:
                 except Exception as error:
                     failure = error
 
-        def tell() -> None:
+        def report_done() -> None:
             self._under_way -= 1
             done(failure)
 
@@ -85,7 +85,7 @@ class NodeEnv:
         self._aside.append(run)
         self._under_way += 1
         self.call_later(begins_ms, run)
-        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, tell)
+        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, report_done)
 
     @property
     def is_aside(self) -> bool:

@@ -83,7 +83,7 @@ def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: 
             attempt.commit_asked_s = line["s"]
         else:
             attempt.ended_s = line["s"]
-            attempt.told_committed = event == "committed"
+            attempt.was_answered_committed = event == "committed"
 
 
 def _offsets(listed: list[tuple[str, int, int]]) -> dict[TopicPartition, int]:

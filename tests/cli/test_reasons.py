@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.reasons import MAX_PARTITIONS_TOLD, why_group_waits, why_held
+from ottla.cli.reasons import MAX_PARTITIONS_NAMED, why_group_waits, why_held
 from ottla.client.diagnosis import Held, WaitingGroup
 from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
 from ottla.client.transactions import OpenTransaction, Transaction
@@ -131,9 +131,9 @@ def test_what_is_read() -> None:
 
 def test_many_partitions() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
-    assert len(lines) == 1 + MAX_PARTITIONS_TOLD + 1
+    assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
     assert lines[1].startswith("orders:29: 30 behind"), "the most first"
-    assert lines[-1] == f"and {30 - MAX_PARTITIONS_TOLD} more partitions; ottla group describe billing names all"
+    assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; ottla group describe billing names all"
 
 
 def test_a_group_that_an_open_transaction_holds() -> None:

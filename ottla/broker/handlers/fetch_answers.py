@@ -23,8 +23,8 @@ def is_news(asked: Asked, data: PartitionData) -> bool:
         data.records
         or data.error_code
         or data.diverging_epoch is not None
-        or data.high_watermark != asked.told_high_watermark
-        or data.log_start_offset != asked.told_log_start
+        or data.high_watermark != asked.sent_high_watermark
+        or data.log_start_offset != asked.sent_log_start_offset
     )
 
 
@@ -74,7 +74,7 @@ def response(session: Session | None, answers: list[tuple[Asked, PartitionData]]
         if session is not None:
             if not is_whole and not is_news(asked, data):
                 continue
-            asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
+            asked.sent_high_watermark, asked.sent_log_start_offset = data.high_watermark, data.log_start_offset
             if data.records:
                 session.served(asked.key)
         topic_id, name, _ = asked.key

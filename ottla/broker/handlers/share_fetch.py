@@ -337,11 +337,11 @@ class ShareFetch:
             if pace.spend(ANSWER_WORK):
                 yield None
             data = self._partition(where)
-            is_told = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
+            is_named = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
                 session is not None
-                and session.is_told(where, has_records=bool(data.records), is_error=data.error_code != Code.NONE)
+                and session.note_read(where, has_records=bool(data.records), is_error=data.error_code != Code.NONE)
             )
-            if is_told:
+            if is_named:
                 topics.setdefault(where.topic_id, {})[where.partition] = data
         for topic_id, partitions in by_topic(self._outcomes).items():
             answers = topics.setdefault(topic_id, {})

@@ -271,7 +271,7 @@ class Actor:
         answer = yield from self.client.ask(address, request)
         code = Code(answer.topics[0].partitions[0].error_code)
         if code is Code.NONE:
-            deletion.was_told = True
+            deletion.was_confirmed = True
             self.client.note("records are deleted")
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)

@@ -39,7 +39,7 @@ class Notes:
 
     def ended(self, attempt: Attempt, *, committed: bool) -> None:
         attempt.ended_s = self.moment()
-        attempt.told_committed = committed
+        attempt.was_answered_committed = committed
 
     def offsets_read(self, group: str, asked: float, offsets: dict[TopicPartition, int]) -> None:
         self.history.offsets_read.append(OffsetsRead(group, asked, offsets))

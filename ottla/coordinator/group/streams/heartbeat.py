@@ -211,16 +211,16 @@ class _Beat:
             answer.active_tasks = task_ids(TaskIds, without_epochs(member.assigned.active))
             answer.standby_tasks = task_ids(TaskIds, member.assigned.standby)
             answer.warmup_tasks = task_ids(TaskIds, member.assigned.warmup)
-        self._tell_endpoints(answer, before, member, replaced, configured)
+        self._add_endpoints(answer, before, member, replaced, configured)
         if configured.problem is not None:
             self._statuses.append(configured.problem)
-        self._tell_of_shutdown(member)
-        self._tell_of_missing_tags(member)
+        self._add_shutdown_status(member)
+        self._add_missing_tags_status(member)
         answer.status = self._statuses
         outcome = StreamsHeartbeatOutcome(answer, configured.missing_topics)
         return Result(outcome, records=self._records, effects=self._effects)
 
-    def _tell_endpoints(
+    def _add_endpoints(
         self,
         answer: StreamsGroupHeartbeatResponse,
         before: StreamsGroupMember,
@@ -246,7 +246,7 @@ class _Beat:
         if not self._is_new_group:
             answer.endpoint_information_epoch = epoch
 
-    def _tell_of_shutdown(self, member: StreamsGroupMember) -> None:
+    def _add_shutdown_status(self, member: StreamsGroupMember) -> None:
         asking = self._group.shutdown_member_id
         if asking is None and self._request.shutdown_application:
             asking = member.member_id
@@ -254,7 +254,7 @@ class _Beat:
             detail = f"Member {asking} met a fatal error, and asked for the whole application to end."
             self._statuses.append(status(StatusCode.SHUTDOWN_APPLICATION, detail))
 
-    def _tell_of_missing_tags(self, member: StreamsGroupMember) -> None:
+    def _add_missing_tags_status(self, member: StreamsGroupMember) -> None:
         missing = [tag for tag in self._config.rack_aware_assignment_tags if tag not in member.client_tags]
         if missing and self._beat.version >= 1:
             detail = (
