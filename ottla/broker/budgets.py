@@ -199,7 +199,7 @@ class RequestBudget:
         False where the connection must wait: its `Held.go_on` is called later.
         """
         more = size_bytes - self._charged.get(holder, 0)
-        if more > 0 and 0 <= self.limit_bytes < self.used_bytes + more and not self._is_first(holder):
+        if more > 0 and 0 <= self.limit_bytes < self.used_bytes + more and not self._become_first(holder):
             self._waiting[holder] = None
             self._watch()
             return False
@@ -229,7 +229,8 @@ class RequestBudget:
         self.charge(holder, 0)
         self._waiting.pop(holder, None)
 
-    def _is_first(self, holder: Held) -> bool:
+    def _become_first(self, holder: Held) -> bool:
+        """Make a connection the one that may exceed the budget, unless there is another; returns whether it is the one."""
         if self._first is None and (self._next is holder or not self._waiting):
             self._first = holder
             self._first_since_ms = self._env.monotonic_ms()

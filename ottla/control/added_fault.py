@@ -109,8 +109,8 @@ class AddedFault:
 
     # at work
 
-    def strikes_now(self) -> bool:
-        """Whether this match, which is counted, is struck."""
+    def count_match(self) -> bool:
+        """Count a matching request or point; returns whether the fault strikes it."""
         self.matched += 1
         if self.matched < self.fault.nth or self.is_spent:
             return False

@@ -113,7 +113,7 @@ class Faults:
     def intercept(self, asked: Asked) -> Verdict | None:
         struck: list[AddedFault] = []
         for added in self.watched_keys.get(asked.api_key, ()):
-            if added.matcher.matches(asked) and added.strikes_now():
+            if added.matcher.matches(asked) and added.count_match():
                 struck.append(added)
                 if added.matcher.is_final:
                     break
@@ -133,7 +133,7 @@ class Faults:
         for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
                 return added.latch
-            if added.matcher.matches_point(reached) and added.strikes_now():
+            if added.matcher.matches_point(reached) and added.count_match():
                 added.struck(of_transaction(reached))
                 if not added.is_active:
                     self._sort()

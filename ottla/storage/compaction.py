@@ -82,7 +82,7 @@ class TransactionsSeen:
             entry = heappop(self._expected)[2]
             self._aborted.setdefault(entry.producer_id, _Aborted(entry))
 
-    def is_aborted(self, header: BatchHeader) -> bool:
+    def note_data_batch(self, header: BatchHeader) -> bool:
         """Note a data batch; returns whether its transaction was aborted."""
         self._advance(header.last_offset)
         if not header.is_transactional:
@@ -94,7 +94,7 @@ class TransactionsSeen:
         aborted.has_data = True
         return True
 
-    def ends_nothing(self, batch: Buffer, header: BatchHeader) -> bool:
+    def note_control_batch(self, batch: Buffer, header: BatchHeader) -> bool:
         """Note a control batch; returns whether the transaction that it ends has no batches left."""
         self._advance(header.last_offset)
         marker = read_marker(batch, header)
@@ -155,8 +155,8 @@ def map_batch(
     Raises `KafkaError` for a batch that cannot be read.
     """
     if header.is_control:
-        transactions.ends_nothing(batch, header)
-    elif not transactions.is_aborted(header):
+        transactions.note_control_batch(batch, header)
+    elif not transactions.note_data_batch(header):
         stream = RecordStream(batch, header, keeps_keys=True)
         while True:
             records, count = yield from stream.next_records()
@@ -199,12 +199,12 @@ def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> 
     Raises `KafkaError` for a batch that cannot be read.
     """
     horizon_ms = delete_horizon_ms(header)
-    ends_nothing = False
+    is_spent = False
     if header.is_control:
-        ends_nothing = this.transactions.ends_nothing(batch, header)
-        is_discarded = ends_nothing and horizon_ms is not None and horizon_ms <= this.now_ms
+        is_spent = this.transactions.note_control_batch(batch, header)
+        is_discarded = is_spent and horizon_ms is not None and horizon_ms <= this.now_ms
     else:
-        is_discarded = this.transactions.is_aborted(header)
+        is_discarded = this.transactions.note_data_batch(header)
     choice = _Choice()
     if not is_discarded and header.record_count:
         choice = yield from _chosen(this, batch, header, horizon_ms, pace)
@@ -212,7 +212,7 @@ def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> 
         if header in this.last_batches or header.next_offset == this.end_offset:
             return batch if header.record_count == 0 else empty(header)
         return None
-    needs_horizon = horizon_ms is None and (ends_nothing or (choice.has_tombstones and not header.is_control))
+    needs_horizon = horizon_ms is None and (is_spent or (choice.has_tombstones and not header.is_control))
     if choice.kept == header.record_count and not needs_horizon:
         return batch
     return (yield from _rewritten(batch, header, choice, this.now_ms + this.delete_retention_ms if needs_horizon else None, pace))
