@@ -49,9 +49,9 @@ class ManualClock:
             # To the end of a step at once: what repeats every 50 ms is not called a million times on the way through a day.
             self._now_ms = min(end_ms, max(int(due_ms), self._now_ms + step_ms))
             self._call_due()
-            await _settled(is_busy)
+            await _wait_while(is_busy)
         self._now_ms = end_ms
-        await _settled(is_busy)
+        await _wait_while(is_busy)
 
     def _call_due(self) -> None:
         """Each that is due now: one that a call asks for waits for the next step, or two of them would go on for ever."""
@@ -62,7 +62,7 @@ class ManualClock:
             call.make()
 
 
-async def _settled(is_busy: Callable[[], bool]) -> None:
+async def _wait_while(is_busy: Callable[[], bool]) -> None:
     """Until nothing is under way any more, or for as long as it may take: a request that waits for its client ends by itself."""
     await asyncio.sleep(0)
     for _ in range(SETTLE_POLLS):

@@ -104,16 +104,16 @@ class PartitionView(msgspec.Struct):
         topic with the same name may have removed it.
         """
         history, metadata = self.history, decision.metadata
-        settled = history.settled(metadata.producer_id)
-        if settled is not None:
-            if metadata.producer_epoch < settled.epoch:
+        at_start = history.producer_at_start(metadata.producer_id)
+        if at_start is not None:
+            if metadata.producer_epoch < at_start.epoch:
                 return False
-            if metadata.producer_epoch == settled.epoch and (decision.has_own_epoch or decision.prepared_ms <= settled.last_ms):
+            if metadata.producer_epoch == at_start.epoch and (decision.has_own_epoch or decision.prepared_ms <= at_start.last_ms):
                 return False
         is_later = history.first_marker_ms is not None and history.first_marker_ms < decision.prepared_ms
         if not history.is_contiguous:
             return is_later
-        if settled is not None or is_later:
+        if at_start is not None or is_later:
             return True
         born_ms = self.born_ms if self.born_ms is not None else history.first_batch_ms
         return born_ms is None or born_ms <= decision.prepared_ms

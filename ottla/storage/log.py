@@ -351,7 +351,7 @@ class Log:
 
     # end
 
-    def settled(self) -> tuple[list[str], int]:
+    def closed_files_to_sync(self) -> tuple[list[str], int]:
         """The files of closed segments that may not be on the disk yet, and the recovery point after the caller has synced them.
 
         Call `write_rebuilt` before, because a start trusts the files below the recovery point.

@@ -128,7 +128,7 @@ class _InterceptedRequest:
             parked.on_ready(lambda _: self._took_effect())
             return None
         answer = Later(is_durable=parked.is_durable, on_abandoned=parked.abandon)
-        parked.on_ready(lambda told: self._settled(told, answer, is_large=parked.is_large))
+        parked.on_ready(lambda told: self._finish(told, answer, is_large=parked.is_large))
         return answer
 
     def _waited(self, latch: Latch | None, wait_ms: float) -> Steps[None]:
@@ -160,10 +160,10 @@ class _InterceptedRequest:
             self._took_effect()
             return None
         answer = Later()
-        self._settled(response, answer, is_large=is_large)
+        self._finish(response, answer, is_large=is_large)
         return None if self._verdict.ending is not Ending.ANSWER else answer
 
-    def _settled(self, response: Any, answer: Later, *, is_large: bool) -> None:
+    def _finish(self, response: Any, answer: Later, *, is_large: bool) -> None:
         """Finish a request that has taken effect or is not handled: change, delay or drop its answer."""
         verdict = self._verdict
         self._took_effect()

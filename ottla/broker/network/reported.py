@@ -84,12 +84,12 @@ def reported(declared: Declaration, listener: TransactionListener) -> Declaratio
             return response
         answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
 
-        def settled(settled_response: Any) -> None:
-            report(settled_response)
+        def on_response(later_response: Any) -> None:
+            report(later_response)
             answer.is_large = response.is_large
-            answer.resolve(settled_response)
+            answer.resolve(later_response)
 
-        response.on_ready(settled)
+        response.on_ready(on_response)
         return answer
 
     return msgspec.structs.replace(declared, handle=handle)

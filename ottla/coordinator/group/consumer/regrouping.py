@@ -53,7 +53,7 @@ def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMe
     """The member after the request. ``out`` already has the records of the changes from ``cycle.before`` to ``cycle.member``."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
-        return settled(cycle, next_epoch(cycle, expansions, out), out)
+        return stepped_to_epoch(cycle, next_epoch(cycle, expansions, out), out)
     if member.is_reconciled_to(group.assignment_epoch):
         return member
     return stepped(cycle, Target(group.assignment_epoch, group.target_of(member)), group.regexes, False, out)
@@ -81,7 +81,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
     return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
 
 
-def settled(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
+def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
     """The member after one step towards a target of the group's epoch, or towards the last target where a new one is too early."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
