@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK_EVERY_S = 0.2
+POLL_INTERVAL_S = 0.2
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STATES = "org.apache.spark.sql.execution.streaming.state"
 STOP_TIMEOUT_S = 60.0
@@ -168,7 +168,7 @@ class Running:
         from pyspark.errors import StreamingQueryException
 
         try:
-            while not self._query.awaitTermination(LOOK_EVERY_S):
+            while not self._query.awaitTermination(POLL_INTERVAL_S):
                 self._report_progress(on_progress)
                 if is_stop_wanted():
                     self.stop()

@@ -186,7 +186,7 @@ class Node:
         self.loses_power = False
         """Whether a crash in a disk operation is a power cut. Else it is a kill."""
         self.has_worked = False
-        """Whether the broker's code has run since `Watch.look` has reset this."""
+        """Whether the broker's code has run since `Watch.check` has reset this."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()

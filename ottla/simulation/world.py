@@ -92,7 +92,7 @@ class World:
                     return is_over()
                 scheduler.now_ms = max(scheduler.now_ms, int(at_ms))
                 timers.take().make()
-            self.watch.look(self.nodes)
+            self.watch.check(self.nodes)
         return True
 
     def run_task(self, task: Task, at_most_ms: float) -> bool:

@@ -22,7 +22,7 @@ from ottla.storage.walk import MAX_RELATIVE_OFFSET
 
 T = TypeVar("T")
 
-LOOK_WORK = 5
+DIRTINESS_WORK = 5
 """The cost of computing one log's `dirtiness`, in the units of `Pace`."""
 
 
@@ -97,7 +97,7 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
     best: Dirty | None = None
     pace = Pace()
     for log in logs:
-        if pace.spend(LOOK_WORK):
+        if pace.spend(DIRTINESS_WORK):
             yield None
         dirty = dirtiness(log, now_ms)
         if dirty is None or not dirty.dirty_bytes:

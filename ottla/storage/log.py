@@ -129,7 +129,7 @@ class Log:
             self.producers.check_epoch(header)
         return self._append(batch, header, now_ms)
 
-    def takes(self, size: int) -> bool:
+    def accepts_size(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes is small enough for max.message.bytes and segment.bytes."""
         return size <= self.config.max_message_bytes and size <= self.config.segment_bytes
 

@@ -124,7 +124,7 @@ def _commit(
             offsets,
             ports.clock.steady_ms(),
             transactional=False,
-            has_newest_rules=context.version >= GROUP_ID_NOT_FOUND_FROM,
+            has_new_error_codes=context.version >= GROUP_ID_NOT_FOUND_FROM,
         )
         codes = runtime.execute(result)
     except KafkaError as error:

@@ -222,8 +222,8 @@ def _append_at_once(
         batch, header = _batch(context, data)
         rules = _rules(ports, partition)
         # Do not check or inflate the records of a batch that the log will refuse for its size.
-        is_looked_at = partition.log.takes(len(batch))
-        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
+        is_acceptable = partition.log.accepts_size(len(batch))
+        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_acceptable else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
         appended = _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms, has_waited=False)
@@ -258,7 +258,7 @@ def _append_in_steps(
             batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
             # Do not check or inflate the records of a batch that the log will refuse for its size.
-            if partition.log.takes(len(batch)):
+            if partition.log.accepts_size(len(batch)):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
             partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:

@@ -144,7 +144,7 @@ def _commit(
             offsets,
             ports.clock.steady_ms(),
             transactional=True,
-            has_newest_rules=context.version >= IDS_FROM,
+            has_new_error_codes=context.version >= IDS_FROM,
         )
         committed = runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
         codes |= committed
