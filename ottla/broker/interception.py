@@ -143,7 +143,7 @@ class Reached(NamedTuple):
     partition: int = -1
 
 
-class Held(KafkaError):
+class DecisionDelayed(KafkaError):
     """A decision that must not be logged before ``latch`` is open.
 
     A handler that cannot wait answers with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Final
 
 from ottla.cli.output import duration_text
-from ottla.client.diagnosis import Held, WaitingGroup
+from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.groups import CLASSIC
 
 MAX_PARTITIONS_NAMED = 10
@@ -16,7 +16,7 @@ NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def why_held(held: Held, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
+def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
     """What holds the readers of a partition, and what to do. ``clients`` says who has a transactional id, where it is known."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:

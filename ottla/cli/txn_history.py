@@ -9,7 +9,7 @@ from ottla.cli.commands import Refused
 from ottla.client.timeline import Event
 
 if TYPE_CHECKING:
-    from ottla.client.diagnosis import Held
+    from ottla.client.diagnosis import StableOffset
     from ottla.control.remote import Remote
 
 UNKNOWN = "nothing is known of a transactional id"
@@ -45,7 +45,7 @@ def holder_text(known: dict[str, Any] | None) -> str:
     return "" if holder is None else client_text(holder["client_id"], holder["client_host"])
 
 
-def holders(door: Remote | None, partitions: Iterable[Held]) -> dict[str, str]:
+def holders(door: Remote | None, partitions: Iterable[StableOffset]) -> dict[str, str]:
     """The client of each transactional id that holds readers, by the id. Raises `Refused`."""
     ids = {held.transaction.transactional_id for held in partitions if held.transaction is not None}
     told = {one: holder_text(history(door, one)) for one in sorted(ids)} if door is not None else {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cli.reasons import MAX_PARTITIONS_NAMED, why_group_waits, why_held
-from ottla.client.diagnosis import Held, WaitingGroup
+from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
 from ottla.client.transactions import OpenTransaction, Transaction
 
@@ -38,8 +38,8 @@ def transaction(state: str = "Ongoing", start_ms: int | None = NOW_MS - 42_000) 
     )
 
 
-def held(**fields: Any) -> Held:
-    return Held(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
+def held(**fields: Any) -> StableOffset:
+    return StableOffset(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
 
 
 def test_an_open_transaction() -> None:

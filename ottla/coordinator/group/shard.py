@@ -218,7 +218,10 @@ class GroupShard:
         transactional: bool,
         has_new_error_codes: bool = False,
     ) -> Result[dict[TopicPartition, Code]]:
-        """OffsetCommit and TxnOffsetCommit. ``has_new_error_codes``: the version is one that knows STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND.
+        """OffsetCommit and TxnOffsetCommit.
+
+        ``has_new_error_codes``: the client knows STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND.
+
 
         Raises `KafkaError` for an error that refuses the whole request.
         """

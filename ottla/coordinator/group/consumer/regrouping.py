@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.effects import ConsumerGroupLookedAtTopics
+from ottla.coordinator.group.consumer.effects import ConsumerGroupTopicsRead
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
@@ -77,7 +77,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
         if is_current:
-            out.effects.append(ConsumerGroupLookedAtTopics(group.group_id))
+            out.effects.append(ConsumerGroupTopicsRead(group.group_id))
     return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
 
 

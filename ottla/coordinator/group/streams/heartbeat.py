@@ -18,10 +18,10 @@ from ottla.coordinator.group.streams.answers import endpoint_partitions, task_id
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology, configure
 from ottla.coordinator.group.streams.effects import (
     DelayFirstAssignment,
-    HeardOfStreamsMember,
     KeepTaskOffsets,
     RaiseEndpointEpoch,
     RequestShutdown,
+    StreamsMemberSeen,
 )
 from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGroup
 from ottla.coordinator.group.streams.joining import member_of, with_news
@@ -105,7 +105,7 @@ class _Beat:
         if target.delayed_by is not None:
             self._statuses.append(status(StatusCode.ASSIGNMENT_DELAYED, f"Assignment delayed by the {target.delayed_by}."))
         member = self._reconciled(member, target)
-        self._effects.append(HeardOfStreamsMember(group.group_id, member.member_id, self._now_ms))
+        self._effects.append(StreamsMemberSeen(group.group_id, member.member_id, self._now_ms))
         if request.shutdown_application:
             self._effects.append(RequestShutdown(group.group_id, member.member_id))
         return self._answered(before, member, replaced, configured)
