@@ -28,7 +28,7 @@ class Topics(Protocol):
         ...
 
 
-class Asked(NamedTuple):
+class IncomingRequest(NamedTuple):
     """A request before it is handled. ``request`` is valid only until then, because its bytes lie in a receive buffer."""
 
     api_key: int
@@ -165,7 +165,7 @@ class Interception(Protocol):
     @property
     def watched_points(self) -> Collection[Point]: ...
 
-    def intercept(self, asked: Asked) -> Verdict | None:
+    def intercept(self, incoming: IncomingRequest) -> Verdict | None:
         """What happens to a request; None to handle the request normally."""
         ...
 

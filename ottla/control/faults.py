@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from ottla.broker.interception import Asked, Interception, Latch, Point, Reached, Verdict
+from ottla.broker.interception import IncomingRequest, Interception, Latch, Point, Reached, Verdict
 from ottla.control.added_fault import AddedFault, FaultView
 from ottla.control.fault import Fault, refusal_code
 from ottla.control.naming import FaultError
@@ -110,18 +110,18 @@ class Faults:
 
     # what the broker asks
 
-    def intercept(self, asked: Asked) -> Verdict | None:
+    def intercept(self, incoming: IncomingRequest) -> Verdict | None:
         struck: list[AddedFault] = []
-        for added in self.watched_keys.get(asked.api_key, ()):
-            if added.matcher.matches(asked) and added.count_match():
+        for added in self.watched_keys.get(incoming.api_key, ()):
+            if added.matcher.matches(incoming) and added.count_match():
                 struck.append(added)
                 if added.matcher.is_final:
                     break
         if not struck:
             return None
         # Made before anybody is told, who may remove a fault.
-        made = verdict(asked, struck, self._kill)
-        strike = of_request(asked)
+        made = verdict(incoming, struck, self._kill)
+        strike = of_request(incoming)
         for added in struck:
             added.struck(strike)
         if any(added.is_spent for added in struck):

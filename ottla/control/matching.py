@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from ottla.broker.interception import Asked, Point, Reached
+from ottla.broker.interception import IncomingRequest, Point, Reached
 from ottla.control.fault import WAYS, Fault
 from ottla.control.named import Place, groups, places, transactional_ids
 from ottla.control.naming import api_key, versions
@@ -31,19 +31,19 @@ class Matcher:
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
         """Whether no later fault has a say once this one has struck."""
 
-    def matches(self, asked: Asked) -> bool:
+    def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault
-        if self._versions is not None and not self._versions[0] <= asked.version <= self._versions[1]:
+        if self._versions is not None and not self._versions[0] <= incoming.version <= self._versions[1]:
             return False
-        if not is_like(asked.client_id, fault.client_id):
+        if not is_like(incoming.client_id, fault.client_id):
             return False
-        if fault.fields and any(getattr(asked.request, name) != value for name, value in fault.fields.items()):
+        if fault.fields and any(getattr(incoming.request, name) != value for name, value in fault.fields.items()):
             return False
-        if fault.transactional_id is not None and not _any_like(transactional_ids(asked), fault.transactional_id):
+        if fault.transactional_id is not None and not _any_like(transactional_ids(incoming), fault.transactional_id):
             return False
-        if fault.group is not None and not _any_like(groups(asked), fault.group):
+        if fault.group is not None and not _any_like(groups(incoming), fault.group):
             return False
-        return not self.names_places or any(map(self.matches_place, places(asked)))
+        return not self.names_places or any(map(self.matches_place, places(incoming)))
 
     def matches_place(self, place: Place) -> bool:
         """A topic or a partition of a request. What stands for all of them is like each."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from ottla.broker.interception import Asked, Topics
+from ottla.broker.interception import IncomingRequest, Topics
 from ottla.control.naming import KEYS
 
 FETCH = KEYS["Fetch"]
@@ -49,12 +49,12 @@ def index_of(entry: Any) -> int:
     return next(int(getattr(entry, field)) for field in INDEX_FIELDS if hasattr(entry, field))
 
 
-def places(asked: Asked) -> Iterator[Place]:
+def places(incoming: IncomingRequest) -> Iterator[Place]:
     """All topics and partitions that a request is about, a fetch session's among them."""
-    yield from _places(asked.request, asked.topics)
-    if asked.api_key == FETCH and asked.request.session_id:
-        for topic_id, name, index in asked.topics.of_fetch_session(asked.request.session_id):
-            yield Place(name or asked.topics.name_of(topic_id) or "", index)
+    yield from _places(incoming.request, incoming.topics)
+    if incoming.api_key == FETCH and incoming.request.session_id:
+        for topic_id, name, index in incoming.topics.of_fetch_session(incoming.request.session_id):
+            yield Place(name or incoming.topics.name_of(topic_id) or "", index)
 
 
 def _places(message: Any, topics: Topics) -> Iterator[Place]:
@@ -82,21 +82,21 @@ def _of_topic(entry: Any, topics: Topics) -> Iterator[Place]:
         yield Place(name, index_of(partition))
 
 
-def groups(asked: Asked) -> Iterator[str]:
-    if asked.api_key == FIND_COORDINATOR:
-        yield from _coordinator_keys(asked.request, _GROUP_KEY)
+def groups(incoming: IncomingRequest) -> Iterator[str]:
+    if incoming.api_key == FIND_COORDINATOR:
+        yield from _coordinator_keys(incoming.request, _GROUP_KEY)
         return
-    yield from _texts(asked.request, GROUP_FIELDS)
-    for group in getattr(asked.request, "groups", None) or ():
+    yield from _texts(incoming.request, GROUP_FIELDS)
+    for group in getattr(incoming.request, "groups", None) or ():
         yield from (group,) if isinstance(group, str) else _texts(group, GROUP_FIELDS)
 
 
-def transactional_ids(asked: Asked) -> Iterator[str]:
-    if asked.api_key == FIND_COORDINATOR:
-        yield from _coordinator_keys(asked.request, _TRANSACTION_KEY)
+def transactional_ids(incoming: IncomingRequest) -> Iterator[str]:
+    if incoming.api_key == FIND_COORDINATOR:
+        yield from _coordinator_keys(incoming.request, _TRANSACTION_KEY)
         return
-    yield from _texts(asked.request, TRANSACTION_FIELDS)
-    for transaction in getattr(asked.request, "transactions", None) or ():
+    yield from _texts(incoming.request, TRANSACTION_FIELDS)
+    for transaction in getattr(incoming.request, "transactions", None) or ():
         yield from _texts(transaction, TRANSACTION_FIELDS)
 
 

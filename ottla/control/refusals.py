@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from ottla.broker.interception import Asked, Topics
+from ottla.broker.interception import IncomingRequest, Topics
 from ottla.control.named import FETCH, INDEX_FIELDS, Place, index_of, topic_of
 from ottla.control.naming import ERRORS, KEYS, response_type
 from ottla.protocol.errors import Code
@@ -99,16 +99,16 @@ def can_be_partial(key: int) -> bool:
     return key in CHANGING or key in READING
 
 
-def refuse(asked: Asked, code: int, matches: Matches | None) -> Refusal:
+def refuse(incoming: IncomingRequest, code: int, matches: Matches | None) -> Refusal:
     """``matches`` says which places are refused; None for the request as a whole."""
-    if asked.api_key == FETCH and code not in _SESSION_ERRORS:
-        return _fetch(asked, code, matches or _everything)
-    if matches is None or not can_be_partial(asked.api_key):
-        return Refusal(None, asked.refusal(asked.request, asked.version, cast(Code, code)), None)
-    if asked.api_key in READING:
-        shapes = READING[asked.api_key]
-        return Refusal(asked.request, None, lambda response: _rewritten(response, shapes, asked.topics, code, matches))
-    return _split(asked, code, matches)
+    if incoming.api_key == FETCH and code not in _SESSION_ERRORS:
+        return _fetch(incoming, code, matches or _everything)
+    if matches is None or not can_be_partial(incoming.api_key):
+        return Refusal(None, incoming.refusal(incoming.request, incoming.version, cast(Code, code)), None)
+    if incoming.api_key in READING:
+        shapes = READING[incoming.api_key]
+        return Refusal(incoming.request, None, lambda response: _rewritten(response, shapes, incoming.topics, code, matches))
+    return _split(incoming, code, matches)
 
 
 def _everything(place: Place) -> bool:
@@ -141,22 +141,24 @@ def _rewritten_topic(topic: Any, *, shape: Shape, topics: Topics, code: int, mat
     return replace(topic, **{shape.answered_partitions: told})
 
 
-def _fetch(asked: Asked, code: int, matches: Matches) -> Refusal:
+def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
     """An error must not wait for data. A session's answer names only what is new, so a refused partition is added to it."""
     refused: dict[tuple[bytes, str, int], None] = {}
-    by_id = asked.version >= 13
-    for topic in asked.request.topics:
-        name = topic_of(topic, asked.topics)
+    by_id = incoming.version >= 13
+    for topic in incoming.request.topics:
+        name = topic_of(topic, incoming.topics)
         for p in topic.partitions:
             if matches(Place(name, p.partition)):
                 refused[topic.topic_id, "" if by_id else topic.topic, p.partition] = None
-    for topic_id, name, index in asked.topics.of_fetch_session(asked.request.session_id) if asked.request.session_epoch > 0 else ():
-        if matches(Place(name or asked.topics.name_of(topic_id) or "", index)):
+    for topic_id, name, index in (
+        incoming.topics.of_fetch_session(incoming.request.session_id) if incoming.request.session_epoch > 0 else ()
+    ):
+        if matches(Place(name or incoming.topics.name_of(topic_id) or "", index)):
             refused[topic_id, "" if by_id else name, index] = None
-    for gone in asked.request.forgotten_topics_data:
+    for gone in incoming.request.forgotten_topics_data:
         for index in gone.partitions:
             refused.pop((gone.topic_id, "" if by_id else gone.topic, index), None)
-    request = replace(asked.request, max_wait_ms=0)
+    request = replace(incoming.request, max_wait_ms=0)
     return Refusal(request, None, lambda response: _fetched(response, list(refused), code))
 
 
@@ -180,13 +182,13 @@ def _fetched(response: Any, refused: list[tuple[bytes, str, int]], code: int) ->
 # requests that are carried out in part
 
 
-def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
-    request, response = asked.request, response_type(asked.api_key)()
+def _split(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
+    request, response = incoming.request, response_type(incoming.api_key)()
     is_whole = True
-    for shape in CHANGING[asked.api_key]:
+    for shape in CHANGING[incoming.api_key]:
         outer, answered_outer, key = shape.within
         if not outer:
-            rest, refused = _split_topics(request, response, shape, asked.topics, code, matches)
+            rest, refused = _split_topics(request, response, shape, incoming.topics, code, matches)
             request = replace(request, **{shape.topics: rest})
             setattr(response, shape.answered, getattr(response, shape.answered) + refused)
             is_whole = is_whole and not rest
@@ -194,7 +196,7 @@ def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
         kept, answers = [], []
         element_type = _element(type(response), answered_outer)
         for one in getattr(request, outer):
-            rest, refused = _split_topics(one, element_type(), shape, asked.topics, code, matches)
+            rest, refused = _split_topics(one, element_type(), shape, incoming.topics, code, matches)
             if rest:
                 kept.append(replace(one, **{shape.topics: rest}))
             if refused:
@@ -203,12 +205,14 @@ def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
         setattr(response, answered_outer, answers)
         is_whole = is_whole and not kept
     if is_whole:
-        return Refusal(None, None if _is_unanswered(asked) else response, None)
-    return Refusal(request, None, lambda handled: None if handled is None else _merged(handled, response, CHANGING[asked.api_key]))
+        return Refusal(None, None if _is_unanswered(incoming) else response, None)
+    return Refusal(
+        request, None, lambda handled: None if handled is None else _merged(handled, response, CHANGING[incoming.api_key])
+    )
 
 
-def _is_unanswered(asked: Asked) -> bool:
-    return asked.api_key == PRODUCE and asked.request.acks == 0
+def _is_unanswered(incoming: IncomingRequest) -> bool:
+    return incoming.api_key == PRODUCE and incoming.request.acks == 0
 
 
 def _split_topics(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.interception import Asked, Reached
+from ottla.broker.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
 
 ELEMENTS_SHOWN = 20
@@ -29,13 +29,13 @@ class Strike(msgspec.Struct, kw_only=True, omit_defaults=True):
     markers_written: int = 0
 
 
-def of_request(asked: Asked) -> Strike:
+def of_request(incoming: IncomingRequest) -> Strike:
     return Strike(
-        api=APIS[asked.api_key].name,
-        version=asked.version,
-        client_id=asked.client_id[:CHARACTERS_SHOWN],
-        connection_id=asked.connection_id,
-        request=_shown(asked.request),
+        api=APIS[incoming.api_key].name,
+        version=incoming.version,
+        client_id=incoming.client_id[:CHARACTERS_SHOWN],
+        connection_id=incoming.connection_id,
+        request=_shown(incoming.request),
     )
 
 

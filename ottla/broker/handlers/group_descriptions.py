@@ -14,7 +14,7 @@ from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 
-class Asked(Protocol):
+class DescribeRequest(Protocol):
     @property
     def group_ids(self) -> list[str]: ...
 
@@ -31,7 +31,7 @@ D = TypeVar("D", bound=Described)
 
 def described_groups(
     groups: Groups,
-    request: Asked,
+    request: DescribeRequest,
     describe: Callable[[GroupShard, str, Pace], Steps[D]],
     refused: Callable[[str, KafkaError], D],
 ) -> Steps[list[D]]:

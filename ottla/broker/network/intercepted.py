@@ -14,7 +14,7 @@ from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock, Timers
 from ottla.broker.fetch_sessions import FetchSessions, PartitionKey
-from ottla.broker.interception import Asked, Ending, Interception, Latch, Verdict
+from ottla.broker.interception import Ending, IncomingRequest, Interception, Latch, Verdict
 from ottla.broker.later import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.storage.steps import Pause, Steps
@@ -73,7 +73,7 @@ def intercepted(
     size_bytes: int,
 ) -> Steps[Later | None] | None:
     """The steps that handle a request by its verdict; None where the interception has no verdict."""
-    asked = Asked(
+    incoming = IncomingRequest(
         api_key=route.api.key,
         version=route.context.version,
         client_id=route.context.client_id,
@@ -83,7 +83,7 @@ def intercepted(
         refusal=route.api.failed,
         topics=NamedTopics(ports),
     )
-    verdict = interception.intercept(asked)
+    verdict = interception.intercept(incoming)
     if verdict is None:
         return None
     return _InterceptedRequest(ports, client, dispatcher, verdict, route, correlation_id).steps(request, size_bytes)

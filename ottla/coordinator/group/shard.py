@@ -222,7 +222,6 @@ class GroupShard:
 
         ``has_new_error_codes``: the client knows STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND.
 
-
         Raises `KafkaError` for an error that refuses the whole request.
         """
         group, check = self.view(group_id), None
