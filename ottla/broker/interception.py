@@ -18,7 +18,7 @@ from ottla.protocol.errors import Code, KafkaError
 # requests
 
 
-class Topics(Protocol):
+class RequestTopics(Protocol):
     """Finds the topics of a request that names topics by their ids, or only names a fetch session."""
 
     def name_of(self, topic_id: bytes) -> str | None: ...
@@ -39,7 +39,7 @@ class IncomingRequest(NamedTuple):
     size_bytes: int
     refusal: Callable[[Any, int, Code], Any]
     """Makes the API's response with one error from the request, its version and the error; gives None for no response."""
-    topics: Topics
+    topics: RequestTopics
 
 
 class Latch:

@@ -10,7 +10,7 @@ import click
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import NOTHING, note, show_json, show_pairs, show_table
-from ottla.cli.positions import PLACE, Place
+from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
     from ottla.client import KafkaClient
@@ -121,7 +121,7 @@ def _show_document(described: GroupDescription) -> None:
 @asks
 def reset(
     group: str,
-    to: Place,
+    to: Position,
     topics: tuple[tuple[str, int | None], ...],
     dry_run: bool,
     bootstrap: str,
@@ -159,7 +159,7 @@ def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> I
         yield from [(topic, i) for i in cluster.brokers.partitions(topic)] if index is None else [(topic, index)]
 
 
-def _targets(cluster: KafkaClient, to: Place, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """An offset before the log's start or after its end becomes that, as with Kafka's tool."""
     from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 

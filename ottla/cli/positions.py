@@ -17,7 +17,7 @@ MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(slots=True, frozen=True)
-class Place:
+class Position:
     """``number``: the offset, or the time in ms."""
 
     kind: Literal["beginning", "end", "offset", "time"]
@@ -34,18 +34,18 @@ class Place:
         return list_offsets(brokers, topic, indexes, timestamp)
 
 
-def place(text: str) -> Place:
+def place(text: str) -> Position:
     """Raises `BadArgument`."""
     if text in ("beginning", "end"):
-        return Place(kind="beginning" if text == "beginning" else "end")
+        return Position(kind="beginning" if text == "beginning" else "end")
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
-        return Place(kind="offset", number=int(text))
+        return Position(kind="offset", number=int(text))
     try:
         time = datetime.fromisoformat(text)
         # Digits alone would be a date in ISO 8601's basic form, and are meant as an offset.
         if not text.isdigit():
             with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-            return Place(kind="time", number=round(with_zone.timestamp() * 1_000))
+            return Position(kind="time", number=round(with_zone.timestamp() * 1_000))
     except (ValueError, OverflowError):
         pass
     raise BadArgument(f"{text!r} is neither beginning, end, an offset nor a time such as 2026-11-23T17:00:00Z")

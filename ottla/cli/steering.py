@@ -51,9 +51,9 @@ def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_d
         return Steering(begin=begin, owner=owner, interception=faults)
     from ottla.control.asking import Steered
     from ottla.control.door import ControlDoor
-    from ottla.control.history import TransactionHistory
+    from ottla.control.history import EventHistory
 
-    history = TransactionHistory()
+    history = EventHistory()
 
     return Steering(
         begin=begin,

@@ -11,7 +11,7 @@ import msgspec
 from ottla.broker.serving import Serving
 from ottla.control.clock import ManualClock
 from ottla.control.faults import Faults
-from ottla.control.history import TransactionHistory
+from ottla.control.history import EventHistory
 
 _NUMBER, _NAME = "{number}", "{name}"
 _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
@@ -34,7 +34,7 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 
     serving: Serving
     faults: Faults
-    history: TransactionHistory
+    history: EventHistory
     clock: ManualClock | None = None
     """None where the broker goes by the machine's clock."""
 

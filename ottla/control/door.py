@@ -1,6 +1,6 @@
 """The door through which a broker is steered: HTTP with a token, and JSON both ways.
 
-It is served from threads of its own, so that it answers while the event loop is held by `Pause`. Everything else is done on
+It is served from threads of its own, so that it answers while the event loop is held by `LoopPause`. Everything else is done on
 the loop.
 """
 
@@ -47,7 +47,7 @@ PAUSE, RESUME = "/v1/pause", "/v1/resume"
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict"}
 
 
-class Pause:
+class LoopPause:
     """Holds an event loop: nothing of the broker goes on, as where a machine stands still."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -107,7 +107,7 @@ class ControlDoor:
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         self._steered = steered
         self._loop = asyncio.get_running_loop()
-        self._pause = Pause(self._loop)
+        self._pause = LoopPause(self._loop)
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
         # One at a time: a command must not meet a pause that another has just begun.
         self._turn = threading.Lock()

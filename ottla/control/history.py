@@ -52,7 +52,7 @@ class _Ring:
         self.size_bytes = size_bytes
 
 
-class TransactionHistory:
+class EventHistory:
     """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -140,4 +140,4 @@ def _shown(event: Happened) -> dict[str, Any]:
 
 if TYPE_CHECKING:
     # mypy holds it against the broker's port here, where both are known.
-    _PORT: type[TransactionListener] = TransactionHistory
+    _PORT: type[TransactionListener] = EventHistory

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from ottla.broker.interception import IncomingRequest, Point, Reached
 from ottla.control.fault import WAYS, Fault
-from ottla.control.named import Place, groups, places, transactional_ids
+from ottla.control.named import NamedPlace, groups, places, transactional_ids
 from ottla.control.naming import api_key, versions
 
 
@@ -45,7 +45,7 @@ class Matcher:
             return False
         return not self.names_places or any(map(self.matches_place, places(incoming)))
 
-    def matches_place(self, place: Place) -> bool:
+    def matches_place(self, place: NamedPlace) -> bool:
         """A topic or a partition of a request. What stands for all of them is like each."""
         fault = self._fault
         if place.topic is not None and not is_like(place.topic, fault.topic):
@@ -58,7 +58,7 @@ class Matcher:
             return False
         if reached.point is Point.BETWEEN_MARKERS and reached.markers_written != fault.after_markers:
             return False
-        return not self.names_places or self.matches_place(Place(reached.topic, reached.partition))
+        return not self.names_places or self.matches_place(NamedPlace(reached.topic, reached.partition))
 
 
 def _any_like(names: Iterable[str], pattern: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from ottla.broker.interception import IncomingRequest, Topics
+from ottla.broker.interception import IncomingRequest, RequestTopics
 from ottla.control.naming import KEYS
 
 FETCH = KEYS["Fetch"]
@@ -26,14 +26,14 @@ _WITHIN = ("groups", "transactions", "markers", "dirs")
 """Arrays of a request whose elements name such things in their turn."""
 
 
-class Place(NamedTuple):
+class NamedPlace(NamedTuple):
     """A topic, or one of its partitions. None stands for all."""
 
     topic: str | None
     partition: int | None = None
 
 
-def topic_of(entry: Any, topics: Topics) -> str:
+def topic_of(entry: Any, topics: RequestTopics) -> str:
     """The name in an array's element, also where it has an id in its place; empty for an id that is no topic's."""
     for field in ("name", "topic", "topic_name"):
         name = getattr(entry, field, None)
@@ -49,37 +49,37 @@ def index_of(entry: Any) -> int:
     return next(int(getattr(entry, field)) for field in INDEX_FIELDS if hasattr(entry, field))
 
 
-def places(incoming: IncomingRequest) -> Iterator[Place]:
+def places(incoming: IncomingRequest) -> Iterator[NamedPlace]:
     """All topics and partitions that a request is about, a fetch session's among them."""
     yield from _places(incoming.request, incoming.topics)
     if incoming.api_key == FETCH and incoming.request.session_id:
         for topic_id, name, index in incoming.topics.of_fetch_session(incoming.request.session_id):
-            yield Place(name or incoming.topics.name_of(topic_id) or "", index)
+            yield NamedPlace(name or incoming.topics.name_of(topic_id) or "", index)
 
 
-def _places(message: Any, topics: Topics) -> Iterator[Place]:
+def _places(message: Any, topics: RequestTopics) -> Iterator[NamedPlace]:
     for field in message.__struct_fields__:
         value = getattr(message, field)
         if field in TOPIC_FIELDS:
             if value is None:
-                yield Place(None)
+                yield NamedPlace(None)
             for entry in value or ():
                 yield from _of_topic(entry, topics)
         elif field in TOPIC_NAME_FIELDS:
-            yield from (Place(name) for name in value or ())
+            yield from (NamedPlace(name) for name in value or ())
         elif field in _WITHIN:
             for entry in value or ():
                 if isinstance(entry, msgspec.Struct):
                     yield from _places(entry, topics)
 
 
-def _of_topic(entry: Any, topics: Topics) -> Iterator[Place]:
+def _of_topic(entry: Any, topics: RequestTopics) -> Iterator[NamedPlace]:
     name = topic_of(entry, topics)
     partitions = next((getattr(entry, field) for field in PARTITION_FIELDS if hasattr(entry, field)), None)
     if not partitions:
-        yield Place(name)
+        yield NamedPlace(name)
     for partition in partitions or ():
-        yield Place(name, index_of(partition))
+        yield NamedPlace(name, index_of(partition))
 
 
 def groups(incoming: IncomingRequest) -> Iterator[str]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from ottla.broker.interception import IncomingRequest, Topics
-from ottla.control.named import FETCH, INDEX_FIELDS, Place, index_of, topic_of
+from ottla.broker.interception import IncomingRequest, RequestTopics
+from ottla.control.named import FETCH, INDEX_FIELDS, NamedPlace, index_of, topic_of
 from ottla.control.naming import ERRORS, KEYS, response_type
 from ottla.protocol.errors import Code
 
@@ -30,7 +30,7 @@ _FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
 TOPIC_ITSELF = -1
 """No partition's index: what is about some partitions only is not about their topic."""
 
-Matches = Callable[[Place], bool]
+Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
@@ -111,14 +111,14 @@ def refuse(incoming: IncomingRequest, code: int, matches: Matches | None) -> Ref
     return _split(incoming, code, matches)
 
 
-def _everything(place: Place) -> bool:
+def _everything(place: NamedPlace) -> bool:
     return True
 
 
 # answers of APIs that only read
 
 
-def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: Topics, code: int, matches: Matches) -> Any:
+def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, code: int, matches: Matches) -> Any:
     for shape in shapes:
         outer = shape.within[1]
         if outer:
@@ -131,13 +131,13 @@ def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: Topics, code: in
     return message
 
 
-def _rewritten_topic(topic: Any, *, shape: Shape, topics: Topics, code: int, matches: Matches) -> Any:
+def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: int, matches: Matches) -> Any:
     name = topic_of(topic, topics)
-    if not shape.partitions and matches(Place(name, TOPIC_ITSELF)):
+    if not shape.partitions and matches(NamedPlace(name, TOPIC_ITSELF)):
         # The topic has an error of its own, and no partitions then.
         return replace(topic, error_code=code, **{shape.answered_partitions: []})
     answers = getattr(topic, shape.answered_partitions)
-    told = [_refused(type(a), index_of(a), code) if matches(Place(name, index_of(a))) else a for a in answers]
+    told = [_refused(type(a), index_of(a), code) if matches(NamedPlace(name, index_of(a))) else a for a in answers]
     return replace(topic, **{shape.answered_partitions: told})
 
 
@@ -148,12 +148,12 @@ def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
     for topic in incoming.request.topics:
         name = topic_of(topic, incoming.topics)
         for p in topic.partitions:
-            if matches(Place(name, p.partition)):
+            if matches(NamedPlace(name, p.partition)):
                 refused[topic.topic_id, "" if by_id else topic.topic, p.partition] = None
     for topic_id, name, index in (
         incoming.topics.of_fetch_session(incoming.request.session_id) if incoming.request.session_epoch > 0 else ()
     ):
-        if matches(Place(name or incoming.topics.name_of(topic_id) or "", index)):
+        if matches(NamedPlace(name or incoming.topics.name_of(topic_id) or "", index)):
             refused[topic_id, "" if by_id else name, index] = None
     for gone in incoming.request.forgotten_topics_data:
         for index in gone.partitions:
@@ -216,7 +216,7 @@ def _is_unanswered(incoming: IncomingRequest) -> bool:
 
 
 def _split_topics(
-    message: Any, answer: Any, shape: Shape, topics: Topics, code: int, matches: Matches
+    message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
     """Topics that stay in the request, and the answers for those that do not. Of one topic some partitions may stay."""
     topic_type, partition_type = _types(type(answer), shape)
@@ -224,7 +224,7 @@ def _split_topics(
     for topic in getattr(message, shape.topics) or ():
         name = topic if isinstance(topic, str) else topic_of(topic, topics)
         if not shape.partitions:
-            if matches(Place(name)):
+            if matches(NamedPlace(name)):
                 refused.append(_named(topic_type(error_code=code), topic))
             else:
                 rest.append(topic)
@@ -232,7 +232,7 @@ def _split_topics(
         kept, gone = [], []
         for entry in getattr(topic, shape.partitions):
             index = index_of(entry)
-            if matches(Place(name, index)):
+            if matches(NamedPlace(name, index)):
                 gone.append(_refused(partition_type, index, code))
             else:
                 kept.append(entry)

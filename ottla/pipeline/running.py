@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
 from ottla.pipeline.signals import noted_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
@@ -53,7 +53,7 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     return 0
 
 
-def _session(place: Place, name: str) -> Any:
+def _session(place: JobPlace, name: str) -> Any:
     from ottla.spark.session import session
 
     return session(f"ottla-{name}", master=place.master, cores=place.cores)

@@ -18,7 +18,7 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 """That of `spark.transaction`."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, and where Spark runs: ``master`` None leaves it to spark-submit, or to ``cores`` of this machine."""
 
     bootstrap: str
@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """With a ``transactional_id`` Spark's tasks write, in transactions."""
 
-    place: Place
+    place: JobPlace
     format: str
     rows: int
     seed: int
@@ -41,7 +41,7 @@ class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``sink`` is one of `SINKS`, ``state_store`` of `STATE_STORES`. ``run_id`` None is a new one."""
 
-    place: Place
+    place: JobPlace
     format: str
     transactional_id: str
     checkpoint: str
@@ -59,7 +59,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """From a broker's segment files where there is a ``data_dir``."""
 
-    place: Place
+    place: JobPlace
     topic: str
     to: str
     data_dir: str | None
@@ -70,7 +70,7 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``totals`` and ``export`` are held against the purchases as well where they are wanted."""
 
-    place: Place
+    place: JobPlace
     format: str
     terms: Terms
     totals: bool

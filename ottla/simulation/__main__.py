@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ottla.simulation.judging import Verdict, judge
+from ottla.simulation.judging import Judgement, judge
 from ottla.simulation.plan import Plan, decode, encode, named
 from ottla.simulation.running import RARE, Report, run, shrink
 
@@ -39,7 +39,7 @@ def _table(report: Report) -> Table:
     return table
 
 
-def _print_verdict(console: Console, verdict: Verdict, *, lines: int | None) -> None:
+def _print_verdict(console: Console, verdict: Judgement, *, lines: int | None) -> None:
     console.print(f"[bold]seed {verdict.plan.seed}[/bold]: {len(verdict.findings)} findings", highlight=False)
     for finding in verdict.findings[:10]:
         console.print(f"  {finding}", markup=False, highlight=False)

@@ -48,7 +48,7 @@ TORN = ("transaction_torn", "transactions_torn")
 
 
 @dataclass(slots=True)
-class Verdict:
+class Judgement:
     """The result of a plan. ``findings`` is empty for a sound run. ``lines`` are the history for a person."""
 
     plan: Plan
@@ -88,7 +88,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
         structlog.configure(**before)
 
 
-def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
+def judge(plan: Plan, *, whole_states: bool = True) -> Judgement:
     """Play a plan to its end. Never raises: an exception becomes a finding."""
     world = World(plan)
     complaints: list[str] = []
@@ -100,7 +100,7 @@ def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
         except Exception:
             findings.append(f"error: {traceback.format_exc()}")
     world.reached.update(state for node in world.nodes for state in node.reached.elements())
-    return Verdict(
+    return Judgement(
         plan=plan,
         findings=[*world.notes.findings, *findings],
         reached=world.reached,

@@ -46,7 +46,7 @@ class Client(Protocol):
 
 
 class NamedTopics:
-    """Implements `broker.interception.Topics` for this broker."""
+    """Implements `broker.interception.RequestTopics` for this broker."""
 
     __slots__ = ("_ports",)
 
