@@ -21,12 +21,12 @@ from ottla.coordinator.result import LogRecord
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.names import TopicPartition
 from ottla.storage.recovery import RecoveryReport
 from ottla.storage.steps import Pace, Steps, run_first_step
 from ottla.storage.transaction_history import TransactionHistory

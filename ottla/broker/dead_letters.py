@@ -23,7 +23,7 @@ from ottla.coordinator.share.changes import DeadLetters
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within
-from ottla.storage.names import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import next_decoded
 from ottla.storage.steps import Pace, Pause, Steps
 

@@ -18,7 +18,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
@@ -32,6 +32,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.steps import Steps, run
 

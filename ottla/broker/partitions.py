@@ -12,10 +12,10 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Damaged, described, is_damage
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.names import TopicPartition
 from ottla.storage.reading import Slice, read
 from ottla.storage.steps import Pace, Steps
 

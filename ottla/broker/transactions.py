@@ -23,13 +23,14 @@ from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.invariants import check_transactions
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
-from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata
 from ottla.coordinator.transaction.requests import Ended, Initialised, NewProducerId, ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps

@@ -28,7 +28,6 @@ GROUP, TRANSACTION = 0, 1
 NO_NODE: Final = -1
 
 T = TypeVar("T")
-Partition = tuple[str, int]
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,13 +7,14 @@ from types import TracebackType
 from typing import Self
 
 from ottla.client import groups, producing, reading, topics, transactions
-from ottla.client.brokers import TIMEOUT_S, Brokers, Partition
+from ottla.client.brokers import TIMEOUT_S, Brokers
 from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
 from ottla.client.groups import GroupDescription, GroupListing
 from ottla.client.reading import MAX_RECORDS, Isolation, Positions
 from ottla.client.records import NewRecord, Record
 from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
 from ottla.client.transactions import Transaction, TransactionListing
+from ottla.protocol.topic_partition import TopicPartition
 
 
 class KafkaClient:
@@ -130,7 +131,7 @@ class KafkaClient:
     def group(self, group: str) -> GroupDescription:
         return groups.describe(self.brokers, group)
 
-    def lag(self, group: str) -> dict[Partition, int]:
+    def lag(self, group: str) -> dict[TopicPartition, int]:
         """How many offsets the group's commits are behind the high watermark, by topic and partition."""
         return groups.lag(self.brokers, group)
 

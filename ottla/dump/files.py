@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from ottla.dump.logs import Entry, log_entries
 from ottla.protocol.records import HEADER_BYTES, read_header
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.filesystem import File, Filesystem
 from ottla.storage.indexes import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

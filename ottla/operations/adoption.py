@@ -18,13 +18,14 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity, check_not_kafkas, read_identity, write_identity
 from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
-from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, parse_directory_name
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name

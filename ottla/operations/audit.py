@@ -22,11 +22,12 @@ from contextlib import suppress
 import msgspec
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record, state_of
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, state_of
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, Record
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.producer_state import TV2
 from ottla.storage.reading import records_of

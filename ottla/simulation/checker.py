@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History, TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History
 
 MAX_FINDINGS = 50
 """How many findings of each rule are kept, because one fault may affect many records."""

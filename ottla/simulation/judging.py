@@ -16,10 +16,10 @@ from ottla.invariants import CHECKED
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, Shown, Stored, check, outcomes
 from ottla.simulation.clients.actors import GROUP_ID, INPUT, TRANSACTION_TIMEOUT_MS, TRIMMED
 from ottla.simulation.clients.consuming import Reader, committed_offsets
-from ottla.simulation.history import TopicPartition
 from ottla.simulation.node import DATA_DIR
 from ottla.simulation.plan import Plan
 from ottla.simulation.tasks import Steps, Task

@@ -18,11 +18,11 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import BrokerRefused, PipelineError
 from ottla.spark.fetching import fetched
 from ottla.spark.marks import Ends, Mark, group_of, newer, read_mark
 from ottla.spark.wire import PAUSE_S, ClusterClient
-from ottla.storage.names import TopicPartition
 
 PARTITION: Final = 0
 CONFIGS: Final = {

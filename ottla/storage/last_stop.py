@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import RECOVERY_POINTS, parse_offsets, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
 from ottla.storage.identity import META_FILE
-from ottla.storage.names import TopicPartition
 
 CLEAN_FILE = ".kafka_cleanshutdown"
 LOG_STARTS = "log-start-offset-checkpoint"

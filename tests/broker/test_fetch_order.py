@@ -13,11 +13,10 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from tests.raw import create
-
-TopicPartition = tuple[str, int]
 
 
 class Fetching:

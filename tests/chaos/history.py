@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from ottla.simulation.history import Attempt, History, OffsetsRead, Record, Session, TopicPartition, Watched
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.history import Attempt, History, OffsetsRead, Record, Session, Watched
 
 
 class Scribe:

@@ -18,7 +18,6 @@ from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -32,6 +31,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Pace, Steps, run_first_step
 
 Codes = dict[TopicPartition, Code]

@@ -20,7 +20,6 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first, topic_name
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_commit import (
@@ -30,6 +29,7 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Pace, Steps, run_first_step
 
 GROUP_ID_NOT_FOUND_FROM = 9

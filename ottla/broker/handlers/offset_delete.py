@@ -15,7 +15,6 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.group.offsets import TopicPartition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -23,6 +22,7 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 5

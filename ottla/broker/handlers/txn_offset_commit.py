@@ -22,7 +22,6 @@ from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from ottla.broker.partitions import Partitions
 from ottla.broker.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
-from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -34,6 +33,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 IDS_FROM = 6

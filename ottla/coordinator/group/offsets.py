@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from ottla.coordinator.group.records import CommittedOffset, OffsetKey
 from ottla.protocol.errors import Code, KafkaError
-
-TopicPartition = tuple[str, int]
+from ottla.protocol.topic_partition import TopicPartition
 
 
 class GroupOffsets(NamedTuple):

@@ -17,7 +17,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat, Consume
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
-from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
+from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore
 from ottla.coordinator.group.records import (
     CommittedOffset,
     OffsetKey,
@@ -44,6 +44,7 @@ from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.group.view import GroupView
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result, decided_in_batches
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
 
 
 class GroupShard:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.consuming import Reader, committed_offsets
 from ottla.simulation.clients.noting import Notes, placed
 from ottla.simulation.clients.producing import Abortable, Batch, Fatal, Fenced, Producer
 from ottla.simulation.clients.wire import LEADER_ELSEWHERE, Client, Disconnected, GaveUp
-from ottla.simulation.history import Attempt, Record, TopicPartition, Watched
+from ottla.simulation.history import Attempt, Record, Watched
 from ottla.simulation.tasks import Steps
 
 TRANSACTION_TIMEOUT_MS = 5_000

@@ -8,9 +8,9 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.noting import Notes
 from ottla.simulation.clients.wire import GROUP, LEADER_ELSEWHERE, Address, Client, Disconnected
-from ottla.simulation.history import TopicPartition
 from ottla.simulation.tasks import Steps
 
 MAX_WAIT_MS = 200

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, TopicPartition, Watched
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, Watched
 
 
 class Notes:
