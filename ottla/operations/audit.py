@@ -28,8 +28,7 @@ from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, Record
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.protocol.transaction_states import TxnState
-from ottla.storage.producer_state import TV2
+from ottla.protocol.transaction_states import TV2, TxnState
 from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 

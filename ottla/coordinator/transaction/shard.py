@@ -18,7 +18,6 @@ from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCo
 from ottla.coordinator.transaction.metadata import EXHAUSTED_EPOCH, TxnMetadata, from_record, to_record, tombstone
 from ottla.coordinator.transaction.requests import (
     NO_TIMEOUT_MS,
-    TV2,
     Ended,
     Initialised,
     NewProducerId,
@@ -29,7 +28,7 @@ from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, d
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.protocol.transaction_states import TxnState
+from ottla.protocol.transaction_states import TV2, TxnState
 
 T = TypeVar("T")
 

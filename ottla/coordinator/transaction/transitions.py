@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.transaction.metadata import EXHAUSTED_EPOCH, LAST_EPOCH, TxnMetadata
-from ottla.coordinator.transaction.requests import TV2, NewProducerId, ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import NewProducerId, ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import check_transition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from ottla.protocol.transaction_states import TxnState
+from ottla.protocol.transaction_states import TV2, TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
