@@ -51,7 +51,7 @@ RETRIABLE_MARKER_CODES = {
 log = structlog.get_logger("markers")
 
 
-class Transport(Protocol):
+class MarkerTransport(Protocol):
     """Carries a request to a broker. ``on_response`` is called with the response, possibly before the call returns."""
 
     def write_txn_markers(
@@ -99,7 +99,7 @@ class MarkerSender:
         stepping: Stepping,
         lifecycle: Lifecycle,
         cluster_state: ClusterState,
-        transport: Transport,
+        transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
         on_written: Callable[[TransactionShard, str], None],
         interception: Interception | None = None,
@@ -299,7 +299,9 @@ class _MarkerWalk:
     the whole transaction.
     """
 
-    def __init__(self, interception: Interception, transport: Transport, metadata: TxnMetadata, marker: WritableTxnMarker) -> None:
+    def __init__(
+        self, interception: Interception, transport: MarkerTransport, metadata: TxnMetadata, marker: WritableTxnMarker
+    ) -> None:
         self._interception = interception
         self._transport = transport
         self._metadata = metadata

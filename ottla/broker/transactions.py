@@ -14,7 +14,7 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.interception import DecisionDelayed, Interception, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.markers import MarkerSender, Transport, reached
+from ottla.broker.markers import MarkerSender, MarkerTransport, reached
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
@@ -56,7 +56,7 @@ class Transactions:
         partitions: Partitions,
         cluster_state: ClusterState,
         new_producer_id: NewProducerId,
-        transport: Transport,
+        transport: MarkerTransport,
         interception: Interception | None = None,
         listener: TransactionListener | None = None,
     ) -> None:

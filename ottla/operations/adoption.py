@@ -11,7 +11,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
-from ottla.operations.kept import NAMED_IN_A_NOTE, Kept, keep_own, kept_by, notes_of_source
+from ottla.operations.kept import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError
@@ -50,7 +50,7 @@ class AdoptionPlan:
     topics: dict[str, Topic] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     partitions: dict[tuple[str, int], PartitionDirectory] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
+    kept: KeptEntries = field(default_factory=KeptEntries)
     next_producer_id: int = 0
     notes: list[str] = field(default_factory=list)
 

@@ -88,7 +88,7 @@ class Watched:
 
 
 @dataclass(slots=True)
-class Deletion:
+class RecordDeletion:
     """A request to delete records below ``before``. ``was_confirmed``: the broker has confirmed it."""
 
     where: TopicPartition
@@ -102,6 +102,6 @@ class History:
     watched: list[Watched] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
     offsets_read: list[OffsetsRead] = field(default_factory=list)
-    deletions: list[Deletion] = field(default_factory=list)
+    deletions: list[RecordDeletion] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     fenced: int = 0

@@ -17,7 +17,7 @@ from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader
-from ottla.protocol.rewriting import Kept, RawRecord, delete_horizon_ms, empty, split
+from ottla.protocol.rewriting import RawRecord, RewrittenBatch, delete_horizon_ms, empty, split
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.steps import Pace, Steps
 from ottla.storage.txn_index import AbortedTxn
@@ -193,7 +193,7 @@ class _Choice:
             self.has_tombstones |= record.is_tombstone
 
 
-def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
+def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
     """The batch with the records that stay; None where the whole batch is removed.
 
     Raises `KafkaError` for a batch that cannot be read.
@@ -201,32 +201,36 @@ def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> 
     horizon_ms = delete_horizon_ms(header)
     is_spent = False
     if header.is_control:
-        is_spent = this.transactions.note_control_batch(batch, header)
-        is_discarded = is_spent and horizon_ms is not None and horizon_ms <= this.now_ms
+        is_spent = cleaning.transactions.note_control_batch(batch, header)
+        is_discarded = is_spent and horizon_ms is not None and horizon_ms <= cleaning.now_ms
     else:
-        is_discarded = this.transactions.note_data_batch(header)
+        is_discarded = cleaning.transactions.note_data_batch(header)
     choice = _Choice()
     if not is_discarded and header.record_count:
-        choice = yield from _chosen(this, batch, header, horizon_ms, pace)
+        choice = yield from _chosen(cleaning, batch, header, horizon_ms, pace)
     if not choice.kept:
-        if header in this.last_batches or header.next_offset == this.end_offset:
+        if header in cleaning.last_batches or header.next_offset == cleaning.end_offset:
             return batch if header.record_count == 0 else empty(header)
         return None
     needs_horizon = horizon_ms is None and (is_spent or (choice.has_tombstones and not header.is_control))
     if choice.kept == header.record_count and not needs_horizon:
         return batch
-    return (yield from _rewritten(batch, header, choice, this.now_ms + this.delete_retention_ms if needs_horizon else None, pace))
+    return (
+        yield from _rewritten(
+            batch, header, choice, cleaning.now_ms + cleaning.delete_retention_ms if needs_horizon else None, pace
+        )
+    )
 
 
-def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
+def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
     """Choose the records that stay: the newest of each key, and records behind the last mapped offset.
 
     Tombstones stay until the delete horizon ``horizon_ms``. Mapped records without a key are removed. All records of a control
     batch stay.
     """
     choice = _Choice()
-    are_tombstones_kept = horizon_ms is None or this.now_ms < horizon_ms
-    keys = this.keys
+    are_tombstones_kept = horizon_ms is None or cleaning.now_ms < horizon_ms
+    keys = cleaning.keys
     stream = RecordStream(batch, header, keeps_keys=True)
     while True:
         records, count = yield from stream.next_records()
@@ -247,7 +251,7 @@ def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | No
 
 def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: int | None, pace: Pace) -> Steps[bytes]:
     """The batch with only the chosen records. Large records are copied in pieces."""
-    kept, stream, at = Kept(header, horizon_ms), RecordStream(batch, header), 0
+    kept, stream, at = RewrittenBatch(header, horizon_ms), RecordStream(batch, header), 0
     while True:
         records, count = yield from stream.next_whole()
         for record in split(records, count):
@@ -266,7 +270,7 @@ def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: 
     return kept.batch(choice.kept, choice.max_timestamp_delta_ms)
 
 
-def _copy_large(stream: RecordStream, kept: Kept, *, stays: bool) -> Steps[None]:
+def _copy_large(stream: RecordStream, kept: RewrittenBatch, *, stays: bool) -> Steps[None]:
     size, done = stream.large_bytes, 0
     while done < size:
         part = yield from stream.take(size - done)

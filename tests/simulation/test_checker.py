@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.simulation.checker import RULES, Observation, Stored, check, outcomes
-from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, Watched
+from ottla.simulation.history import Attempt, History, OffsetsRead, Record, RecordDeletion, Session, Watched
 from tests.chaos.history import Scribe, read
 
 INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
@@ -137,7 +137,7 @@ def test_deleted_records_are_not_lost(history: History, seen: Observation) -> No
     alone.is_transaction = False
     history.attempts.append(alone)
     history.sessions.append(Session("solo", "solo#1", 1, 0.7))
-    history.deletions.append(Deletion(("gone", 0), 1, was_confirmed=True))
+    history.deletions.append(RecordDeletion(("gone", 0), 1, was_confirmed=True))
     seen.starts["gone", 0] = 1
     for view in (seen.committed, seen.uncommitted):
         view["gone", 0] = [(1, "s2")]
@@ -254,12 +254,12 @@ def pass_one_over_for_a_while(history: History, seen: Observation) -> None:
 
 
 def undo_a_deletion(history: History, seen: Observation) -> None:
-    history.deletions = [Deletion(LEFT, 2, was_confirmed=True), Deletion(LEFT, 1)]
+    history.deletions = [RecordDeletion(LEFT, 2, was_confirmed=True), RecordDeletion(LEFT, 1)]
     seen.starts[LEFT] = 1
 
 
 def delete_what_nobody_asked_for(history: History, seen: Observation) -> None:
-    history.deletions = [Deletion(LEFT, 2)]
+    history.deletions = [RecordDeletion(LEFT, 2)]
     seen.starts[LEFT] = 3
 
 

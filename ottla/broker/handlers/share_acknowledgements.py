@@ -36,7 +36,7 @@ class Ports(Protocol):
     share_partitions: SharePartitions
 
 
-class Batch(Protocol):
+class AcknowledgementBatch(Protocol):
     @property
     def first_offset(self) -> int: ...
 
@@ -52,7 +52,7 @@ class AskedPartition(Protocol):
     def partition_index(self) -> int: ...
 
     @property
-    def acknowledgement_batches(self) -> Sequence[Batch]: ...
+    def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]: ...
 
 
 class AskedTopic(Protocol):
@@ -104,7 +104,7 @@ def acknowledge_all(
     return outcomes
 
 
-def _are_sound(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> bool:
+def _are_sound(batches: Sequence[AcknowledgementBatch], version: int, *, is_renewal: bool) -> bool:
     """Whether batches are in order, with one type each or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
     if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False

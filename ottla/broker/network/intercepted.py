@@ -31,7 +31,7 @@ class Ports(Protocol):
     response_budget: ResponseBudget
 
 
-class Client(Protocol):
+class InterceptedClient(Protocol):
     """The connection of the request."""
 
     when_lost: Callable[[], None] | None
@@ -65,7 +65,7 @@ class NamedTopics:
 def intercepted(
     interception: Interception,
     ports: Ports,
-    client: Client,
+    client: InterceptedClient,
     dispatcher: Dispatcher,
     route: Route,
     correlation_id: int,
@@ -95,7 +95,7 @@ class _InterceptedRequest:
     __slots__ = ("_client", "_correlation_id", "_dispatcher", "_ports", "_route", "_verdict")
 
     def __init__(
-        self, ports: Ports, client: Client, dispatcher: Dispatcher, verdict: Verdict, route: Route, correlation_id: int
+        self, ports: Ports, client: InterceptedClient, dispatcher: Dispatcher, verdict: Verdict, route: Route, correlation_id: int
     ) -> None:
         self._ports = ports
         self._client = client

@@ -15,7 +15,7 @@ from ottla.protocol.transaction_states import TV2, TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    """The metadata with another state and other changes. Raises `IllegalTransition` where the state may not follow."""
+    """The metadata with another state and other changes. Raises `IllegalTransactionTransition` where the state may not follow."""
     check_transition(current.state, state)
     return msgspec.structs.replace(current, state=state, **changes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, Watched
+from ottla.simulation.history import Attempt, History, OffsetsRead, Record, RecordDeletion, Session, Watched
 
 
 class Notes:
@@ -50,8 +50,8 @@ class Notes:
         self.history.watched.append(watched)
         return watched
 
-    def deletion(self, where: TopicPartition, before: int) -> Deletion:
-        deletion = Deletion(where, before)
+    def deletion(self, where: TopicPartition, before: int) -> RecordDeletion:
+        deletion = RecordDeletion(where, before)
         self.history.deletions.append(deletion)
         return deletion
 

@@ -37,7 +37,7 @@ from ottla.coordinator.group.streams.records import (
 )
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.status import StatusCode, status
-from ottla.coordinator.group.streams.target import Target, next_target
+from ottla.coordinator.group.streams.target import TaskTarget, next_target
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
 from ottla.coordinator.group.streams.topology import Topology, required_topics_hash, topology_from_heartbeat
 from ottla.coordinator.group.topics import Topics
@@ -98,7 +98,7 @@ class _Beat:
         if not group.members and self._config.initial_rebalance_delay_ms > 0 and group.delayed_until_ms is None:
             until_ms = self._now_ms + self._config.initial_rebalance_delay_ms
             self._effects.append(DelayFirstAssignment(group.group_id, until_ms))
-            target = Target(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
+            target = TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
         else:
             target = next_target(group, metadata, configured, self._config, self._now_ms, member)
         self._records += target.records
@@ -181,7 +181,7 @@ class _Beat:
         self._records.append(metadata_record(self._group.group_id, metadata))
         return metadata
 
-    def _reconciled(self, member: StreamsGroupMember, target: Target) -> StreamsGroupMember:
+    def _reconciled(self, member: StreamsGroupMember, target: TaskTarget) -> StreamsGroupMember:
         if member.is_reconciled_to(target.epoch):
             return member
         wanted = target.tasks.get(member.member_id, Tasks())
