@@ -1,4 +1,4 @@
-"""``ottla consume``: a topic's records."""
+"""``ottla consume``: prints the records of a topic."""
 
 from __future__ import annotations
 

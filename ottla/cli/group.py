@@ -1,4 +1,4 @@
-"""``ottla group``: groups of all types."""
+"""``ottla group``: lists, describes and changes groups of all types."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> I
 
 
 def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """An offset before the log's start or after its end becomes that, as with Kafka's tool."""
+    """The new offset of each partition. As in Kafka's tool, an offset outside the log becomes the log's start or end."""
     from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 
     targets: dict[tuple[str, int], int] = {}

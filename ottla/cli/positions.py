@@ -1,4 +1,4 @@
-"""Places in a topic as people name them: its beginning, its end, an offset, a time."""
+"""Positions in a topic as people name them: the beginning, the end, an offset, or a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_OFFSET = (1 << 63) - 1
 
 @dataclass(slots=True, frozen=True)
 class Position:
-    """``number``: the offset, or the time in ms."""
+    """A position. ``number`` is the offset, or the time in ms since 1970."""
 
     kind: Literal["beginning", "end", "offset", "time"]
     number: int = 0
 
     def offsets(self, brokers: Brokers, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Where it lies in each partition; a time that is later than all records is the end."""
+        """The offset of the position in each partition. For a time after all records it is the end of the partition."""
         from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 
         indexes = list(indexes)
@@ -35,14 +35,14 @@ class Position:
 
 
 def place(text: str) -> Position:
-    """Raises `BadArgument`."""
+    """The position that a text names. Raises `BadArgument`."""
     if text in ("beginning", "end"):
         return Position(kind="beginning" if text == "beginning" else "end")
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
         return Position(kind="offset", number=int(text))
     try:
         time = datetime.fromisoformat(text)
-        # Digits alone would be a date in ISO 8601's basic form, and are meant as an offset.
+        # In ISO 8601's basic form digits alone would be a date. Here they are an offset.
         if not text.isdigit():
             with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
             return Position(kind="time", number=round(with_zone.timestamp() * 1_000))

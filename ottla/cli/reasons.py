@@ -1,4 +1,4 @@
-"""In words: why readers of committed records wait, and what a group waits for. What to do stands behind each."""
+"""Says why readers of committed records wait, what a group waits for, and what to do."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.groups import CLASSIC
 
 MAX_PARTITIONS_NAMED = 10
-"""Of those that a group is behind in; how many more there are is said."""
+"""How many partitions that a group is behind in are named. The number of further partitions is given."""
 NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
-    """What holds the readers of a partition, and what to do. ``clients`` says who has a transactional id, where it is known."""
+    """Lines that say which transaction holds the readers of a partition, and what to do. ``clients`` has the clients by
+    transactional id."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
         return [f"{where} holds nobody: readers of committed records get to its end, {held.high_watermark:,}"]
@@ -53,7 +54,7 @@ def _left(left_ms: int) -> str:
 
 
 def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
-    """What keeps a group from the end of its partitions, and what to do."""
+    """Lines that say what keeps a group from the end of its partitions, and what to do."""
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]
     for held in waiting.held:
@@ -88,7 +89,7 @@ def _of_members(waiting: WaitingGroup) -> str:
 
 
 def _late(waiting: WaitingGroup) -> str:
-    """Who has not come as far as the group, where the protocol tells it."""
+    """The members that have not reached the group's epoch, where the protocol shows it."""
     group = waiting.group
     if group.group_type == CLASSIC or group.epoch is None:
         return ""

@@ -1,4 +1,4 @@
-"""``ottla txn timeline``: what became of a transactional id."""
+"""``ottla txn timeline``: shows the history of a transactional id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.timeline import Event
 
 MAX_EVENTS: Final = 200
-"""The newest that are shown unless more are asked for."""
+"""How many of the newest events are shown by default."""
 HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
 decisions, the markers, and how each ended.
 
@@ -72,7 +72,7 @@ def command(
 
 
 def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
-    """Raises `Refused`."""
+    """The events in the files of a data directory. Raises `Refused`."""
     from ottla.dump.timelines import timeline
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError
@@ -98,7 +98,7 @@ def _description(event: Event) -> str:
 
 
 def lines(events: list[Event]) -> list[str]:
-    """For a log or a report: a line each."""
+    """The events as lines for a log or a report."""
     return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_description(e)}  ({e.where})" for e in events]
 
 
@@ -116,7 +116,7 @@ def document(event: Event) -> dict[str, Any]:
 
 
 def diagram(transactional_id: str, events: list[Event]) -> str:
-    """A sequence of the producer, the coordinator and the partitions."""
+    """The events as a sequence diagram (Mermaid) of the producer, the coordinator and the partitions."""
     partitions = sorted({partition for event in events if event.kind in ("data", "marker") for partition in event.partitions})
     names = {partition: f"P{at}" for at, partition in enumerate(partitions)}
     clients = {where: f"K{at}" for at, where in enumerate(dict.fromkeys(e.where for e in events if e.where.startswith("from ")))}
@@ -130,7 +130,7 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
         elif event.kind == "marker":
             lines.append(f"    T->>{names[event.partitions[0]]}: {text}")
         elif event.where in clients:
-            # A cross at the arrow's end says that it was refused.
+            # A cross at the end of the arrow means that the request was refused.
             lines.append(f"    {clients[event.where]}{'-x' if event.kind == 'refused' else '->>'}T: {text}")
         elif clients or event.kind in ("complete", "expire", "reason", "refused"):
             lines.append(f"    Note over T: {text}")
@@ -140,5 +140,5 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what Mermaid takes for its own."""
+    """The text without characters that have a meaning in Mermaid."""
     return printable(text.replace("\n", " ")).replace(";", ",").replace("#", "").replace("%", "")

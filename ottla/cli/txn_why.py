@@ -1,4 +1,4 @@
-"""``ottla txn why``: what holds the readers of committed records."""
+"""``ottla txn why``: says which transactions hold the readers of committed records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a fault is about a request, or about a transaction."""
+"""Decides whether a fault is about a request or about a transaction."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from ottla.control.naming import api_key, versions
 
 
 def is_like(name: str, pattern: str | None) -> bool:
-    """Exact, or by a pattern as in a shell; None is like everything. A name with brackets in it is found as it is."""
+    """Whether a name equals the pattern or matches it as in a shell. None matches every name. A name that contains brackets matches
+    itself."""
     return pattern is None or name == pattern or fnmatchcase(name, pattern)
 
 
 class Matcher:
-    """One fault's conditions, those that cost least first."""
+    """The conditions of one fault. Cheap conditions are checked first."""
 
     __slots__ = ("_fault", "_versions", "is_final", "key", "names_places")
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
         self.key = api_key(fault.api)
-        """Of its API, None for any."""
+        """The key of the fault's API; None for any."""
         self._versions = None if fault.version is None else versions(fault.version)
         self.names_places = fault.topic is not None or fault.partition is not None
-        """Whether it is about some topics or partitions only."""
+        """Whether the fault is about certain topics or partitions only."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether no later fault has a say once this one has struck."""
+        """Whether later faults are not asked once this one has struck."""
 
     def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault
@@ -46,7 +47,7 @@ class Matcher:
         return not self.names_places or any(map(self.matches_place, places(incoming)))
 
     def matches_place(self, place: NamedPlace) -> bool:
-        """A topic or a partition of a request. What stands for all of them is like each."""
+        """Whether a topic or partition of a request matches. A place that stands for all topics matches always."""
         fault = self._fault
         if place.topic is not None and not is_like(place.topic, fault.topic):
             return False

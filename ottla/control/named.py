@@ -1,4 +1,5 @@
-"""What a request names: topics and their partitions, groups, transactional ids. By field, as Kafka's schemas call them."""
+"""Finds what a request names: topics and their partitions, groups and transactional ids, by the fields' names in Kafka's
+schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from ottla.control.naming import KEYS
 FETCH = KEYS["Fetch"]
 FIND_COORDINATOR = KEYS["FindCoordinator"]
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
-"""Kinds of keys that FindCoordinator asks for (FindCoordinatorRequest.CoordinatorType)."""
+"""The key types of FindCoordinator (FindCoordinatorRequest.CoordinatorType)."""
 
 TOPIC_FIELDS = {"topics", "topic_data", "v3_and_below_topics", "topic_partitions"}
 TOPIC_NAME_FIELDS = {"topic_names", "subscribed_topic_names"}
@@ -23,18 +24,18 @@ INDEX_FIELDS = ("partition_index", "partition", "index", "partition_id")
 GROUP_FIELDS = {"group_id", "group_ids", "groups_names"}
 TRANSACTION_FIELDS = {"transactional_id", "v3_and_below_transactional_id", "transactional_ids"}
 _WITHIN = ("groups", "transactions", "markers", "dirs")
-"""Arrays of a request whose elements name such things in their turn."""
+"""Array fields of requests whose elements contain names as well."""
 
 
 class NamedPlace(NamedTuple):
-    """A topic, or one of its partitions. None stands for all."""
+    """A topic or one of its partitions. A field of None stands for all."""
 
     topic: str | None
     partition: int | None = None
 
 
 def topic_of(entry: Any, topics: RequestTopics) -> str:
-    """The name in an array's element, also where it has an id in its place; empty for an id that is no topic's."""
+    """The topic's name in an array's element, which may have the topic's id instead; empty for the id of no topic."""
     for field in ("name", "topic", "topic_name"):
         name = getattr(entry, field, None)
         if name:
@@ -50,7 +51,7 @@ def index_of(entry: Any) -> int:
 
 
 def places(incoming: IncomingRequest) -> Iterator[NamedPlace]:
-    """All topics and partitions that a request is about, a fetch session's among them."""
+    """All topics and partitions that a request is about, including those of its fetch session."""
     yield from _places(incoming.request, incoming.topics)
     if incoming.api_key == FETCH and incoming.request.session_id:
         for topic_id, name, index in incoming.topics.of_fetch_session(incoming.request.session_id):
@@ -115,12 +116,9 @@ def _texts(message: Any, fields: set[str]) -> Iterator[str]:
                 yield from value or ()
 
 
-# what an API can name at all
-
-
 @cache
 def fields_of(message: type[msgspec.Struct]) -> frozenset[str]:
-    """Names of the fields of a message and of all that it holds."""
+    """The names of the fields of a message and of all structs inside it."""
     names: set[str] = set()
     for field in msgspec.structs.fields(message):
         names.add(field.name)

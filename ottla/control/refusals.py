@@ -1,8 +1,8 @@
-"""An error in an answer, where the API carries it: for the request as a whole, or for those of its topics and partitions that a
-fault is about, while the others are really carried out.
+"""Puts an error into an answer where the API carries errors: for the whole request, or for the topics and partitions that a fault
+is about, while the others are really carried out.
 
-APIs that only read are carried out as a whole, and the answer is changed. Of the others the matching part is taken out of the
-request, and its refusal put into the answer.
+For APIs that only read, the whole request is carried out and the answer is changed. For other APIs the matching part is removed
+from the request, and its refusal is added to the answer.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ PRODUCE = KEYS["Produce"]
 _SESSION_ERRORS = {
     ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
-"""Of a whole fetch. Clients read all others by partition, and take none of them from the head of an answer."""
+"""The errors that stand for a whole fetch. Clients read all other errors of Fetch by partition, and ignore them in the head of the
+answer."""
 _FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
-"""Ends of the names of numbers that are -1 where there is none."""
+"""Endings of the names of number fields that are -1 where there is no value."""
 
 TOPIC_ITSELF = -1
-"""No partition's index: what is about some partitions only is not about their topic."""
+"""The index that stands for a topic as a whole. A fault about certain partitions does not match it."""
 
 Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """``request`` is what is still to be carried out, None for nothing; ``response`` is the answer then. ``complete`` makes of the
-    handler's response the one that is told.
-    """
+    """``request`` is the part to carry out, None for nothing; then ``response`` is the answer. ``complete`` makes the final
+    response from the handler's response."""
 
     request: Any
     response: Any
@@ -46,7 +46,8 @@ class Refusal(NamedTuple):
 class Shape(NamedTuple):
     """Where an API has its topics and partitions, in request and response. Without ``partitions`` each topic has one error.
 
-    ``within`` is an array around the topics: its name here and there, and the field by which its elements belong together.
+    ``within`` is an array around the topics: its name in the request and in the response, and the field by which the elements of
+    both are matched.
     """
 
     topics: str
@@ -80,7 +81,7 @@ CHANGING: dict[int, tuple[Shape, ...]] = {
     KEYS["CreatePartitions"]: (Shape("topics", "results"),),
     KEYS["OffsetDelete"]: (_PLAIN,),
 }
-"""APIs that change something: the places that are refused are taken out of the request."""
+"""The APIs that change state: the places that are refused are removed from the request."""
 
 READING: dict[int, tuple[Shape, ...]] = {
     FETCH: (Shape("topics", "responses", "partitions", "partitions"),),
@@ -91,7 +92,7 @@ READING: dict[int, tuple[Shape, ...]] = {
     KEYS["DescribeProducers"]: (_OF_INDEXES,),
     KEYS["DescribeTopicPartitions"]: (Shape("topics", "topics", "", "partitions"),),
 }
-"""APIs that only read: they are carried out, and the answer is changed."""
+"""The APIs that only read: the request is carried out, and its answer is changed."""
 
 
 def can_be_partial(key: int) -> bool:
@@ -100,7 +101,7 @@ def can_be_partial(key: int) -> bool:
 
 
 def refuse(incoming: IncomingRequest, code: int, matches: Matches | None) -> Refusal:
-    """``matches`` says which places are refused; None for the request as a whole."""
+    """The refusal of a request. ``matches`` says which places are refused; None refuses the request as a whole."""
     if incoming.api_key == FETCH and code not in _SESSION_ERRORS:
         return _fetch(incoming, code, matches or _everything)
     if matches is None or not can_be_partial(incoming.api_key):
@@ -113,9 +114,6 @@ def refuse(incoming: IncomingRequest, code: int, matches: Matches | None) -> Ref
 
 def _everything(place: NamedPlace) -> bool:
     return True
-
-
-# answers of APIs that only read
 
 
 def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, code: int, matches: Matches) -> Any:
@@ -134,7 +132,7 @@ def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, c
 def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: int, matches: Matches) -> Any:
     name = topic_of(topic, topics)
     if not shape.partitions and matches(NamedPlace(name, TOPIC_ITSELF)):
-        # The topic has an error of its own, and no partitions then.
+        # A topic with an error of its own has no partitions in the answer.
         return replace(topic, error_code=code, **{shape.answered_partitions: []})
     answers = getattr(topic, shape.answered_partitions)
     told = [_refused(type(a), index_of(a), code) if matches(NamedPlace(name, index_of(a))) else a for a in answers]
@@ -142,7 +140,8 @@ def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: i
 
 
 def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
-    """An error must not wait for data. A session's answer names only what is new, so a refused partition is added to it."""
+    """Refuse partitions of a fetch. An error must not wait for data. The answer of a fetch session names only changes, so a refused
+    partition is added."""
     refused: dict[tuple[bytes, str, int], None] = {}
     by_id = incoming.version >= 13
     for topic in incoming.request.topics:
@@ -177,9 +176,6 @@ def _fetched(response: Any, refused: list[tuple[bytes, str, int]], code: int) ->
             topics.append(topic_type(topic_id=topic_id, topic=name, partitions=[]))
         topics[-1].partitions.append(_refused(partition_type, index, code))
     return replace(response, responses=topics)
-
-
-# requests that are carried out in part
 
 
 def _split(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
@@ -218,7 +214,7 @@ def _is_unanswered(incoming: IncomingRequest) -> bool:
 def _split_topics(
     message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
-    """Topics that stay in the request, and the answers for those that do not. Of one topic some partitions may stay."""
+    """The topics that stay in the request, and the answers for those that do not. Some partitions of a topic may stay."""
     topic_type, partition_type = _types(type(answer), shape)
     rest, refused = [], []
     for topic in getattr(message, shape.topics) or ():
@@ -244,7 +240,7 @@ def _split_topics(
 
 
 def _named(answer: Any, topic: Any) -> Any:
-    """The answer of a topic with the topic's name and id, as far as both messages have them."""
+    """The answer of a topic with the topic's name and id, where both messages have these fields."""
     if isinstance(topic, str):
         answer.name = topic
         return answer
@@ -272,7 +268,7 @@ def _merged(handled: Any, refused: Any, shapes: tuple[Shape, ...]) -> Any:
 
 
 def _joined(handled: list[Any], refused: list[Any], shape: Shape) -> list[Any]:
-    """Answers of topics with those that were refused: a topic that is in both has all its partitions in one place."""
+    """The handled and the refused topics together. A topic that is in both has all its partitions in one entry."""
     if not shape.partitions:
         return handled + refused
     waiting = list(refused)
@@ -292,11 +288,8 @@ def _key(topic: Any) -> tuple[Any, ...]:
     return tuple(getattr(topic, field, None) for field in ("name", "topic", "topic_id"))
 
 
-# answers that say only what went wrong
-
-
 def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
-    """The answer of one partition with an error, and nothing else in it."""
+    """The answer of one partition that has an error and default values otherwise."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(answer):
         if field.name in INDEX_FIELDS:
@@ -313,13 +306,13 @@ def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
 
 
 def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
-    """The structs of a topic and, where it has partitions, of a partition in an answer."""
+    """The structs of a topic and, where the API has them, of a partition in an answer."""
     topic = _element(answer, shape.answered)
     return topic, _element(topic, shape.answered_partitions) if shape.answered_partitions else None
 
 
 def _element(message: type[msgspec.Struct], field: str) -> Any:
-    """The struct that an array of a message holds."""
+    """The struct of the elements of a message's array."""
     annotation = next(f.type for f in msgspec.structs.fields(message) if f.name == field)
     options = getattr(annotation, "__args__", ())
     return next(

@@ -1,4 +1,5 @@
-"""What a fault has struck, kept as plain values: a request's bytes lie in a buffer that is used again."""
+"""The requests and transactions that a fault has struck, as plain values, because a request's bytes lie in a buffer that is
+reused."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from ottla.broker.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
 
 ELEMENTS_SHOWN = 20
-"""Of each array of a request; how many more there are is said."""
+"""How many elements of each array of a request are kept. The number of further elements is noted."""
 CHARACTERS_SHOWN = 200
 
 
@@ -50,7 +51,7 @@ def of_transaction(reached: Reached) -> Strike:
 
 
 def _shown(value: Any) -> Any:
-    """A field as JSON can have it. Of bytes their number is told: they are records, or what clients mean by them."""
+    """A field as a JSON value. For bytes it is their number, because they are records or have a meaning that only clients know."""
     if isinstance(value, msgspec.Struct):
         return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, list):

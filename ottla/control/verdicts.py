@@ -1,4 +1,4 @@
-"""From the faults that strike a request to the one `Verdict` that the broker carries out."""
+"""Combines the faults that strike a request into the one `Verdict` that the broker carries out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ NOTHING = Refusal(None, None, None)
 
 
 def verdict(incoming: IncomingRequest, struck: list[AddedFault], kill: Callable[[], None]) -> Verdict:
-    """Delays and throttles of all that strike, and the way of the last of them, if it has one."""
+    """The verdict: the delays and throttles of all faults that strike, and what the last of them does to the request, if
+    anything."""
     last, fault = struck[-1], struck[-1].fault
     throttle_ms = max(added.fault.throttle_ms for added in struck)
     held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
@@ -49,7 +50,7 @@ def _ending(fault: Fault) -> Ending:
 
 
 def _refusal(incoming: IncomingRequest, added: AddedFault) -> Refusal:
-    """What is answered instead, `NOTHING` where the request is left as it is."""
+    """The answer instead of the handler's; `NOTHING` where the request is handled normally."""
     fault, matcher = added.fault, added.matcher
     if fault.error is not None:
         return refuse(incoming, error_code(fault.error), matcher.matches_place if matcher.names_places else None)
