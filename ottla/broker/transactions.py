@@ -61,8 +61,7 @@ class Transactions:
         listener: TransactionListener | None = None,
     ) -> None:
         """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
-        ``listener`` learns of decisions and of how they are carried out.
-        """
+        ``listener`` learns of decisions and of how they are carried out."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
