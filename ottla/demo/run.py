@@ -1,4 +1,4 @@
-"""``ottla demo``: a broker, the shop on it, failures, and a table that proves the result."""
+"""Runs ``ottla demo``: a broker, the shop on it, failures, and a table that proves the result."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DEMO_TIMEOUT_S = 300
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried through; the text is one line for a person."""
+    """The demo could not be finished. The text is one line for a person."""
 
 
 class Shop:
-    """Runs workers one after another and keeps count of what they say."""
+    """Runs workers one after another and counts the events that they print."""
 
     def __init__(self, broker: Broker, purchases: int, progress: Progress, task: TaskID) -> None:
         self._broker = broker
@@ -54,7 +54,7 @@ class Shop:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def follow(self, worker: subprocess.Popen[str], until: Callable[[str], bool]) -> bool:
-        """Read what a worker says until an event; False when it ended before."""
+        """Read a worker's events until one matches. Returns False when the worker ended before."""
         assert worker.stdout is not None
         for line in worker.stdout:
             message = json.loads(line)
@@ -69,7 +69,7 @@ class Shop:
         return False
 
     def run_and_kill(self) -> None:
-        """A worker that is killed with half a transaction written."""
+        """Run a worker, and kill it with half a transaction written."""
         worker = self.worker(ShopPlan(abort_every=7, die_at=4))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             worker.send_signal(signal.SIGKILL)
@@ -78,12 +78,12 @@ class Shop:
         _end(worker)
 
     def run_zombie(self) -> None:
-        """A worker that stops for too long; another takes over, and the first is fenced when it wakes."""
+        """Stop a worker for too long, so that another takes over and the first is fenced when it wakes."""
         zombie = self.worker(ShopPlan(sleep_at=3))
         if not self.follow(zombie, lambda event: event == "in_the_middle"):
             _end(zombie)
             return
-        # Stopped for real: its heartbeats stop too, and the group gives its partitions to another.
+        # The process is really stopped: its heartbeats stop too, and the group gives its partitions to another.
         zombie.send_signal(signal.SIGSTOP)
         self._show_progress("worker paused, another takes over")
         heir = self.worker(ShopPlan(abort_every=5, die_at=6))
@@ -103,7 +103,7 @@ class Shop:
         _end(heir)
 
     def run_through_restart(self) -> None:
-        """The broker itself is killed while a worker has a transaction open."""
+        """Kill the broker while a worker has an open transaction, and start the broker again."""
         worker = self.worker(ShopPlan(sleep_at=2))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             self._show_progress("broker killed and started again")
@@ -184,7 +184,7 @@ def _table(findings: Findings, shop: Shop, seconds: float) -> Table:
 
 
 def _document(findings: Findings, shop: Shop, *, proven: bool) -> dict[str, Any]:
-    """The table and the verdict, for programs."""
+    """The table and the verdict as a document for programs."""
     happened = {"workers_killed": shop.killed, "zombies_fenced": shop.fenced, "aborted": shop.aborted, "restarts": shop.restarts}
     return dataclasses.asdict(findings) | happened | {"proven": proven}
 
@@ -211,7 +211,8 @@ def _play(console: Console, broker: Broker, purchases: int, *, as_json: bool) ->
 
 
 def run(*, port: int, purchases: int, data_dir: str | None, as_json: bool = False, console: Console | None = None) -> int:
-    """The exit code: 0 when the table is right. On a terminal the broker then serves until Ctrl-C."""
+    """Run the demo. Returns the exit code, which is 0 when the table is right. On a terminal the broker then serves until
+    Ctrl-C."""
     console = console or Console(stderr=as_json)
     broker = Broker(data_dir=data_dir, port=port)
     try:

@@ -1,4 +1,4 @@
-"""What a job is told by whoever runs it (``ottla pipeline JOB``). Imports nothing of Spark, so that help is there at once."""
+"""The settings of jobs (``ottla pipeline JOB``). The module imports nothing of Spark, so that help is shown at once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ottla.pipeline.schemas import Terms, Topics
 FORMATS: Final = ("avro", "json")
 """The names of `spark.formats.FORMATS`."""
 STATE_STORES: Final = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
-"""Where Spark keeps what it knows between batches: in the executors' memory, or what does not fit there on their disks."""
+"""Where Spark keeps the state between batches, by name: in the executors' memory, or also on their disks."""
 SINKS: Final = ("tasks", "driver")
-"""Who writes what a batch gives."""
+"""Who writes the rows of a batch: Spark's tasks, or the driver."""
 TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""That of `spark.transaction`."""
+"""The transaction time-out of `spark.transaction`, in ms."""
 
 
 class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, and where Spark runs: ``master`` None leaves it to spark-submit, or to ``cores`` of this machine."""
+    """The cluster, and where Spark runs. ``master`` None leaves that to spark-submit, or to ``cores`` processors of this
+    machine."""
 
     bootstrap: str
     master: str | None
@@ -27,7 +28,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """With a ``transactional_id`` Spark's tasks write, in transactions."""
+    """The settings of the job generate. With a ``transactional_id`` Spark's tasks write in transactions."""
 
     place: JobPlace
     format: str
@@ -39,7 +40,8 @@ class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``sink`` is one of `SINKS`, ``state_store`` of `STATE_STORES`. ``run_id`` None is a new one."""
+    """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. ``run_id`` None stands
+    for a new id."""
 
     place: JobPlace
     format: str
@@ -57,7 +59,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """From a broker's segment files where there is a ``data_dir``."""
+    """The settings of the job export, which reads a broker's segment files where there is a ``data_dir``."""
 
     place: JobPlace
     topic: str
@@ -68,7 +70,7 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``totals`` and ``export`` are held against the purchases as well where they are wanted."""
+    """The settings of the job audit, which can also compare ``totals`` and ``export`` with the purchases."""
 
     place: JobPlace
     format: str
