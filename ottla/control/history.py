@@ -1,7 +1,7 @@
-"""What has happened to each transactional id since the broker's process began, as far as it is kept.
+"""The newest events of each transactional id since the broker's process began.
 
-Each id has a ring of its own, so that a busy one pushes nobody else's history out, and all rings together have a limit in bytes:
-beyond it the ids in which nothing has happened for the longest time lose theirs first.
+Each id has a ring of its own, so that a busy id does not push out the events of others. All rings together have a limit in bytes.
+Beyond it the ids whose last event is the oldest are dropped first.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
 MAX_BYTES = 8 << 20
-"""What all events together may take, by an estimate."""
+"""The largest estimated size of all events together, in bytes."""
 EVENT_BYTES = 400
 ID_BYTES = 1_500
-"""The estimate of one event, and of one id, without their texts."""
+"""The estimated size of one event, and of one id, in bytes, without their texts."""
 CLIENT_ID_CHARACTERS = 200
-"""Of a client id, which may have 32,767. What is longer is cut."""
+"""How many characters of a client id are kept. Client ids may have 32,767."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The client that has got a transactional id, and with it the epoch that fences those before it."""
+    """The client that has got a transactional id, and with it the epoch that fences earlier producers."""
 
     client_id: str
     client_host: str
@@ -36,9 +36,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     holder: Holder | None
-    """None where nobody has asked for the id since the broker's process began."""
+    """None where no client has asked for the id since the broker's process began."""
     forgotten: int
-    """How many older events are not kept any more."""
+    """How many older events were dropped."""
     events: list[dict[str, Any]]
 
 
@@ -52,8 +52,8 @@ class _Ring:
         self.size_bytes = size_bytes
 
 
-class TransactionHistory:
-    """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop."""
+class EventHistory:
+    """Implements `broker.transaction_history.TransactionListener`. The broker's event loop owns it."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -96,7 +96,7 @@ class TransactionHistory:
         self.size_bytes = 0
 
     def view(self, transactional_id: str) -> HistoryView | None:
-        """None for an id of which nothing is known."""
+        """The events of an id; None for an id without any."""
         ring = self._rings.get(transactional_id)
         if ring is None:
             return None
@@ -105,7 +105,8 @@ class TransactionHistory:
 
 
 def _is_from_holder(event: Happened, ring: _Ring) -> bool:
-    """Whether a client has the id now: it has got it, or was here first when the broker's process began."""
+    """Whether the event is of the client that has the id now: the client has got the id, or had it when the broker's process
+    began."""
     if event.kind is not Kind.REQUEST or event.error is not Code.NONE:
         return False
     return event.api == "InitProducerId" or ring.holder is None
@@ -117,7 +118,7 @@ def _size_bytes(event: Happened) -> int:
 
 
 def _shown(event: Happened) -> dict[str, Any]:
-    """As JSON has it: errors by Kafka's names, and nothing that the event does not have."""
+    """The event as JSON, with Kafka's names of errors and without the fields that the event does not have."""
     shown: dict[str, Any] = {"time_ms": event.time_ms, "kind": event.kind.value}
     if event.api:
         shown |= {"api": event.api, "version": event.version}
@@ -139,5 +140,5 @@ def _shown(event: Happened) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # mypy holds it against the broker's port here, where both are known.
-    _PORT: type[TransactionListener] = TransactionHistory
+    # Lets mypy check the class against the broker's port here, where both are known.
+    _PORT: type[TransactionListener] = EventHistory

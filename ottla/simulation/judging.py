@@ -16,10 +16,10 @@ from ottla.invariants import CHECKED
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, Shown, Stored, check, outcomes
 from ottla.simulation.clients.actors import GROUP_ID, INPUT, TRANSACTION_TIMEOUT_MS, TRIMMED
 from ottla.simulation.clients.consuming import Reader, committed_offsets
-from ottla.simulation.history import TopicPartition
 from ottla.simulation.node import DATA_DIR
 from ottla.simulation.plan import Plan
 from ottla.simulation.tasks import Steps, Task
@@ -48,7 +48,7 @@ TORN = ("transaction_torn", "transactions_torn")
 
 
 @dataclass(slots=True)
-class Verdict:
+class Judgement:
     """The result of a plan. ``findings`` is empty for a sound run. ``lines`` are the history for a person."""
 
     plan: Plan
@@ -88,7 +88,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
         structlog.configure(**before)
 
 
-def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
+def judge(plan: Plan, *, whole_states: bool = True) -> Judgement:
     """Play a plan to its end. Never raises: an exception becomes a finding."""
     world = World(plan)
     complaints: list[str] = []
@@ -100,7 +100,7 @@ def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
         except Exception:
             findings.append(f"error: {traceback.format_exc()}")
     world.reached.update(state for node in world.nodes for state in node.reached.elements())
-    return Verdict(
+    return Judgement(
         plan=plan,
         findings=[*world.notes.findings, *findings],
         reached=world.reached,

@@ -29,7 +29,7 @@ class Watch:
         self._reached = reached
         self._last: dict[str, TxnMetadata] = {}
 
-    def look(self, nodes: list[Node]) -> None:
+    def check(self, nodes: list[Node]) -> None:
         """Check all brokers whose code has run in the last step."""
         last = self._last
         for node in nodes:

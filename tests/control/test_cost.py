@@ -7,7 +7,7 @@ import sys
 from typing import Any, cast
 
 from ottla.control.faults import Fault, Faults
-from ottla.control.history import TransactionHistory
+from ottla.control.history import EventHistory
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -58,7 +58,7 @@ def fetched() -> FetchRequest:
     return FetchRequest(replica_id=-1, topics=[FetchTopic(topic="t", partitions=[partition])])
 
 
-def counts(interception: Faults | None, history: TransactionHistory | None = None) -> dict[str, int]:
+def counts(interception: Faults | None, history: EventHistory | None = None) -> dict[str, int]:
     broker = SimulatedBroker(interception=interception, transaction_listener=history).start().with_coordinators()
     with broker.connect() as client:
         create(cast(Any, client), "t")
@@ -91,7 +91,7 @@ def test_a_request_that_nobody_watches_costs_no_call() -> None:
 
 
 def test_a_history_costs_what_is_no_transaction_nothing() -> None:
-    without, kept = counts(None), counts(None, TransactionHistory())
+    without, kept = counts(None), counts(None, EventHistory())
     for name in ("Produce", "Fetch"):
         assert kept[name] == without[name]
     assert without["a transaction"] < kept["a transaction"] < 1.5 * without["a transaction"]

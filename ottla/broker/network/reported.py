@@ -39,15 +39,15 @@ class Ports(Protocol):
 
 def reported(declared: Declaration, listener: TransactionListener) -> Declaration:
     """The declaration of an API whose requests are reported; that of another API as it is."""
-    if declared.key not in _TOLD:
+    if declared.key not in _FIELDS_BY_KEY:
         return declared
-    told, name = _TOLD[declared.key], declared.name
+    fields_of, name = _FIELDS_BY_KEY[declared.key], declared.name
 
     def handle(ports: Ports, request: Any, context: RequestContext) -> Any:
         come_ms = ports.clock.now_ms()
 
-        def tell(response: Any) -> None:
-            for fields in told(ports, request, response, context.version):
+        def report(response: Any) -> None:
+            for fields in fields_of(ports, request, response, context.version):
                 listener.happened(
                     Happened(
                         time_ms=come_ms,
@@ -61,7 +61,7 @@ def reported(declared: Declaration, listener: TransactionListener) -> Declaratio
                 )
 
         def failed(error: KafkaError) -> None:
-            tell(declared.failed(request, context.version, error.code))
+            report(declared.failed(request, context.version, error.code))
 
         def in_steps(steps: Steps[Any]) -> Steps[Any]:
             try:
@@ -69,7 +69,7 @@ def reported(declared: Declaration, listener: TransactionListener) -> Declaratio
             except KafkaError as error:
                 failed(error)
                 raise
-            tell(response)
+            report(response)
             return response
 
         try:
@@ -80,16 +80,16 @@ def reported(declared: Declaration, listener: TransactionListener) -> Declaratio
         if type(response) is GeneratorType:
             return in_steps(response)
         if type(response) is not Later:
-            tell(response)
+            report(response)
             return response
         answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
 
-        def settled(settled_response: Any) -> None:
-            tell(settled_response)
+        def on_response(later_response: Any) -> None:
+            report(later_response)
             answer.is_large = response.is_large
-            answer.resolve(settled_response)
+            answer.resolve(later_response)
 
-        response.on_ready(settled)
+        response.on_ready(on_response)
         return answer
 
     return msgspec.structs.replace(declared, handle=handle)
@@ -176,11 +176,11 @@ def _added(transactional_id: str, producer_id: int, epoch: int, topics: list[Any
 def _first_error(codes: Iterable[int]) -> Code:
     """The error that says most: OPERATION_NOT_ATTEMPTED only says that another partition has an error."""
     errors = {code for code in islice(codes, ERRORS_READ) if code}
-    told = min(errors - {Code.OPERATION_NOT_ATTEMPTED}, default=min(errors, default=0))
-    return Code(told)
+    fields_of = min(errors - {Code.OPERATION_NOT_ATTEMPTED}, default=min(errors, default=0))
+    return Code(fields_of)
 
 
-_TOLD: dict[int, Callable[[Ports, Any, Any, int], Iterator[Fields]]] = {
+_FIELDS_BY_KEY: dict[int, Callable[[Ports, Any, Any, int], Iterator[Fields]]] = {
     _INIT_PRODUCER_ID: _init_producer_id,
     _ADD_PARTITIONS: _add_partitions,
     _ADD_OFFSETS: _add_offsets,

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.consuming import Reader, committed_offsets
 from ottla.simulation.clients.noting import Notes, placed
 from ottla.simulation.clients.producing import Abortable, Batch, Fatal, Fenced, Producer
 from ottla.simulation.clients.wire import LEADER_ELSEWHERE, Client, Disconnected, GaveUp
-from ottla.simulation.history import Attempt, Record, TopicPartition, Watched
+from ottla.simulation.history import Attempt, Record, Watched
 from ottla.simulation.tasks import Steps
 
 TRANSACTION_TIMEOUT_MS = 5_000
@@ -142,7 +143,7 @@ class Actor:
             offsets=offsets,
             is_transaction=self.role != "solo",
         )
-        self._notes.begun(attempt)
+        self._notes.attempt_begun(attempt)
         if self.role == "solo":
             yield from producer.send(self._batches(producer, records))
             self._notes.ended(attempt, committed=True)
@@ -271,7 +272,7 @@ class Actor:
         answer = yield from self.client.ask(address, request)
         code = Code(answer.topics[0].partitions[0].error_code)
         if code is Code.NONE:
-            deletion.was_told = True
+            deletion.was_confirmed = True
             self.client.note("records are deleted")
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)
