@@ -18,7 +18,16 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock
 from ottla.broker.later import Later
-from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener, cut, first_partitions
+from ottla.broker.transaction_history import (
+    PARTITIONS_KEPT,
+    Asker,
+    Happened,
+    Kind,
+    TransactionListener,
+    cut,
+    first_partitions,
+)
+from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import Steps
 
@@ -192,6 +201,13 @@ def _add_partitions(asked: _Asked, response: Any) -> Iterable[Happened]:
 def _added(
     asked: _Asked, transactional_id: str, producer_id: int, epoch: int, topics: list[Any], results: Iterable[Any]
 ) -> Happened:
+    named: list[TopicPartition] = []
+    count = 0
+    for topic in topics:
+        name, indexes = cut(topic.name), topic.partitions
+        count += len(indexes)
+        for index in indexes[: PARTITIONS_KEPT - len(named)]:
+            named.append((name, index))
     return Happened(
         time_ms=asked.come_ms,
         kind=Kind.REQUEST,
@@ -200,8 +216,8 @@ def _added(
         producer_id=producer_id,
         producer_epoch=epoch,
         error=_first_error(_in_each(results, "results_by_partition"), "partition_error_code"),
-        partitions=first_partitions((topic.name, index) for topic in topics for index in topic.partitions),
-        partition_count=sum([len(topic.partitions) for topic in topics]),
+        partitions=named,
+        partition_count=count,
     )
 
 
