@@ -206,8 +206,12 @@ class World:
 
             def start_again() -> None:
                 # As if a person looked at it. Another fault may have ended that life before, or the faults are over (`heal`).
-                if node.disk.has_failed_sync and not self.setting.is_over:
+                if self.setting.is_over:
+                    return
+                if node.disk.has_failed_sync:
                     self._end_life(node, Fault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS))
+                elif node.disk.is_to_fail_sync:
+                    self.scheduler.call_later(RESTART_MS, start_again)
 
             self._later(fault, start_again)
         else:
