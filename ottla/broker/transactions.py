@@ -30,6 +30,7 @@ from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 

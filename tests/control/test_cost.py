@@ -100,7 +100,7 @@ def test_a_request_that_nobody_watches_costs_no_call() -> None:
     assert counts(others) == without
 
 
-def whole_transactions(history: TransactionHistory | None) -> int:
+def whole_transactions(history: EventHistory | None) -> int:
     """How many functions of Python run for `TIMES` transactions of one record each, as today's clients make them."""
     broker = SimulatedBroker(transaction_listener=history).start().with_coordinators()
     count = 0
@@ -124,7 +124,7 @@ def whole_transactions(history: TransactionHistory | None) -> int:
 
 
 def test_a_history_costs_a_transaction_under_two_percent() -> None:
-    without, kept = whole_transactions(None), whole_transactions(TransactionHistory())
+    without, kept = whole_transactions(None), whole_transactions(EventHistory())
     assert without < kept < 1.02 * without
 
 

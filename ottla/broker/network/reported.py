@@ -27,8 +27,8 @@ from ottla.broker.transaction_history import (
     cut,
     first_partitions,
 )
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Steps
 
 TRANSACTIONS_REPORTED = 100
