@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import Broker
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction, Row
@@ -209,7 +209,7 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
 def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) -> None:
     """The ends of a batch's input are offsets of its group, committed in the batch's transaction."""
     perform(world, "topic in partitions=2")
-    with Cluster(broker.bootstrap) as cluster:
+    with KafkaClient(broker.bootstrap) as cluster:
         cluster.produce("in", [NewRecord(b"v", partition=n % 2) for n in range(10)])
     sink = stream(broker)
     sink.start()
@@ -363,7 +363,7 @@ def test_a_driver_alone_writes_where_tasks_would(
     # A topic that is deleted in the meantime is not made again.
     with pytest.raises((PipelineError, MustAbort), match="gone"):
         sink.write("q", 1, lambda me: me.write([("gone", None, b"v", [], 0)], {"gone": 1}), ends(1))
-    with Cluster(broker.bootstrap) as cluster:
+    with KafkaClient(broker.bootstrap) as cluster:
         assert "gone" not in {topic.name for topic in cluster.topics()}
 
 
