@@ -73,7 +73,7 @@ def named_topics(command: C) -> C:
 
 
 def on_terms(command: C) -> C:
-    """Add the flags that must be equal for a job and for the audit of its output, which the command gets as ``terms``."""
+    """What a job and the audit of what it did have to agree on, as ``terms``."""
     packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms"))
     packed = click.option(
         "--max-ahead-ms",
