@@ -243,7 +243,7 @@ _BROKER = pytest.StashKey[Before]()
 
 
 def _told_of(before: Before) -> list[tuple[str, str]]:
-    """Sections of a report: the broker's log since the test began, and what happened to transactions."""
+    """Sections of a report: what the broker has logged since, and what became of its transactions."""
     from ottla.reported import transactions_since
 
     broker = before.broker

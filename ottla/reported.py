@@ -11,7 +11,7 @@ TIMEOUT_S = 5.0
 
 
 def transactions_since(bootstrap: str, since_ms: int) -> list[str]:
-    """A line for each event of a transactional id since then; no lines where the cluster does not answer."""
+    """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer."""
     from ottla.cli.output import printable
     from ottla.cli.txn_timeline import lines as shown
     from ottla.client import ClientError, KafkaClient

@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 UNBOUNDED_WIDTH: Final = 10_000
-"""The width, in columns, of a table that is not shown on a terminal, so that nothing is cut off or wrapped."""
+"""Columns of a table that no terminal shows: nothing is cut off or broken."""
 NOTHING: Final = "-"
 
 
@@ -100,7 +100,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     )
     for at, column in enumerate(columns):
         is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
-        # In a pipe names are never broken. On a terminal the column folds them.
+        # Names are never broken in a pipe; on a terminal the column folds.
         table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=not is_terminal)
     for row in shown:
         table.add_row(*(Text(f"{cell:,}" if is_terminal and isinstance(cell, int) else printable(str(cell))) for cell in row))

@@ -176,8 +176,8 @@ def _added(transactional_id: str, producer_id: int, epoch: int, topics: list[Any
 def _first_error(codes: Iterable[int]) -> Code:
     """The error that says most: OPERATION_NOT_ATTEMPTED only says that another partition has an error."""
     errors = {code for code in islice(codes, ERRORS_READ) if code}
-    fields_of = min(errors - {Code.OPERATION_NOT_ATTEMPTED}, default=min(errors, default=0))
-    return Code(fields_of)
+    worst = min(errors - {Code.OPERATION_NOT_ATTEMPTED}, default=min(errors, default=0))
+    return Code(worst)
 
 
 _FIELDS_BY_KEY: dict[int, Callable[[Ports, Any, Any, int], Iterator[Fields]]] = {
