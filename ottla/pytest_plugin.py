@@ -244,12 +244,15 @@ _BROKER = pytest.StashKey[Before]()
 
 def _told_of(before: Before) -> list[tuple[str, str]]:
     """Sections of a report: what the broker has logged since, and what became of its transactions."""
+    from ottla.control.remote import Remote
     from ottla.reported import transactions_since
 
     broker = before.broker
     sections = [(f"{broker!r} has logged", broker.logs_since(before.logged_lines)[-MAX_REPORTED_LINES:])]
     if broker.is_running and not broker.is_paused:
-        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms)))
+        control = broker.ready["control"]
+        door = Remote(control["url"], control["token"])
+        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms, door)))
     return [(title, "\n".join(lines)) for title, lines in sections if lines]
 
 

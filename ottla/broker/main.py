@@ -57,7 +57,12 @@ def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None
         ready["control"] = {"url": door.url, "token": door.token}
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=door is not None)
-    print(_for_people(broker, door) if sys.stdout.isatty() else line, flush=True)
+    try:
+        print(_for_people(broker, door) if sys.stdout.isatty() else line, flush=True)
+    except OSError as error:
+        # Nobody reads it, or the disk behind it is full.
+        error.filename = "stdout"
+        raise
 
 
 def _for_people(broker: BrokerServer, door: Door | None) -> str:

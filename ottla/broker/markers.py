@@ -6,7 +6,7 @@ A transport carries WriteTxnMarkers requests to brokers. Local partitions use th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -212,19 +212,22 @@ class MarkerSender:
         self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], response: WriteTxnMarkersResponse
     ) -> None:
         written, again = deleted, set()
-        if self._listener is not None:
-            _report_markers(self._listener, self._env.now_ms(), metadata, response)
+        refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
                 where, code = (topic.name, partition.partition_index), Code(partition.error_code)
                 if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
                     written.add(where)
-                elif code in RETRIABLE_MARKER_CODES:
+                    continue
+                refused.setdefault(code, []).append(where)
+                if code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
                     # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
                     # marker.
                     log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
+        if self._listener is not None and refused:
+            _report_markers(self._listener, self._env.now_ms(), metadata, refused)
         if again:
             partitions = frozenset(again)
             self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
@@ -265,14 +268,11 @@ class MarkerSender:
         )
 
 
-def _report_markers(listener: TransactionListener, now_ms: int, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
-    """One event for all markers with the same outcome."""
-    by_code: dict[Code, list[TopicPartition]] = {}
-    for topic in response.markers[0].topics:
-        for partition in topic.partitions:
-            by_code.setdefault(Code(partition.error_code), []).append((topic.name, partition.partition_index))
+def _report_markers(
+    listener: TransactionListener, now_ms: int, metadata: TxnMetadata, refused: Mapping[Code, Collection[TopicPartition]]
+) -> None:
     outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
-    for code, partitions in by_code.items():
+    for code, partitions in refused.items():
         listener.happened(of_transaction(Kind.MARKERS, metadata, outcome, now_ms, partitions, code))
 
 

@@ -10,7 +10,7 @@ from collections import OrderedDict
 import structlog
 
 from ottla.broker.env import Clock
-from ottla.broker.transaction_history import Happened, Kind, TransactionListener
+from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener, cut
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
 MAX_REMEMBERED_ABORTS = 10_000
@@ -60,7 +60,6 @@ class Takeovers:
                     producer_epoch=fenced.epoch,
                     new_producer_id=now.producer_id,
                     new_producer_epoch=now.epoch,
-                    client_id=client_id,
-                    client_host=client_host,
+                    asker=Asker(client_id=cut(client_id), client_host=client_host),
                 )
             )

@@ -18,7 +18,7 @@ from ottla.broker.markers import MarkerSender, MarkerTransport, reached
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
-from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
+from ottla.broker.transaction_history import UNASKED_OUTCOMES, Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.invariants import check_transactions
 from ottla.coordinator.result import Effect, LogRecord, Result
@@ -31,7 +31,6 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.protocol.transaction_states import TxnState
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
@@ -133,10 +132,9 @@ class Transactions:
                     self._drive(shard, partition.log, transactional_id)
                 case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
                     self._counters.transaction_ended(outcome, open_ms)
-                    if self._listener is not None:
-                        self._listener.happened(
-                            of_transaction(Kind.DECIDED, shard.ids[transactional_id], outcome, self._env.now_ms())
-                        )
+                    if self._listener is not None and outcome in UNASKED_OUTCOMES:
+                        metadata = shard.ids[transactional_id]
+                        self._listener.happened(of_transaction(Kind.DECIDED, metadata, outcome, self._env.now_ms()))
                 case _:
                     shard.apply(effect)
 
@@ -344,9 +342,6 @@ class Transactions:
             if self._is_held(Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)):
                 return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
-            if self._listener is not None:
-                outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
-                self._listener.happened(of_transaction(Kind.COMPLETED, metadata, outcome, self._env.now_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
             self.delayed += 1

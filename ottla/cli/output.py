@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
 UNBOUNDED_WIDTH: Final = 10_000
 """Columns of a table that no terminal shows: nothing is cut off or broken."""
+COLUMN_MARGIN: Final = 3
+"""How many characters stand between two columns on a terminal, at most."""
 NOTHING: Final = "-"
 
 
@@ -101,11 +103,17 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     for at, column in enumerate(columns):
         is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
         # Names are never broken in a pipe; on a terminal the column folds.
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=not is_terminal)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=not is_terminal, min_width=len(column))
     for row in shown:
         table.add_row(*(Text(f"{cell:,}" if is_terminal and isinstance(cell, int) else printable(str(cell))) for cell in row))
     console = Console(file=sys.stdout, width=None if is_terminal else UNBOUNDED_WIDTH, highlight=False, soft_wrap=False)
-    console.print(table)
+    # On a terminal that has no room for the names of the columns lines are broken by the terminal: rich would leave columns out.
+    console.width = max(console.width, COLUMN_MARGIN + sum(len(column) + COLUMN_MARGIN for column in columns))
+    # Drawn first and then written as everything else is: rich itself ends the process where nobody reads.
+    with console.capture() as drawn:
+        console.print(table)
+    click.echo(drawn.get(), nl=False)
 
 
 def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:

@@ -46,14 +46,14 @@ class World:
         self.nodes = [self._node(node_id) for node_id in range(plan.brokers)]
         self.ground = Ground(self.scheduler, self.links, [(node.host, PORT) for node in self.nodes])
         self.reached = self.ground.reached
-        self.watch = Watch(self.notes.finding, self.reached)
+        self.watch = Watch(self.notes.finding, self.reached, self.notes.identities)
         self.actors: dict[int, tuple[Actor, Task]] = {}
         """The actor and task that run at each place of the plan now."""
         self.retired: list[Task] = []
         self._instances = [0] * len(plan.actors)
         self._start_cut: dict[int, int] = {}
         self._down_ms: dict[int, int] = {}
-        self.disk_was_full = False
+        self.disk_has_refused = False
         self.clock_was_set_back = False
         self.steps = 0
 
@@ -187,7 +187,7 @@ class World:
 
     def _strike_machine(self, node: Node, fault: PlannedFault) -> None:
         if fault.kind == plans.FULL_DISK:
-            node.disk.is_full = self.disk_was_full = True
+            node.disk.is_full = self.disk_has_refused = True
 
             def room() -> None:
                 node.disk.is_full = False
@@ -201,10 +201,19 @@ class World:
 
             self._later(fault, fast)
         elif fault.kind == plans.FAILED_SYNC:
-            self.disk_was_full = True
+            self.disk_has_refused = True
             node.disk.fail_next_sync()
-            # As if a person looked at it, the broker is started again later.
-            self._later(fault, lambda: self._end_life(node, PlannedFault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS)))
+
+            def start_again() -> None:
+                # As if a person looked at it. Another fault may have ended that life before, or the faults are over (`heal`).
+                if self.setting.is_over:
+                    return
+                if node.disk.has_failed_sync:
+                    self._end_life(node, PlannedFault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS))
+                elif node.disk.is_to_fail_sync:
+                    self.scheduler.call_later(RESTART_MS, start_again)
+
+            self._later(fault, start_again)
         else:
             node.skew_ms += fault.number
             self.clock_was_set_back |= fault.number < 0

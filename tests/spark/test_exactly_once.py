@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,7 @@ from ottla.spark.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.marks import Mark
 from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
+from ottla.spark.stock_client import settings_of
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
@@ -338,7 +340,14 @@ def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[
     assert sum(count(world, "out")) == 4 * ROWS
 
 
-def test_a_driver_alone_writes_where_tasks_would(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
+def test_a_driver_alone_writes_where_tasks_would(
+    driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(connecting: Connecting) -> dict[str, Any]:
+        """librdkafka gives a topic that it does not find half a minute to appear, by default."""
+        return settings_of(connecting) | {"topic.metadata.propagation.max.ms": 500}
+
+    monkeypatch.setattr("ottla.spark.driver.settings_of", impatient)
     sink = driven()
     sink.start()
     report = sink.write("q", 0, lambda me: me.write([("out", b"k", b"v" * 10, [("h", b"xyz")], 1)], TOPICS), ends(0))

@@ -98,7 +98,12 @@ class Actor:
         self._session += 1
         identity = (producer.identity.producer_id, producer.identity.epoch)
         self._notes.initialised(self.transactional_id, self.name, self._session, identity)
+        self._note_identity(producer)
         self._say(f"session {self._session} is producer {identity[0]} epoch {identity[1]}")
+
+    def _note_identity(self, producer: Producer) -> None:
+        if self.role != "solo":
+            self._notes.identified(self.transactional_id, (producer.identity.producer_id, producer.identity.epoch))
 
     def _records(self) -> list[Record]:
         topics = {"feed": [INPUT], "solo": [TRIMMED, INPUT, "a"]}.get(self.role, ["a", "b"])
@@ -163,6 +168,7 @@ class Actor:
             if not aborts:
                 self._notes.commit_asked(attempt)
                 yield from producer.end(commit=True)
+                self._note_identity(producer)
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
@@ -181,6 +187,7 @@ class Actor:
             yield from producer.end(commit=False)
         except Abortable as error:
             raise Fatal(str(error)) from error
+        self._note_identity(producer)
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:

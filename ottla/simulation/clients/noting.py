@@ -14,6 +14,8 @@ class Notes:
         self.lines: list[str] = []
         self.findings: list[str] = []
         """Errors that a client has seen at once, such as offsets that went back."""
+        self.identities: dict[str, tuple[int, int]] = {}
+        """The newest producer id and epoch of each transactional id that an answer has named to a client."""
         self._moment = 0
 
     def moment(self) -> float:
@@ -29,6 +31,9 @@ class Notes:
 
     def initialised(self, transactional_id: str, actor: str, session: int, identity: tuple[int, int]) -> None:
         self.history.sessions.append(Session(transactional_id, actor, session, self.moment(), identity))
+
+    def identified(self, transactional_id: str, identity: tuple[int, int]) -> None:
+        self.identities[transactional_id] = max(identity, self.identities.get(transactional_id, (-1, -1)))
 
     def attempt_begun(self, attempt: Attempt) -> None:
         if not attempt.is_transaction:
