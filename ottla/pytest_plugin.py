@@ -242,7 +242,7 @@ def _remove_faults(broker: Broker, known: Collection[int]) -> None:
 _BROKER = pytest.StashKey[Before]()
 
 
-def _told_of(before: Before) -> list[tuple[str, str]]:
+def _report_sections(before: Before) -> list[tuple[str, str]]:
     """Sections of a report: what the broker has logged since, and what became of its transactions."""
     from ottla.control.remote import Remote
     from ottla.reported import transactions_since
@@ -262,7 +262,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if call.excinfo is not None and _BROKER in item.stash and not report.skipped:
-        report.sections += _told_of(item.stash[_BROKER])
+        report.sections += _report_sections(item.stash[_BROKER])
     return report
 
 

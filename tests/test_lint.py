@@ -60,6 +60,16 @@ def test_a_file_can_be_held_in_mind() -> None:
     assert not {path: count for path, count in lines.items() if count > MAX_LINES}
 
 
+STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "broker", "control", "spark", "pipeline"))
+"""Rooms whose values are made for each request, batch or record, or travel to another process (CONTRIBUTING.md, "Style")."""
+
+
+def test_values_of_the_busy_rooms_are_structs() -> None:
+    assert not [
+        path for path in (*sources(*STRUCTS_ONLY), *(ROOT / "ottla/protocol").glob("*.py")) if "dataclasses" in imported(path)
+    ]
+
+
 CIRCLES = {("ottla.storage.invariants", "ottla.storage.log"), ("ottla.simulation.client", "ottla.simulation.broker")}
 """Modules that name types of those that import them."""
 

@@ -40,6 +40,7 @@ from ottla.broker.share_groups import ShareGroupStates
 from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
+from ottla.broker.sweeps import begin_sweeps
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.transactions import Transactions
@@ -52,11 +53,8 @@ from ottla.storage.log_dir import LogDirectory
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-GROUP_TICK_MS = 50
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""
-DELETED_OFFSETS_RETRY_MS = 5_000
-"""How often the broker tries again to remove the offsets of deleted topics that it could not remove with the topic, in ms."""
 
 log = structlog.get_logger("broker")
 
@@ -190,6 +188,24 @@ class BrokerServer:
         )
 
     def _make_coordinators(self) -> None:
+        """Make the parts that work on coordinators' logs. Each gets the parts made before it, so the order matters."""
+        self._make_metadata()
+        self._make_transactions()
+        self.housekeeping = Housekeeping(
+            env=self.env,
+            stepping=self.stepping,
+            lifecycle=self.lifecycle,
+            config=self.live_config,
+            directory=self.directory,
+            partitions=self.partitions,
+            disk=self.disk,
+            gate=self.gate,
+            disk_failed=self.disk_failed,
+        )
+        self._make_share_groups()
+
+    def _make_metadata(self) -> None:
+        """Make the cluster's metadata, and the groups, which learn of its topics."""
         self.cluster = Cluster(
             env=self.env,
             stepping=self.stepping,
@@ -207,6 +223,10 @@ class BrokerServer:
             partitions=self.partitions,
             cluster_state=self.cluster.state,
         )
+        self.cluster.on_topic_changed.append(self.groups.topic_changed)
+        self.cluster.on_topic_deleted.append(self.groups.topic_deleted)
+
+    def _make_transactions(self) -> None:
         self.transactions = Transactions(
             env=self.env,
             stepping=self.stepping,
@@ -234,20 +254,11 @@ class BrokerServer:
             cluster_state=self.cluster.state,
             gate=self.gate,
         )
-        self.cluster.on_topic_changed.append(self.groups.topic_changed)
-        self.cluster.on_topic_deleted += [self.groups.topic_deleted, self.transactions.topic_deleted]
+        self.cluster.on_topic_deleted.append(self.transactions.topic_deleted)
         self.cluster.on_transaction_version.append(self.transactions.set_version)
-        self.housekeeping = Housekeeping(
-            env=self.env,
-            stepping=self.stepping,
-            lifecycle=self.lifecycle,
-            config=self.live_config,
-            directory=self.directory,
-            partitions=self.partitions,
-            disk=self.disk,
-            gate=self.gate,
-            disk_failed=self.disk_failed,
-        )
+
+    def _make_share_groups(self) -> None:
+        """Make the states of share partitions, the share partitions themselves, and what groups ask of both."""
         self.share_states = ShareStates(
             self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
         )
@@ -264,20 +275,8 @@ class BrokerServer:
         self.connections.on_closed.append(self.share_partitions.disconnected)
 
     def _begin_housekeeping(self) -> None:
-        repeat, groups, transactions = self.housekeeping.repeat, self.groups, self.transactions
-        repeat("group_tick", lambda _: GROUP_TICK_MS, groups.tick)
-        repeat(
-            "transaction_time_outs",
-            lambda s: s.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-            transactions.abort_timed_out,
-        )
-        repeat(
-            "transactional_id_expiry",
-            lambda s: s.transaction_remove_expired_transaction_cleanup_interval_ms,
-            transactions.expire_ids,
-        )
-        repeat("offset_expiry", lambda s: s.offsets_retention_check_interval_ms, groups.expire_offsets)
-        repeat("deleted_topics", lambda _: DELETED_OFFSETS_RETRY_MS, groups.forget_topics, is_by_clock=False)
+        repeat = self.housekeeping.repeat
+        begin_sweeps(self.housekeeping, self.groups, self.transactions)
         self.share_states.begin_housekeeping(repeat)
         self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()

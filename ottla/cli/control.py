@@ -53,8 +53,8 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
         said = read_ready_file(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
-    if (found := _door_in(said)) is not None:
-        return found
+    if (door := _door_in(said)) is not None:
+        return door
     raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0")
 
 

@@ -24,7 +24,7 @@ rows_option = click.option(
 
 @contextmanager
 def _job() -> Iterator[None]:
-    """Turn a missing package and a `PipelineError` into one line. From here on Ctrl-C raises KeyboardInterrupt."""
+    """What a job needs and is not there, and what it is refused, ends the command in one line. Ctrl-C raises KeyboardInterrupt."""
     try:
         # The job's imports come first, while a signal still ends the process at once.
         import_module("ottla.pipeline.running")

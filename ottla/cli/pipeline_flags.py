@@ -17,7 +17,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 from ottla.cli.options import BOOTSTRAP, COUNT, DEFAULT_BOOTSTRAP, PATH, Checked
 from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, Terms, Topics
-from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, JobPlace
+from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, Place
 
 C = TypeVar("C", bound=Callable[..., Any])
 _CONFIG = "--config"
@@ -37,7 +37,7 @@ RUN_ID = Checked("run", _run_id)
 
 def placed(command: C) -> C:
     """Add the file of flags, and the flags for the cluster and Spark, which the command gets as ``place``."""
-    packed = _packing(command, "place", JobPlace, JobPlace.__struct_fields__)
+    packed = _packing(command, "place", Place, Place.__struct_fields__)
     packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="of this machine (default: 2)")(packed)
     packed = click.option("--master", metavar="URL", help="Spark's (default: this machine, or what spark-submit says)")(packed)
     packed = click.option(
@@ -73,7 +73,7 @@ def named_topics(command: C) -> C:
 
 
 def on_terms(command: C) -> C:
-    """Add the flags that must be equal for a job and for the audit of its output, which the command gets as ``terms``."""
+    """What a job and the audit of what it did have to agree on, as ``terms``."""
     packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms"))
     packed = click.option(
         "--max-ahead-ms",

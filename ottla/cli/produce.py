@@ -82,8 +82,8 @@ def command(
 def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:
     if separator is None:
         return None if key is None else _raw(key), line
-    before, found, after = line.partition(_raw(separator))
-    if not found:
+    before, divider, after = line.partition(_raw(separator))
+    if not divider:
         raise Refused(f"a line has no {separator!r} between key and value: {line[:60]!r}")
     return before, after
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
 from ottla.pipeline.signals import noted_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
@@ -25,7 +25,7 @@ tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Run the job generate; returns the exit code. Raises `PipelineError`."""
+    """Raises `PipelineError`."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -53,15 +53,14 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     return 0
 
 
-def _session(place: JobPlace, name: str) -> Any:
+def _session(place: Place, name: str) -> Any:
     from ottla.spark.session import session
 
     return session(f"ottla-{name}", master=place.master, cores=place.cores)
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
-    """Run a streaming job; returns the exit code, which is 128 and the number of the signal where a signal has stopped the job.
-    Raises `PipelineError`."""
+    """128 and its number for a signal that has ended the job in order. Raises `PipelineError`."""
     from ottla.pipeline.jobs import shop, totals
     from ottla.pipeline.stream import Progress as BatchProgress
     from ottla.pipeline.stream import Running, StreamOptions

@@ -18,7 +18,7 @@ TRANSACTION_TIMEOUT_MS: Final = 900_000
 """The transaction time-out of `spark.transaction`, in ms."""
 
 
-class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, and where Spark runs. ``master`` None leaves that to spark-submit, or to ``cores`` processors of this
     machine."""
 
@@ -30,7 +30,7 @@ class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
 class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the job generate. With a ``transactional_id`` Spark's tasks write in transactions."""
 
-    place: JobPlace
+    place: Place
     format: str
     rows: int
     seed: int
@@ -43,7 +43,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. ``run_id`` None stands
     for a new id."""
 
-    place: JobPlace
+    place: Place
     format: str
     transactional_id: str
     checkpoint: str
@@ -61,7 +61,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the job export, which reads a broker's segment files where there is a ``data_dir``."""
 
-    place: JobPlace
+    place: Place
     topic: str
     to: str
     data_dir: str | None
@@ -72,7 +72,7 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of the job audit, which can also compare ``totals`` and ``export`` with the purchases."""
 
-    place: JobPlace
+    place: Place
     format: str
     terms: Terms
     totals: bool

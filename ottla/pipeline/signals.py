@@ -1,5 +1,4 @@
-"""Notes signals, so that they end a job in order and not in the middle of a call to Spark's JVM, after which the JVM would give the
-next call a wrong answer."""
+"""Signals that end a job in order, and not in the middle of a call to Spark's JVM, which would answer the next one wrongly."""
 
 from __future__ import annotations
 

@@ -71,10 +71,10 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """The progress after a batch, to be shown. ``behind`` counts the source's offsets that were not read yet.
+    """A batch as a person is told of it. ``behind`` are offsets of the source that wait still.
 
-    ``late`` counts rows that Spark has dropped because they are older than the watermark. Spark counts them after the first part of
-    an aggregation, so several rows of one key in one task may count as one.
+    ``late`` are rows that Spark has left out of its state for being older than the watermark. It counts them behind the first
+    part of a sum, so that rows of one key in one task may be one.
     """
 
     report: BatchReport
@@ -225,7 +225,7 @@ def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:
 
 
 def _behind(progress: Any) -> int:
-    """How many offsets of all partitions existed but were not read."""
+    """Offsets between what was read and what was there, over all partitions."""
     total = 0
     for source in progress["sources"]:
         ends, latest = source.get("endOffset") or {}, source.get("latestOffset") or {}

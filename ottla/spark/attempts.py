@@ -1,10 +1,10 @@
-"""Whether Spark ran the tasks of a batch once.
+"""Checks that Spark ran the tasks of a batch once.
 
-A second attempt uses sequences that the first has used up. The broker would take what it sends for what the first has sent
-already, and Spark may have given it the rows in another order.
+A second attempt of a task would reuse the sequences of the first. The broker would take its batches for retries of the first
+attempt's, although Spark may have given it the rows in another order.
 
-A task knows of its own attempts (``attemptNumber``). Those of its stage Spark does not tell Python's tasks, so the driver is asked
-for them before anything is committed.
+A task knows the number of its own attempt (``attemptNumber``). Spark does not tell Python's tasks about the attempts of their
+stage, so the driver is asked for these before the batch is committed.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TIMEOUT_S: Final = 20.0
-"""What Spark tells of its stages follows a little later than they end (LiveListenerBus)."""
+"""How long the driver waits, in seconds: Spark's status of a stage arrives a little later than the stage ends (LiveListenerBus)."""
 _PAUSE_S: Final = 0.002
 
 
 def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:
-    """Raises RuntimeError unless each stage has ended in its first attempt, whatever the session allows."""
+    """Check that each stage has ended in its first attempt, whatever the session allows. Raises RuntimeError."""
     jvm: Any = spark.sparkContext._jsc
     tracker = jvm.sc().statusTracker()
     deadline = time.monotonic() + TIMEOUT_S
@@ -33,7 +33,8 @@ def check_attempts(spark: SparkSession, stages: Iterable[int]) -> None:
                 info = said.get()
                 if info.currentAttemptId() > 0:
                     raise RuntimeError(f"stage {stage} was begun again, so the whole of its transaction is aborted")
-                # Tasks may have failed: those that Spark tries again, or copies of slow ones, refuse themselves and write nothing.
+                # Failed tasks are allowed: an attempt that Spark repeats, or a copy of a slow task, refuses itself and writes
+                # nothing.
                 if info.numCompletedTasks() == info.numTasks():
                     break
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Avro's schemas of plain columns, with every field nullable, as Spark's columns are."""
+"""Makes Avro schemas of plain columns. Every field is nullable, as Spark's columns are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AVRO_TYPES: Final = {
 
 
 def avro_schema(schema: str, name: str = "Value") -> str:
-    """An Avro record of nullable fields for Spark's ``name TYPE, ...`` of plain columns. Raises `PipelineError`."""
+    """The Avro record schema, with nullable fields, of Spark's ``name TYPE, ...`` of plain columns. Raises `PipelineError`."""
     fields = []
     for part in schema.split(","):
         words = part.split()

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says of a batch: up to which offsets it reads each source (OffsetSeqLog of Spark)."""
+"""Reads from Spark's checkpoint up to which offsets a batch reads each source (OffsetSeqLog of Spark)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_SHOWN_BYTES: Final = 1_500
-"""Of input ends that stand in a mark as they are; of larger ones, as of hundreds of partitions, a digest does: a broker takes 4 KiB
-of an offset's metadata (offset.metadata.max.bytes)."""
+"""The largest input ends, in bytes, that a mark contains as text. Larger ones, as of hundreds of partitions, are replaced by a
+digest, because a broker takes 4 KiB of metadata with an offset (offset.metadata.max.bytes)."""
 
 
 class InputEnds(msgspec.Struct, frozen=True):
-    """Where a batch's input ends. ``text`` is the same each time; ``offsets`` are those of sources that are Kafka's.
+    """The ends of a batch's input. ``text`` is equal for equal ends; ``offsets`` are those of sources that are Kafka topics.
 
-    ``begin`` is where the input of a stream's first batch begins, as ``text`` has it. ``content`` is a digest of the files that
-    were read. All are empty where nobody has said so. ``at`` is the topic, among ``offsets`` then, at which `standing.MarkPlace`
-    has the batch's mark stand.
+    ``begin`` is where the input of the stream's first batch begins, in the form of ``text``. ``content`` is a digest of the files
+    that were read. All are empty where they are unknown. ``at`` is the topic in ``offsets`` at which `standing.MarkPlace` puts the
+    batch's mark.
     """
 
     text: str = ""
@@ -42,7 +42,7 @@ class InputEnds(msgspec.Struct, frozen=True):
 
 
 def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
-    """Raises `PipelineError`."""
+    """The input ends of a batch. Raises `PipelineError`."""
     text = _read(spark, f"{checkpoint}/offsets/{batch}")
     if text is None:
         raise PipelineError(f"the checkpoint {checkpoint} has no offsets of batch {batch}")
@@ -51,7 +51,8 @@ def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
 
 
 def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
-    """``text`` are the batch's offsets; ``read`` gives a file of the checkpoint. Raises `PipelineError`."""
+    """The ends with the digest of the files that were read. ``text`` are the batch's offsets; ``read`` returns a file of the
+    checkpoint. Raises `PipelineError`."""
     if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
         return ends
     before = read(f"offsets/{batch - 1}") if batch else None
@@ -59,7 +60,7 @@ def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], s
 
 
 def _begin_of(spark: SparkSession, checkpoint: str) -> str:
-    """What the connector for Kafka notes of each of its sources (KafkaSourceInitialOffsetWriter of Spark)."""
+    """Where the sources began, which the connector for Kafka writes for each source (KafkaSourceInitialOffsetWriter of Spark)."""
     begins: list[str] = []
     while (text := _read(spark, f"{checkpoint}/sources/{len(begins)}/0")) is not None:
         begins.append(text)
@@ -67,30 +68,30 @@ def _begin_of(spark: SparkSession, checkpoint: str) -> str:
 
 
 def parse_begin(texts: Sequence[str]) -> str:
-    """A zero byte, a version and the offsets, of each source; "" for what is nothing of the kind."""
+    """The offsets of each text, which consists of a zero byte, a version and the offsets; "" where a text has another form."""
     try:
         sources = [json.loads(text[text.index("{") :]) for text in texts]
     except ValueError:
         return ""
-    # Files are noted there as well, which is no place to begin at.
+    # Sources of files write such notes as well, which have no offsets to begin at.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
     return _shown(sources) if sources and are_kafkas else ""
 
 
 def keeps_state(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether the stream keeps anything between its batches: totals, windows, what it has seen. Raises `PipelineError`."""
+    """Whether the stream keeps state between batches, such as totals and windows. Raises `PipelineError`."""
     with _of_the_filesystem(spark, f"{checkpoint}/state") as (filesystem, where):
         return bool(filesystem.exists(where))
 
 
 def parse_input(text: str, batch: int) -> InputEnds:
-    """Raises `PipelineError`."""
+    """The input ends in a batch's offsets. Raises `PipelineError`."""
     ends = parse_sources(text, batch)
     return InputEnds(_shown(ends), {where: offset for source in ends for where, offset in offsets_of(source)})
 
 
 def parse_sources(text: str, batch: int) -> list[Any]:
-    """What is noted of each source that has an offset. Raises `PipelineError`."""
+    """The offset of each source that has one. Raises `PipelineError`."""
     try:
         return [json.loads(line) for line in text.splitlines()[HEAD_LINES:] if line.strip() not in ("", "-")]
     except ValueError:
@@ -103,7 +104,7 @@ def _shown(sources: list[Any]) -> str:
 
 
 def _read(spark: SparkSession, path: str) -> str | None:
-    """A file on any filesystem that Spark knows; None where it is not there. Raises `PipelineError`."""
+    """The text of a file on any file system that Spark knows; None where the file is missing. Raises `PipelineError`."""
     with _of_the_filesystem(spark, path) as (filesystem, where):
         if not filesystem.exists(where):
             return None
@@ -116,7 +117,7 @@ def _read(spark: SparkSession, path: str) -> str | None:
 
 @contextmanager
 def _of_the_filesystem(spark: SparkSession, path: str) -> Iterator[tuple[Any, Any]]:
-    """A filesystem and a path of Hadoop's. Raises `PipelineError` for whatever goes wrong with them within."""
+    """A file system and a path of Hadoop. Errors inside the block are raised as `PipelineError`."""
     from py4j.protocol import Py4JJavaError
 
     context = spark.sparkContext

@@ -1,4 +1,4 @@
-"""A checkpoint as a process sees it that has no JVM: by pyarrow's filesystems."""
+"""Reads a checkpoint in a process without a JVM, with pyarrow's file systems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.spark.errors import PipelineError
 
 
 def query_in(checkpoint: str) -> str:
-    """The id that the stream keeps over restarts. Raises `PipelineError`."""
+    """The id of the stream, which stays the same over restarts. Raises `PipelineError`."""
     try:
         return str(json.loads(_read(f"{checkpoint}/metadata"))["id"])
     except (ValueError, LookupError, TypeError):
@@ -23,20 +23,21 @@ def query_in(checkpoint: str) -> str:
 
 
 def input_in(checkpoint: str, batch: int) -> InputEnds:
-    """Raises `PipelineError`."""
+    """The input ends of a batch. Raises `PipelineError`."""
     text = _read(f"{checkpoint}/offsets/{batch}")
     return with_content(parse_input(text, batch), text, batch, lambda name: _read_if_there(f"{checkpoint}/{name}"))
 
 
 def last_batch_in(checkpoint: str) -> int | None:
-    """The last one that Spark has planned, which is before it runs. Raises `PipelineError`."""
+    """The number of the last batch that Spark has planned, which happens before the batch runs; None before the first. Raises
+    `PipelineError`."""
     return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
 
 
 def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
-    """Where the last batch ends that Spark has planned, of the source that reads a topic; None before the first.
+    """The end of the last planned batch in the source that reads a topic; None before the first batch.
 
-    Raises `PipelineError`, also where there is no checkpoint: Spark makes it before it asks its sources anything.
+    Raises `PipelineError`, also where there is no checkpoint, because Spark makes the checkpoint before it asks its sources.
     """
     query_in(checkpoint)
     batch = last_batch_in(checkpoint)
@@ -54,7 +55,7 @@ def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
 
 
 def _names(directory: str) -> list[str]:
-    """Raises `PipelineError`."""
+    """The names of a directory's files. Raises `PipelineError`."""
     from pyarrow import fs
 
     with _filesystem(directory) as (filesystem, name):
@@ -62,13 +63,13 @@ def _names(directory: str) -> list[str]:
 
 
 def _read(path: str) -> str:
-    """Raises `PipelineError`."""
+    """The text of a file. Raises `PipelineError`."""
     with _filesystem(path) as (filesystem, name), filesystem.open_input_stream(name) as stream:
         return bytes(stream.read()).decode()
 
 
 def _read_if_there(path: str) -> str | None:
-    """Raises `PipelineError`."""
+    """The text of a file; None where the file is missing. Raises `PipelineError`."""
     from pyarrow import fs
 
     with _filesystem(path) as (filesystem, name):
@@ -80,11 +81,11 @@ def _read_if_there(path: str) -> str | None:
 
 @contextmanager
 def _filesystem(path: str) -> Iterator[tuple[Any, str]]:
-    """One of pyarrow's, and the path on it. Raises `PipelineError` for whatever goes wrong with them within."""
+    """A file system of pyarrow and the path on it. Errors inside the block are raised as `PipelineError`."""
     from pyarrow import fs
 
     try:
-        # Hadoop's names of Amazon's stores.
+        # These are Hadoop's names of Amazon's object store.
         uri = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
         yield fs.FileSystem.from_uri(uri if "://" in uri or uri.startswith("file:") else str(Path(uri).absolute()))
     except (OSError, ValueError) as error:

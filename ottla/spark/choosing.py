@@ -1,4 +1,4 @@
-"""Which partition a record goes to, over whole columns. Knows nothing of Spark."""
+"""Chooses the partition of each record, over whole columns. The module does not depend on Spark."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.spark.partitioning import partitions_for
 def chosen(
     topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int], start: int = 0
 ) -> npt.NDArray[np.int32]:
-    """The partition that a row asks for (int, may be null), else the one that Kafka's own producers would choose.
+    """The partition of each row: the one that the row asks for (int, may be null), else the one that Kafka's own producers choose.
 
-    ``partitions`` is how many a topic has. Records without a key are dealt out in turn, beginning with ``start``: the same rows of
-    one batch go to the same places again, and those of the next one do not all begin at the first.
-    Raises `PipelineError` for a topic or a partition that is not there.
+    ``partitions`` has the number of partitions by topic. Records without a key are distributed in turn, beginning with ``start``,
+    so that a repeated batch puts its rows into the same partitions, and batches do not all begin with the first partition. Raises
+    `PipelineError` for a topic or a partition that does not exist.
     """
     encoded = pc.dictionary_encode(topics, null_encoding="encode")
     codes = np.asarray(encoded.indices)
@@ -42,7 +42,7 @@ def chosen(
 
 
 def check_topic(name: str | None, topics: Container[str]) -> None:
-    """Raises `PipelineError` for one that no row may go to."""
+    """Check that rows may go to a topic. Raises `PipelineError`."""
     if name is None:
         raise PipelineError("a row has no topic")
     if name not in topics:
@@ -50,14 +50,14 @@ def check_topic(name: str | None, topics: Container[str]) -> None:
 
 
 def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
-    """Raises `PipelineError` unless a row may go there; a partition of None is any."""
+    """Check that a row may go to a partition; None stands for any partition. Raises `PipelineError`."""
     check_topic(topic, partitions)
     if partition is not None and topic is not None and not 0 <= partition < partitions[topic]:
         raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
 
 
 def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
-    """Columns topic, key, value, headers and partition, the last without nulls. Raises `PipelineError`."""
+    """The columns topic, key, value, headers and partition; the partition is never null. Raises `PipelineError`."""
     if not len(rows):
         return rows
     places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)

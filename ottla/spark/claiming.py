@@ -1,7 +1,7 @@
-"""Whose a transactional id is, asked before anybody is fenced.
+"""Checks that no other stream has a transactional id, before that stream's producer would be fenced.
 
-A committed mark says so from a stream's first batch on. Until that is committed, a claim does: a mark of no batch, which stands in
-the group outside of any transaction. It counts while a transaction of its stream is open, and no longer: a stream that has
+From a stream's first committed batch on, its mark shows that it has the id. Before that a claim does: a mark without a batch, which
+is committed to the group outside of transactions. A claim counts only while a transaction of its stream is open; a stream that has
 committed nothing may be forgotten.
 """
 
@@ -20,9 +20,10 @@ from ottla.spark.wire import ClusterClient
 def claim(
     cluster: ClusterClient, transactional_id: str, query: str, batch: int, run: str, ends: InputEnds, log: MarkLog | None = None
 ) -> None:
-    """See that no other stream has the id, and claim it for one that has committed nothing yet. Raises `PipelineError`.
+    """Check that no other stream has the id, and claim the id for a stream that has not committed anything yet. Raises
+    `PipelineError`.
 
-    ``ends`` are those of the batch that comes next, with a place for the mark.
+    ``ends`` are those of the next batch, with a place for the mark.
     """
     standing = read_standing(cluster, group_of(transactional_id), is_stable=False)
     kept = None if log is None else log.read(transactional_id)
@@ -39,7 +40,7 @@ def claim(
             " batch, or was killed in it. Go on with its checkpoint, give a transactional.id of its own, or wait until the"
             " transaction has timed out (transaction.timeout.ms)"
         )
-    # The first batch's own offset takes its place: nothing has been read before it.
+    # The offset of the first batch later replaces this one: nothing was read before.
     place = (ends.at, 0) if ends.at else min(ends.offsets)
     note = commit_of(Mark(query, NO_BATCH, run, at=ends.at, offsets=0), {place: 0})
     commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

@@ -1,7 +1,7 @@
-"""Where a cluster is and how to get in, by Kafka's own property names, as Spark's ``kafka.*`` options have them.
+"""The address of a cluster and the client's credentials, from Kafka's property names as Spark's ``kafka.*`` options have them.
 
-The same options serve Spark's own source for Kafka and the sink here, as far as they do not name classes of Java: stores are PEM
-(KIP-651), a token comes from a function. Secrets are in no ``repr``, and errors name the option and not what it holds.
+The same options work for Spark's own source for Kafka and for the sink, unless they name Java classes: certificate stores are PEM
+(KIP-651), and a token comes from a function. No ``repr`` shows a secret, and errors name an option but not its value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JAAS: Final = "sasl.jaas.config"
 HOSTNAMES: Final = "ssl.endpoint.identification.algorithm"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 FUNCTION: Final = "sasl.oauthbearer.token.function"
-"""Ours: Java has ``sasl.login.callback.handler.class``."""
+"""An option of ottla, in place of Java's ``sasl.login.callback.handler.class``."""
 
 TAKEN: Final = frozenset(
     {
@@ -64,7 +64,7 @@ TAKEN: Final = frozenset(
         "ssl.enabled.protocols",
     }
 )
-"""Java's names, and librdkafka's where Java has none for PEM in files of their own."""
+"""Java's names of the options, and librdkafka's where Java has no option for PEM in files."""
 WITHOUT_EFFECT: Final = frozenset(
     {
         "ssl.protocol",
@@ -81,7 +81,7 @@ WITHOUT_EFFECT: Final = frozenset(
         "sasl.login.retry.backoff.max.ms",
     }
 )
-"""How Java does what is done here otherwise; they may stay where they are."""
+"""Options by which Java does what is done here in another way. They are ignored."""
 NOT_TAKEN: Final = MappingProxyType(
     {
         "ssl.truststore.password": "a PEM store has no password",
@@ -98,7 +98,7 @@ NOT_TAKEN: Final = MappingProxyType(
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
 _MAX_PORT: Final = 65_535
 _SURELY: Final = 0.85
-"""How like another name one has to be to be a slip of it, where it might as well be a name of the producer's."""
+"""How similar a name must be to a known one to count as a misspelling. Less similar names may be options of a producer."""
 
 _CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
 
@@ -106,7 +106,7 @@ Address = tuple[str, int]
 
 
 class Secret(msgspec.Struct, frozen=True):
-    """A text that nobody is shown."""
+    """A text that no ``repr`` shows."""
 
     text: str
 
@@ -115,7 +115,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class Pem(msgspec.Struct, frozen=True):
-    """What PEM says, in a file of the machine that connects, or as it is; ``option`` has given it."""
+    """PEM text, in a file on the machine that connects or as the option's value. ``option`` is the name of that option."""
 
     option: str
     location: str = ""
@@ -123,7 +123,8 @@ class Pem(msgspec.Struct, frozen=True):
 
 
 class Tls(msgspec.Struct, frozen=True):
-    """Without ``trusted`` certificates the system's are; ``certificate`` and ``key`` are the client's own, for mutual TLS."""
+    """TLS settings. Without ``trusted`` certificates the system's are used; ``certificate`` and ``key`` are the client's own, for
+    mutual TLS."""
 
     trusted: Pem | None = None
     certificate: Pem | None = None
@@ -134,7 +135,7 @@ class Tls(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A bearer token. ``expires_s`` is seconds since 1970; ``extensions`` are those of KIP-342."""
+    """A bearer token. ``expires_s`` is in seconds since 1970; ``extensions`` are those of KIP-342."""
 
     value: Secret
     expires_s: float | None = None
@@ -142,11 +143,11 @@ class Token(msgspec.Struct, frozen=True):
 
 
 TokenFunction = Callable[[], "Token | str | tuple[str, float]"]
-"""Gives a token, or its text, or its text and when it expires, in seconds since 1970, as confluent-kafka's ``oauth_cb``."""
+"""Returns a token, or its text, or its text and its expiry in seconds since 1970, as confluent-kafka's ``oauth_cb`` does."""
 
 
 class TokenEndpoint(msgspec.Struct, frozen=True):
-    """Where the client credentials grant of OAuth gives tokens (KIP-768)."""
+    """The endpoint from which OAuth's client credentials grant gets tokens (KIP-768)."""
 
     url: str
     client_id: str
@@ -159,7 +160,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True):
 
 
 class Sasl(msgspec.Struct, frozen=True):
-    """Who asks to come in. ``token`` is a function, or where to import one, ``module:function``; OAUTHBEARER alone has one."""
+    """The client's credentials. ``token`` is a function, or ``module:function`` to import one; only OAUTHBEARER has it."""
 
     mechanism: str
     username: str = ""
@@ -168,7 +169,7 @@ class Sasl(msgspec.Struct, frozen=True):
 
 
 class Connecting(msgspec.Struct, frozen=True):
-    """What a connection to any broker of a cluster needs; goes to executors pickled."""
+    """All that a connection to a broker of the cluster needs. Executors get it pickled."""
 
     bootstrap: str
     tls: Tls | None = None
@@ -180,9 +181,9 @@ class Connecting(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, options: Mapping[str, Any]) -> Connecting:
-        """From ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and so on; other options are others' business.
+        """The connection settings in ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and so on. Other options are ignored.
 
-        Raises `PipelineError` for one of the connection's that is not known, not taken, or does not fit the others.
+        Raises `PipelineError` for an option of the connection that is unknown or not supported, or that contradicts another.
         """
         given = _of_the_connection(options)
         bootstrap = given.get(SERVERS)
@@ -195,7 +196,7 @@ class Connecting(msgspec.Struct, frozen=True):
         has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
         for name in given:
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
-                # Java connects all the same, without them.
+                # Java ignores such options and connects.
                 raise PipelineError(
                     f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give SSL or SASL_SSL"
                 )
@@ -203,7 +204,7 @@ class Connecting(msgspec.Struct, frozen=True):
 
 
 def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
-    """Raises `PipelineError` for what is no list of host:port."""
+    """The addresses in a list of host:port. Raises `PipelineError`."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
         host, _, port = part.strip().rpartition(":")
@@ -218,7 +219,7 @@ def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Addr
 
 
 def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `TAKEN` that are given, without their prefix."""
+    """The given options that are in `TAKEN`, without their prefix."""
     given: dict[str, Any] = {}
     for option, value in options.items():
         name = option.lower()
@@ -286,7 +287,7 @@ def _check_type(given: Mapping[str, Any], store: str) -> None:
 
 
 def conversion(location: object) -> str:
-    """How a store of Java's becomes PEM, as a person is told it."""
+    """The text for a person on how to convert a Java store to PEM."""
     store = location or "STORE"
     return (
         f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"

@@ -1,4 +1,5 @@
-"""A connection to one broker: opened, secured and authenticated as `connecting.Connecting` says, and kept so."""
+"""A connection to one broker, opened, secured and authenticated as `connecting.Connecting` says, and authenticated again when its
+session ends."""
 
 from __future__ import annotations
 
@@ -26,12 +27,13 @@ from ottla.spark.tokens import token_of
 CLIENT_ID: Final = "ottla-pipeline"
 TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
-"""As socket.connection.setup.timeout.ms of Kafka's clients: another address may answer."""
+"""How long opening a connection may take, in seconds (socket.connection.setup.timeout.ms of Kafka's clients). Another address may
+answer."""
 MAX_RESPONSE_BYTES: Final = 100 << 20
 MAX_STRANGERS_RESPONSE_BYTES: Final = 1 << 20
-"""Of a broker that has not been authenticated to yet."""
+"""The largest response, in bytes, of a broker to which the client has not authenticated yet."""
 RENEW_AT: Final = 0.85
-"""Of its life a session has had when the client authenticates again (SaslClientAuthenticator, KIP-368)."""
+"""The part of a session's life after which the client authenticates again (SaslClientAuthenticator, KIP-368)."""
 
 VERSIONS: Final = {
     "ApiVersions": (0, 3),
@@ -51,18 +53,18 @@ VERSIONS: Final = {
     "SaslHandshake": (1, 1),
     "TxnOffsetCommit": (5, 5),
 }
-"""The oldest and the newest version of each request that says all that is needed: topics by their names, not by their ids.
+"""The oldest and the newest version of each request. They contain all fields that are needed, and name topics by name, not by id.
 
-Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5; what a stock producer does is not asked from here.
+Transaction version 2 begins with Produce 12, EndTxn 5 and TxnOffsetCommit 5. Requests of stock producers are not sent from here.
 """
 _UNSUPPORTED: Final = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _KEYS = {entry.name: key for key, entry in APIS.items()}
 
 
 class BrokerConnection:
-    """One socket. Raises OSError when it breaks; then it is of no use any more.
+    """One socket. Raises OSError when the connection breaks; after that the object cannot be used.
 
-    Raises `PipelineError` where the broker cannot be trusted or does not let the client in: that will not mend by itself.
+    Raises `PipelineError` where the broker cannot be trusted or refuses the client, which no retry mends.
     """
 
     def __init__(self, address: Address, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
@@ -70,13 +72,14 @@ class BrokerConnection:
         self._connecting = connecting
         self._sent = 0
         self._expected: deque[int] = deque()
-        """Correlation ids of what was sent and is not answered."""
+        """The correlation ids of requests that were sent and not answered yet."""
         self._read_early: deque[bytes] = deque()
-        """Answers that had to be read before somebody asked for them."""
+        """Responses that were read before `receive` asked for them."""
         self._is_let_in = False
-        """Whether the broker has said which requests it serves, and has authenticated the client where it does that."""
+        """Whether the broker has named its request versions and has authenticated the client, where it requires that."""
         self._is_known = False
-        """Whether the broker has answered since, so that it speaks what we speak: any listener says which requests it serves."""
+        """Whether the broker has answered a request since. Only that shows that both speak the same protocol, because any listener
+        names its request versions."""
         self._versions: dict[int, tuple[int, int]] = {API_VERSIONS_KEY: VERSIONS["ApiVersions"]}
         self._renew_at_s: float | None = None
         self._ends_at_s = 0.0
@@ -102,7 +105,7 @@ class BrokerConnection:
             raise
 
     def send(self, request: Any) -> tuple[int, int]:
-        """Send and do not wait; what `receive` needs to read the answer."""
+        """Send a request without waiting. Returns what `receive` needs to read the response."""
         if self._renew_at_s is not None and time.monotonic() >= self._renew_at_s:
             self._renew()
         try:
@@ -137,7 +140,7 @@ class BrokerConnection:
         return key, version
 
     def _version(self, name: str) -> int:
-        """The newest that both sides have. Raises `NotServed`."""
+        """The newest version of a request that both sides support. Raises `NotServed`."""
         oldest, newest = VERSIONS[name]
         first, last = self._versions.get(_KEYS[name], (0, -1))
         version = min(newest, last)
@@ -148,7 +151,8 @@ class BrokerConnection:
         return version
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        """A broker that does not know our newest ApiVersions answers in version 0, and names those that it has (KIP-511)."""
+        """The versions that the broker supports. A broker that does not know ottla's newest ApiVersions answers in version 0, with
+        the versions that it has (KIP-511)."""
         request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
         sent = self._send_as(API_VERSIONS_KEY, VERSIONS["ApiVersions"][1], request)
         frame = self._read_frame()
@@ -185,14 +189,15 @@ class BrokerConnection:
         return data
 
     def _explained(self, error: OSError) -> Exception:
-        """Why a broker that has not answered yet will not do so, where it can be told; the error itself elsewhere."""
+        """An error that explains why a broker that has never answered will not answer, where that can be found out; else ``error``
+        itself."""
         if self._is_known:
             return error
         line = diagnosis(self._address, self._connecting)
         return error if line is None else PipelineError(line)
 
     def _renew(self) -> None:
-        """Authenticate again before the session ends (KIP-368); what is under way is answered first."""
+        """Authenticate again before the session ends (KIP-368). The responses to pending requests are read first."""
         if time.monotonic() >= self._ends_at_s:
             raise ConnectionError("the session has ended while the connection was idle")
         while self._expected:
@@ -236,13 +241,13 @@ class BrokerConnection:
             self._renew_at_s, self._ends_at_s = began_s + life_s * RENEW_AT, began_s + life_s
 
     def _exchange(self, request: Any) -> Any:
-        """As `call`, outside of what a session allows."""
+        """Send a request and read its response as `call` does, but without checking the session."""
         sent = self._send(request)
         return self._decoded(sent, self._read_frame())
 
 
 def conversation_of(sasl: Sasl) -> Conversation:
-    """Raises `PipelineError` where there is no token to be had."""
+    """The SASL conversation. Raises `PipelineError` where no token can be obtained."""
     if sasl.mechanism == PLAIN:
         return plain(sasl.username, sasl.password.text)
     if sasl.mechanism == OAUTHBEARER:

@@ -1,4 +1,4 @@
-"""``format("ottla")``: segment files as a source, read once or followed, and the exactly-once sink."""
+"""``format("ottla")``: segment files as a source, which is read once or followed, and the exactly-once sink."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CHECKPOINT = "checkpointlocation"
 
 
 class OttlaSource(DataSource):
-    """`ottla.spark.register` makes it known to a session.
+    """The source, which `ottla.spark.register` registers with a session.
 
-    It is no sink: Spark may begin a stage again, and neither a task of Python's nor the process that commits is told (`attempts`).
+    It is not a sink: Spark may repeat a stage, and neither Python's tasks nor the process that commits learn of that (`attempts`).
     """
 
     @classmethod
@@ -49,7 +49,7 @@ class OttlaSource(DataSource):
 
 
 class OttlaSourceAndSink(OttlaSource):
-    """For sessions in which Spark begins no stage again."""
+    """The source and the sink, for sessions in which Spark repeats no stage."""
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
         from ottla.spark.stream_writing import StreamWriter

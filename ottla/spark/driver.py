@@ -1,6 +1,7 @@
-"""The plain fallback: one stock transactional producer in the driver, for brokers without transaction version 2.
+"""The fallback for brokers without transaction version 2: one stock transactional producer in the driver.
 
-Every record passes through the driver's process: slower, but any broker since 0.11 takes it, or 1.0 where clients authenticate.
+Every record passes through the driver's process. That is slower, but works with every broker since 0.11, and since 1.0 where
+clients authenticate.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ TIMEOUT_S: Final = 60.0
 POLL_EVERY: Final = 1_000
 ANY_PARTITION: Final = -1
 MAX_RECORD_BYTES: Final = 1_000_000_000
-"""As much as librdkafka has a number for (message.max.bytes): what a topic takes, its broker says."""
+"""The largest record, in bytes: the maximum of librdkafka's message.max.bytes. The broker enforces the limit of a topic."""
 _FENCED: Final = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 Row = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]
-"""Topic, key, value, headers, and the partition where the key does not decide it."""
+"""Topic, key, value, headers, and the partition where the key does not determine it."""
 
 
 class _Count(msgspec.Struct):
@@ -44,7 +45,8 @@ class _Count(msgspec.Struct):
 
 
 class DriverTransaction:
-    """A `BatchTransaction` that no task shares. A producer of librdkafka's takes its id once, so each `begin` makes another."""
+    """A `BatchTransaction` in the driver only. A producer of librdkafka can take over its id only once, so each `begin` makes a new
+    producer."""
 
     def __init__(self, cluster: ClusterClient, options: SinkOptions, mark_log: MarkLog | None = None) -> None:
         self._cluster = cluster
@@ -68,9 +70,9 @@ class DriverTransaction:
         return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
-        """Everything in one transaction, begun here, to topics that have so many partitions.
+        """Begin a transaction and write all rows in it. ``partitions`` has the number of partitions by topic.
 
-        Raises `PipelineError`, and `MustAbort` where another try may help.
+        Raises `PipelineError`, and `MustAbort` where another attempt may succeed.
         """
         self._do("beginning a transaction", lambda stock: stock.begin_transaction())
         counts: dict[str, _Count] = {}
@@ -117,7 +119,7 @@ class DriverTransaction:
         ]
         log = self._mark_log
         if log is not None:
-            # The producer sees at the commit whether it was written.
+            # The producer reports at the commit whether the record was written.
             key, value = log.record(self.transactional_id, mark, ends)
             self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
         self._do("marking the batch", lambda stock: stock.send_offsets_to_transaction(notes, self._group, TIMEOUT_S))
@@ -132,17 +134,17 @@ class DriverTransaction:
         return has_expired(self._cluster, self.transactional_id)
 
     def close(self) -> None:
-        """Give the producer's threads and all connections back. What is open is aborted by whoever takes the id next."""
+        """Release the producer's threads and all connections. The next owner of the id aborts an open transaction."""
         self._close_producer()
         self._cluster.close()
 
     def _close_producer(self) -> None:
         if self._stock is not None:
-            # The queued records belong to a transaction that nobody commits.
+            # The queued records belong to a transaction that is never committed.
             with contextlib.suppress(KafkaException):
                 self._stock.purge()
-            # The last reference ends the producer and its threads. Its `close`, which not every version has, would abort the open
-            # transaction as well, and warn where another producer has fenced this one.
+            # Dropping the last reference ends the producer and its threads. Its `close`, which not every version has, would also
+            # abort the open transaction, and warn where another producer has fenced this one.
             self._stock = None
 
     def _do(self, what: str, call: Callable[[Producer], T]) -> T:
@@ -153,7 +155,7 @@ class DriverTransaction:
             raise self._failure(raised.args[0], None, what) from None
 
     def _failure(self, error: KafkaError, message: Any, what: str = "writing") -> Exception:
-        """The one place where librdkafka's errors become ours."""
+        """The only place where librdkafka's errors become those of `errors`."""
         if error.code() in _FENCED:
             return Fenced(self.transactional_id)
         if message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
@@ -179,7 +181,7 @@ def _settings(options: SinkOptions) -> dict[str, Any]:
 
 
 def _group_metadata(options: SinkOptions) -> Any:
-    """Of the group that the mark stands in, by a consumer that is gone at once: nothing else makes a group's metadata."""
+    """The metadata of the group in which the mark stands. Only a consumer can make it, which is closed at once."""
     settings = {**settings_of(options.connecting), "log_level": 0, "group.id": group_of(options.transactional_id)}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:

@@ -1,6 +1,6 @@
-"""Columns as record batches: what `segments.columns` reads, written. Arrow joins the pieces of each record.
+"""Encodes columns as record batches, which `segments.columns` can read. Arrow joins the pieces of each record.
 
-A record of these batches has the batch's timestamp: what a task writes, it writes now.
+The records of a batch have the batch's timestamp, the time at which the task writes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST_OVERHEAD_BYTES = 25
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A batch with its sequences, ready to be sent. ``part`` is the number of the part that it is of."""
+    """A batch with its sequences, ready to be sent. ``part`` is the index of its part."""
 
     part: int
     sequence: int
@@ -35,7 +35,8 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rows from ``start`` on go to one partition, whose next sequence is ``sequence``, in batches that its topic takes."""
+    """The rows from ``start`` on that go to one partition, whose next sequence is ``sequence``, in batches that the topic
+    accepts."""
 
     start: int
     sequence: int
@@ -43,7 +44,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
-    """Whose batches they are."""
+    """The producer whose batches are encoded."""
 
     producer_id: int
     epoch: int
@@ -55,7 +56,7 @@ def encode(
 ) -> Iterator[Encoded]:
     """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and headers, see `segments.reading.COLUMNS`.
 
-    All parts are encoded at once: what Arrow takes for a call is more than what it takes for a hundred rows.
+    All parts are encoded together, because one call of Arrow takes longer than a hundred rows.
     """
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
     headers = _headers(rows.column("headers"))
@@ -95,7 +96,7 @@ def encode(
 
 
 def _starts(sizes: Ints, batch_bytes: int) -> Ints:
-    """The first record of each batch; one that is too large has a batch of its own."""
+    """The index of the first record of each batch. A record that is too large has a batch of its own."""
     ends = np.cumsum(sizes)
     starts, at = [], 0
     while at < len(sizes):
@@ -129,7 +130,7 @@ def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def _lengths(column: pa.Array) -> Ints:
-    """In bytes; a null has none."""
+    """The lengths in bytes; 0 for null."""
     return np.asarray(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
 
 
@@ -138,13 +139,13 @@ def _join(*pieces: Any) -> pa.Array:
 
 
 def _sized(column: pa.Array) -> pa.Array:
-    """Each string behind its length, -1 for null."""
+    """Each string after its length, which is -1 for null."""
     lengths = np.asarray(pc.fill_null(pc.binary_length(column), -1)).astype(np.int64)
     return _join(varints(lengths), column)
 
 
 def _headers(column: pa.Array) -> pa.Array:
-    """How many there are, and each of them; a null list is an empty one."""
+    """The number of headers and each header; a null list is encoded as an empty one."""
     counts = np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
     if not counts.any():
         return varints(counts)

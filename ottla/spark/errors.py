@@ -1,4 +1,4 @@
-"""What goes wrong in a pipeline, as a person is told it: one line that says what happened and what to do."""
+"""The errors of a pipeline. Each text is one line for a person that says what happened and what to do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _LOST = ("failOnDataLoss", "KAFKA_DATA_LOSS", "may have been lost")
 
 
 class PipelineError(Exception):
-    """Ends the job. The text is for a person."""
+    """An error that ends the job. The text is for a person."""
 
 
 class Fenced(PipelineError):
-    """Another pipeline has taken the transactional id over: this one must stop."""
+    """Another pipeline has taken over the transactional id, so this pipeline must stop."""
 
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
@@ -22,18 +22,18 @@ class Fenced(PipelineError):
         self.transactional_id = transactional_id
 
     def __reduce__(self) -> tuple[type[Fenced], tuple[str]]:
-        # Raised in a task, it travels to the driver.
+        # An error in a task is pickled for the driver.
         return Fenced, (self.transactional_id,)
 
 
 class MustAbort(RuntimeError):
-    """The transaction cannot be committed any more; in the next one the batch may be tried again."""
+    """The transaction cannot be committed any more. The batch may be tried again in the next transaction."""
 
 
 class IdExpired(MustAbort):
-    """The cluster has forgotten the transactional id, as it does with one that was idle for long: nothing of it was open.
+    """The cluster has forgotten the transactional id, because it was idle for long, so that none of its transactions was open.
 
-    It has been taken anew.
+    The id was taken over anew.
     """
 
     def __init__(self, transactional_id: str) -> None:
@@ -41,7 +41,7 @@ class IdExpired(MustAbort):
 
 
 class BrokerRefused(PipelineError):
-    """The broker answered with an error that no waiting will mend."""
+    """The broker has answered with an error that does not pass by itself."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         said = " ".join((message or "").split())
@@ -57,11 +57,12 @@ class BrokerRefused(PipelineError):
 
 
 class NotServed(PipelineError):
-    """The broker is too old, or too new, for a request."""
+    """The broker does not support a version of a request that ottla supports."""
 
 
 def refusal(transactional_id: str, what: str, code: int, message: str | None = None) -> Exception:
-    """What a producer of a transaction raises for an error that does not pass by itself: `Fenced`, `MustAbort`, `BrokerRefused`."""
+    """The error of a transactional producer for an error code that does not pass by itself: `Fenced`, `MustAbort` or
+    `BrokerRefused`."""
     if code in FENCED:
         return Fenced(transactional_id)
     refused = BrokerRefused(what, code, message)
@@ -72,15 +73,16 @@ _TRAVELLING: tuple[type[Exception], ...] = (Fenced, BrokerRefused, PipelineError
 
 
 def label_of(error: Exception) -> str:
-    """An error as one line of text, from which `raised_in_task` makes it again."""
+    """An error as one line of text, from which `raised_in_task` makes the error again."""
     kind = next(kind for kind in _TRAVELLING if isinstance(error, kind))
     return f"{_label(kind)}{' '.join(str(error).split())}"
 
 
 def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbort | None:
-    """Our own error that a task has raised, by what Spark says of its failure or by `label_of`; None where there is none.
+    """The error of this module that a task has raised, from Spark's text about the failure or from `label_of`; None where there is
+    none.
 
-    What is final does so again at each try, and what is not is tried again: so a task's error keeps its kind.
+    A final error would occur in each attempt, others may not occur again, so the kind of a task's error is kept.
     """
     for line in reversed(text.splitlines()):
         for kind in _TRAVELLING:
@@ -93,7 +95,7 @@ def raised_in_task(text: str, transactional_id: str) -> PipelineError | MustAbor
 
 
 def cause_of(text: str) -> str:
-    """What a person needs of what Spark says: the line of our own error in it, or the loss of data, or the first line."""
+    """The part of Spark's text that a person needs: the line of an error of this module, or the loss of data, or the first line."""
     lines = text.strip().splitlines()
     for line in reversed(lines):
         for kind in _TRAVELLING:

@@ -1,4 +1,5 @@
-"""One micro-batch, one transaction: whether it is due, who writes it, and how it ends. Nothing here knows of Spark."""
+"""Writes one micro-batch in one transaction: decides whether the batch is due, who writes it, and how the transaction ends. The
+module does not depend on Spark."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
 
 Tasks = Callable[[P], list[Written]]
-"""Writes a batch by what a transaction's ``producer`` is; what was written."""
+"""Writes a batch with a transaction's ``producer``; returns what was written."""
 
 
 class BatchTransaction(Protocol[P_co]):
-    """`transaction.Transaction`, which tasks share, or `driver.DriverTransaction`, which is the driver's alone."""
+    """`transaction.Transaction`, which Spark's tasks share, or `driver.DriverTransaction`, in which only the driver writes."""
 
     @property
     def producer(self) -> P_co: ...
@@ -42,7 +43,8 @@ class BatchTransaction(Protocol[P_co]):
 
 
 class ExactlyOnce(Generic[P]):
-    """The batches of one stream. ``run`` is the id of this start of it, ``timeout_ms`` how long a transaction may last."""
+    """The batches of one stream. ``run`` is the id of this start of the stream, ``timeout_ms`` the longest time of a
+    transaction."""
 
     def __init__(
         self,
@@ -60,11 +62,12 @@ class ExactlyOnce(Generic[P]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the coordinator has said that nothing of the transaction is open; else `start` comes before a batch."""
+        """Whether the coordinator has said that no transaction of the id is open. Otherwise `start` must be called before a
+        batch."""
         return self._is_settled
 
     def start(self) -> Mark | None:
-        """Take the transactional id over; what was committed last under it. Raises `PipelineError`."""
+        """Take over the transactional id; returns the mark that was committed last under it. Raises `PipelineError`."""
         self._is_settled = False
         self._last = self._transaction.begin()
         self._is_settled = True
@@ -72,20 +75,20 @@ class ExactlyOnce(Generic[P]):
 
     @property
     def last(self) -> Mark | None:
-        """What was committed last."""
+        """The mark that was committed last."""
         return self._last
 
     @property
     def epoch(self) -> int:
-        """The producer's at the moment, -1 where nobody but its client knows it."""
+        """The present producer epoch; -1 where only the stock client knows it."""
         return int(getattr(self._transaction.producer, "epoch", -1))
 
     def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None) -> BatchReport:
-        """Write a batch in a transaction of its own, all of it or nothing. Raises what the tasks raise, once it is aborted,
-        and `IdExpired`.
+        """Write a batch in a transaction of its own, as a whole or not at all. Raises what the tasks raise, after the transaction
+        was aborted, and `IdExpired`.
 
-        ``query`` is the id that the stream keeps over restarts: batches are counted in it. ``ends``: of the batch's input.
-        ``began_s`` is when the transaction began, where that was before.
+        ``query`` is the id that the stream keeps over restarts, and in which batches are counted. ``ends`` are those of the batch's
+        input. ``began_s`` is when the transaction began, where it began before this call.
         """
         if not self._is_settled:
             raise RuntimeError("start comes before a batch whose transaction may be open still")
@@ -102,7 +105,7 @@ class ExactlyOnce(Generic[P]):
         if _is_replay(self._last, mark, ends.begin):
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s() if began_s is None else began_s
-        # Until the coordinator has said how the transaction ended, sequences that were used may not be used again.
+        # Until the coordinator has said how the transaction ended, its sequences must not be used again.
         self._is_settled = False
         try:
             report = self._write(mark, tasks, ends)
@@ -135,7 +138,8 @@ class ExactlyOnce(Generic[P]):
 
 
 def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> PipelineError:
-    """Which of the two it was: the coordinator fences whoever takes too long by the error that others' take-overs have."""
+    """The error for a fenced producer. The coordinator answers with the same error where the transaction has timed out and where
+    another producer has taken over the id, so the elapsed time decides between the two."""
     took_ms = int(took_s * 1_000)
     if took_ms < timeout_ms:
         return fenced
@@ -146,7 +150,7 @@ def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> Pip
 
 
 def check_query(last: Mark | None, query: str, begin: str = "") -> None:
-    """Raises `PipelineError` where the last batch was another stream's, unless this one begins where that one has ended."""
+    """Raises `PipelineError` where the last batch was another stream's, unless this stream begins where that one has ended."""
     if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
         raise PipelineError(
             f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
@@ -155,7 +159,8 @@ def check_query(last: Mark | None, query: str, begin: str = "") -> None:
 
 
 def _takes_up(last: Mark, begin: str) -> bool:
-    """Partitions that were added since may begin anywhere: nobody has read them."""
+    """Whether the stream begins where the last one has ended. Partitions that were added since may begin anywhere, because nothing
+    was read of them."""
     if not (last.input.startswith("{") and begin.startswith("{")):
         return bool(last.input) and begin == last.input
     ended, begins = json.loads(last.input), json.loads(begin)
@@ -165,15 +170,15 @@ def _takes_up(last: Mark, begin: str) -> bool:
 
 
 def _turn(last: Mark | None, query: str) -> int:
-    """How many checkpoints there were before this stream's."""
+    """The number of checkpoints before this stream's."""
     return 0 if last is None else last.turn + (last.query != query)
 
 
 def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
-    """Whether a batch was committed before. Raises `PipelineError` where what is known of the last one does not say.
+    """Whether a batch was committed before. Raises `PipelineError` where the last mark leaves that open.
 
-    A stream's batches are counted from 0 on without a gap, and each leaves its mark. Spark repeats none but the last, with the
-    input that it had.
+    The batches of a stream are counted from 0 without gaps, and each has a mark. Spark repeats only the last batch, with the same
+    input.
     """
     batch = mark.batch
     if last is None or last.batch == NO_BATCH:

@@ -1,4 +1,4 @@
-"""A partition's batches as a broker gives them, aborted and open ones as well."""
+"""Fetches the batches of a partition from a broker, including those of aborted and open transactions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FETCH_BYTES: Final = 8 << 20
 
 
 def fetched(cluster: ClusterClient, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches of offsets [``at``, ``end``). Raises `PipelineError`."""
+    """The batches of offsets [``at``, ``end``). Raises `PipelineError`."""
     while at < end:
         wanted = FetchPartition(partition, fetch_offset=at, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic, partitions=[wanted])])

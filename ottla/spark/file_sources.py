@@ -1,7 +1,7 @@
-"""Which files a batch has read, as Spark's checkpoint notes it (FileStreamSourceLog of Spark).
+"""Reads from Spark's checkpoint which files a batch has read (FileStreamSourceLog of Spark).
 
-The offset of a source of files counts its batches, and says nothing of what was in them: a checkpoint that was set back plans other
-files under the same number.
+The offset of a source of files only counts the source's batches. Its files must be compared as well, because a checkpoint that was
+set back plans other files under the same number.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import Any, Final
 from ottla.spark.errors import PipelineError
 
 HEAD_LINES: Final = 2
-"""A version and the batch's settings stand before the sources."""
+"""The lines before the sources: a version, and the batch's settings."""
 _NUMBER: Final = "logOffset"
 _NONE: Final = -1
 _MAX_NUMBERS: Final = 1_000
-"""Of batches of a source within one of the stream's: starts that failed before their batch was planned leave a number each."""
+"""How many batches of a source one batch of the stream may have. A start that fails before its batch is planned leaves a number."""
 
 
 def files_digest(text: str, before: str | None, read: Callable[[str], str | None]) -> str:
-    """Of the files of a batch whose offsets are ``text``; "" where no source reads files, or the checkpoint does not say which.
+    """A digest of the files of a batch with the offsets ``text``; "" where no source reads files, or where the checkpoint does not
+    name the files.
 
-    ``before`` are the offsets of the batch before, ``read`` gives a file of the checkpoint by its place in it, None where it is not
-    there. Raises `PipelineError`.
+    ``before`` are the offsets of the previous batch. ``read`` returns a file of the checkpoint by its relative path, and None where
+    it is missing. Raises `PipelineError`.
     """
     ends = _numbers(text)
     starts = _numbers(before or "")
@@ -38,7 +39,7 @@ def files_digest(text: str, before: str | None, read: Callable[[str], str | None
 
 
 def _numbers(text: str) -> dict[int, int]:
-    """By the number of the source."""
+    """The batch numbers of sources of files, by the index of the source."""
     numbers: dict[int, int] = {}
     for source, line in enumerate(text.splitlines()[HEAD_LINES:]):
         offset = _parsed(line) if line.startswith("{") else None
@@ -48,7 +49,8 @@ def _numbers(text: str) -> dict[int, int]:
 
 
 def _entries(source: int, number: int, last: int, read: Callable[[str], str | None]) -> list[str]:
-    """The files that the source has noted under a number, in a file of its own or in one that stands for all up to its name."""
+    """The files that the source has noted under a number: in a file of its own, or in a compacted file that has all entries up to
+    the number in its name."""
     for name in (str(number), *(f"{later}.compact" for later in range(number, last + 1))):
         text = read(f"sources/{source}/{name}")
         if text is not None:

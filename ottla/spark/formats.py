@@ -1,8 +1,8 @@
-"""How the values of the topics are written: as JSON, or as Avro in its plain binary form, without a registry's header.
+"""The formats of the topics' values: JSON, or Avro in its plain binary form, without a schema registry's header.
 
-Schemas are Spark's, of plain columns (``id LONG, name STRING``); Avro's are made of them, with every field nullable, as Spark's
-are. What anybody may have written is read by `Format.parse`, which says of each value what is wrong with it; Spark's own functions
-take the first of two values in one, the last of a key that stands twice, and a number where a text should be.
+Schemas are Spark's, of plain columns (``id LONG, name STRING``). Avro schemas are made of them, with nullable fields as Spark's
+columns are. `Format.parse` reads values that anybody may have written, and says what is wrong with each. Spark's own functions
+would accept the first of two values, the last of a repeated key, and a number in place of a text.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-"""As the standard has it (RFC 8259)."""
+"""Options for JSON as the standard defines it (RFC 8259)."""
 _END = "end of the value"
 AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
-"""A property of the JVMs. A value of ten bytes may say that a text of 2 GB follows, and Avro makes room for it before it looks:
-without a limit such a value ends the executor, and the driver that gives it to the next one (`SystemLimitException` of Avro)."""
+"""A property of the JVMs. A value of ten bytes may announce a text of 2 GB, and Avro allocates that before it reads the text.
+Without a limit such a value ends the executor, and the next executor that gets it (`SystemLimitException` of Avro)."""
 MAX_AVRO_STRING_BYTES = 16 << 20
 
 
@@ -32,22 +32,23 @@ class Format(Protocol):
     name: str
 
     def pack(self, record: Mapping[str, object], schema: str) -> bytes:
-        """One value, without Spark."""
+        """One value, made without Spark."""
         ...
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """Records with two columns more: ``p`` is the value, ``fault`` says why it is none of the schema, and is null where it is.
+        """The records with two more columns: ``p`` is the value, and ``fault`` is null or says why the bytes are no value of the
+        schema.
 
-        No bytes whatever make Spark fail here. Where there is a fault, ``p`` or some of its fields may be null or not.
+        Spark does not fail for any bytes. Where there is a fault, ``p`` and its fields may be null or not.
         """
         ...
 
     def read(self, value: Column, schema: str) -> Column:
-        """Bytes of our own to a struct; it, or a field of it, is null where the bytes do not say it."""
+        """The struct in bytes that ottla has written. The struct, or a field of it, is null where the bytes do not have it."""
         ...
 
     def write(self, row: Column, schema: str) -> Column:
-        """A struct of the schema's columns to bytes."""
+        """The bytes of a struct of the schema's columns."""
         ...
 
 
@@ -58,10 +59,11 @@ class Json:
         return json.dumps(record).encode()
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """A value that is not the last in its bytes ends the object around it too early, and the end of that is not found.
+        """An object with more text after it inside the wrapping object ends that object too early, so that the marker at its end is
+        missing.
 
-        Each value is parsed twice: as a struct, and as a variant, which takes no key twice and knows a text from a number. The
-        columns in between keep Spark from parsing more often.
+        Each value is parsed twice: as a struct, and as a variant, which refuses repeated keys and keeps texts and numbers apart.
+        The columns in between keep Spark from parsing more often.
         """
         from pyspark.sql import functions as f
 
@@ -106,7 +108,7 @@ class Avro:
         return out.getvalue()
 
     def parse(self, records: DataFrame, schema: str) -> DataFrame:
-        """What is written as the value was is the value, byte by byte: nothing is missing and nothing left over."""
+        """A value is right if writing it again gives the same bytes: then no bytes are missing or left over."""
         from pyspark.sql import functions as f
 
         value = f.col("value")
@@ -141,7 +143,7 @@ FORMATS: dict[str, Format] = {value_format.name: value_format for value_format i
 
 
 def first_fault(faults: list[tuple[Column, Column]]) -> Column:
-    """The words of the first condition that holds; null where none does."""
+    """The text of the first condition that holds; null where none does."""
     from pyspark.sql import functions as f
 
     (condition, words), *others = faults
@@ -158,7 +160,7 @@ def _no_value() -> tuple[Column, Column]:
 
 
 def _framed() -> tuple[Column, Column]:
-    """The header of a schema registry: a zero, the schema's number in four bytes."""
+    """The header of a schema registry's format: a zero byte, and the schema's id in four bytes."""
     from pyspark.sql import functions as f
 
     value = f.col("value")
@@ -193,7 +195,7 @@ def _parsed(schema: str) -> Any:
 def _check_package() -> None:
     """Raises `PipelineError` where Spark was submitted without its Avro package.
 
-    The driver's JVM, where a local session's tasks run, has its texts bounded here.
+    Also sets the limit of texts in the driver's JVM, in which the tasks of a local session run.
     """
     import pyspark
     from py4j.java_gateway import JavaPackage

@@ -1,4 +1,4 @@
-"""A sink's counts in Spark's own metrics system, so that whatever is configured there (Prometheus' servlet, JMX) shows them."""
+"""The counts of a sink in Spark's metrics system, so that every configured reporter (Prometheus' servlet, JMX) shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class _Source:
-    """What Spark asks for by its trait ``Source``: a name and a registry of Dropwizard's."""
+    """Implements Spark's trait ``Source``: a name and a registry of Dropwizard metrics."""
 
     def __init__(self, name: str, registry: Any) -> None:
         self._name = name
@@ -24,7 +24,7 @@ class _Source:
         return self._registry
 
     def equals(self, other: object) -> bool:
-        """Spark looks for another source that it removes. This one stays."""
+        """Spark compares sources when it removes one. This source stays."""
         return False
 
     def hashCode(self) -> int:
@@ -34,7 +34,7 @@ class _Source:
         return self._name
 
     class Java:
-        """py4j's word for what a class of Python's implements."""
+        """py4j requires a class of this name, which names the Java interface."""
 
         implements = ["org.apache.spark.metrics.source.Source"]
 
@@ -73,7 +73,7 @@ _MADE: dict[tuple[str, str], Gauges] = {}
 
 
 def gauges_of(spark: SparkSession, transactional_id: str) -> Gauges:
-    """One of an id in an application: its counters go on where a stream is started again."""
+    """The gauges of an id, one object in an application: its counters go on where a stream is started again."""
     key = (spark.sparkContext.applicationId, transactional_id)
     if key not in _MADE:
         _MADE[key] = Gauges(spark, transactional_id)

@@ -1,4 +1,4 @@
-"""What a user has set for Spark already, before its JVM runs: nothing of that is to be overridden."""
+"""Finds the settings that a user has already made for Spark, before its JVM runs, so that none of them is overridden."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _LINE: Final = re.compile(r"\s*([^\s=:#!]+)(?:\s*[=:]\s*|\s+)(.*?)\s*")
-"""Of spark-defaults.conf: a properties file, whose names and values spaces divide as well."""
+"""A line of spark-defaults.conf, which is a properties file: spaces may also separate name and value."""
 _NAMED_OPTIONS: Final = {
     "--driver-java-options": "spark.driver.extraJavaOptions",
     "--driver-memory": "spark.driver.memory",
@@ -22,11 +22,12 @@ _NAMED_OPTIONS: Final = {
     "--packages": "spark.jars.packages",
     "--repositories": "spark.jars.repositories",
 }
-"""spark-submit's own flags for what a setting says as well."""
+"""The flags of spark-submit that set a setting."""
 
 
 def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """By name: of PYSPARK_SUBMIT_ARGS, of the running JVM where spark-submit has started it, and of spark-defaults.conf."""
+    """The settings by name: from PYSPARK_SUBMIT_ARGS, from the running JVM where spark-submit has started it, and from
+    spark-defaults.conf."""
     settings = _defaults(environment)
     if "PYSPARK_GATEWAY_PORT" in environment:
         from pyspark import SparkConf
@@ -36,7 +37,7 @@ def given_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str
 
 
 def submitted(arguments: str) -> dict[str, str]:
-    """What spark-submit's arguments set."""
+    """The settings in the arguments of spark-submit."""
     settings: dict[str, str] = {}
     words = shlex.split(arguments)
     for word, following in zip_longest(words, words[1:], fillvalue=""):

@@ -1,7 +1,7 @@
-"""The one way that HTTP is asked here: of a registry of schemas and of an endpoint for tokens, with a secret in a header.
+"""The one HTTP client of this package. It asks schema registries and token endpoints, with a secret in a header.
 
-So no redirect is followed: the header would go along to any other host. Size and time of an answer are bounded, and what goes wrong
-is one line that shows no secret.
+The client follows no redirect, because the header would be sent to another host. The size of an answer and the time for it are
+limited, and an error is one line without secrets.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import msgspec
 from ottla.spark.errors import PipelineError
 
 TIMEOUT_S: Final = 10.0
-"""Of a whole answer; and of each wait for a piece of it."""
+"""How long a whole answer may take, in seconds, and each wait for a piece of it."""
 MAX_ANSWER_BYTES: Final = 4 << 20
 MAX_ERROR_BYTES: Final = 1_000
 _PIECE_BYTES: Final = 64 << 10
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """``reason`` is what the protocol says of the status, ``body`` of an error no more than `MAX_ERROR_BYTES`."""
+    """``reason`` is the protocol's text for the status. The ``body`` of an error has at most `MAX_ERROR_BYTES`."""
 
     status: int
     reason: str
@@ -34,7 +34,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def check_url(what: str, url: str, instead: str) -> None:
-    """Raises `PipelineError` for what is no URL of HTTP, or has a password in it, which errors would show. ``what`` is its name."""
+    """Raises `PipelineError` for a URL that is not of HTTP, or that contains a password, which errors would show. ``what`` is its
+    name."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -48,7 +49,7 @@ def check_url(what: str, url: str, instead: str) -> None:
 
 
 class _Staying(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like any other."""
+    """A handler that returns a redirect as an answer like any other."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -66,7 +67,8 @@ def ask(
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """POST where there is a body, else GET. Raises `PipelineError`, which begins with ``who``: also for a redirect."""
+    """Send a POST where there is a body, else a GET. Raises `PipelineError`, whose text begins with ``who``, also for a
+    redirect."""
     request = urllib.request.Request(url, body, dict(headers))
     until_s = now_s() + timeout_s
     try:
@@ -94,10 +96,10 @@ def _said_by(error: IO[bytes], until_s: float, now_s: Callable[[], float]) -> by
 
 
 def _read(answer: IO[bytes], limit: int, until_s: float, now_s: Callable[[], float]) -> bytes:
-    """Up to one byte more than ``limit``. Raises OSError."""
+    """Read up to one byte more than ``limit``. Raises OSError."""
     pieces: list[bytes] = []
     left = limit + 1
-    # What comes is given as it comes: who sends a byte now and then does not hold a thread for ever.
+    # Read what has arrived, so that the time is checked: a server that sends a byte now and then must not hold a thread for ever.
     read = getattr(answer, "read1", answer.read)
     while left and (piece := read(min(left, _PIECE_BYTES))):
         pieces.append(piece)

@@ -1,4 +1,4 @@
-"""Kafka's ``sasl.jaas.config``: a login module of Java, and what it is given (org.apache.kafka.common.security.JaasConfig)."""
+"""Parses Kafka's ``sasl.jaas.config``: a login module of Java and its options (org.apache.kafka.common.security.JaasConfig)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ MAX_CHARACTERS: Final = 64 << 10
 _TOKEN: Final = re.compile(r"""\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([=;])|([^\s=;"']+))""", re.DOTALL)
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-"""Of java.io.StreamTokenizer, by which Java reads it; any other character after a backslash is itself."""
+"""The escapes of java.io.StreamTokenizer, with which Java reads the text. Any other character after a backslash stands for
+itself."""
 
 
 class JaasError(Exception):
-    """The text says what is wrong, and nothing of what was given: there are passwords in it."""
+    """The text says what is wrong, but contains nothing of the value, in which there are passwords."""
 
 
 class LoginModule(msgspec.Struct, frozen=True):
@@ -29,7 +30,7 @@ class LoginModule(msgspec.Struct, frozen=True):
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Raises `JaasError`."""
+    """The login module in a text. Raises `JaasError`."""
     words = _words(text)
     if len(words) < 3 or words[1].text.lower() not in _FLAGS or words[-1] != _END:
         raise JaasError('is not of the form \'some.LoginModule required username="..." password="...";\'')
@@ -43,7 +44,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 class _Word(msgspec.Struct, frozen=True):
-    """``is_sign``: it stands outside of quotes and is ``=`` or ``;``."""
+    """A token of the text. ``is_sign``: it is ``=`` or ``;`` outside of quotes."""
 
     text: str
     is_sign: bool = False

@@ -1,4 +1,4 @@
-"""How large a batch of a topic may be, asked of the broker: what is larger is seen before it stops a transaction."""
+"""Asks the broker for the largest batch of a topic, so that a record that is too large is noticed before it stops a transaction."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from ottla.spark.errors import BrokerRefused, NotServed
 from ottla.spark.wire import ClusterClient
 
 DEFAULT_LIMIT_BYTES = 1_048_588
-"""Of message.max.bytes and max.message.bytes."""
+"""Kafka's default of message.max.bytes and max.message.bytes."""
 PRODUCERS_LIMIT_BYTES = 1_000_000
-"""Of a record, by librdkafka's message.max.bytes, which the sink that writes from one process goes by."""
+"""The largest record, in bytes, by librdkafka's default of message.max.bytes, which the writer in the driver has."""
 BATCH_BYTES = 256 << 10
-"""Of records before compression, in a batch of the sink's."""
+"""How many bytes of records, before compression, a batch of the sink has."""
 _OVERHEAD_BYTES = 128
-"""Of a batch around its records, and of a codec around what it cannot make smaller; the latter has a part of them as well."""
+"""How many bytes a batch adds to its records, and a codec to data that it cannot compress. A codec also adds a small part of the
+data's size."""
 _OVERHEAD_PART = 64
 _TOPIC = 2
 _LIMIT = "max.message.bytes"
 
 
 def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
-    """Topic -> max.message.bytes; Kafka's default where this client may not ask. Raises `PipelineError`."""
+    """The max.message.bytes of each topic; Kafka's default where this client may not ask. Raises `PipelineError`."""
     wanted = [DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic, configuration_keys=[_LIMIT]) for topic in topics]
 
     def code_of(answer: Any) -> int:
@@ -41,7 +42,7 @@ def largest_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, 
 
 
 def small_batches(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
-    """How much a batch may hold, of those topics that take less than `BATCH_BYTES`; none where the broker does not say."""
+    """How many bytes a batch may have for topics that accept less than `BATCH_BYTES`; empty where the broker does not say."""
     if not topics:
         return {}
     try:

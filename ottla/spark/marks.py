@@ -1,7 +1,7 @@
-"""What is committed with a batch, in its transaction: which batch it was, and up to which offsets it has read.
+"""Marks: with a batch, in its transaction, its number and the offsets up to which it has read are committed.
 
-Both are offsets of a group of the transactional id's own. So tools show how far behind a pipeline is, and no other pipeline's open
-transaction hides its mark.
+Both are offsets of a group that belongs to the transactional id. So tools show how far behind a pipeline is, and an open
+transaction of another pipeline does not hide the mark.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.wire import GROUP, ClusterClient
 
 NO_BATCH: Final = -1
-"""Of a mark that claims a transactional id before anything is committed (`claiming`)."""
+"""The batch number in a mark that claims a transactional id before anything is committed (`claiming`)."""
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """The last batch that was committed, as it stands in an offset's metadata. ``query`` is the stream's own id.
+    """The last committed batch, as an offset's metadata contains it. ``query`` is the id of the stream.
 
-    ``input`` is where the batch's input ended, as `checkpoint.InputEnds.text` has it; empty where nobody has said so. ``turn``
-    counts the checkpoints that were lost before this stream's: batches begin at 0 in each. ``content`` is a digest of what a source
-    has read whose offsets do not say it, as names of files. ``at`` is the topic that the mark stands at where that is none of the
-    input's, and ``offsets`` how many of the input's stand beside it, -1 where nobody has said so.
+    ``input`` are the ends of the batch's input, as `checkpoint.InputEnds.text`; empty where they are unknown. ``turn`` counts the
+    lost checkpoints before this stream's, because batches begin at 0 in each. ``content`` is a digest of what a source has read
+    whose offsets do not say it, such as names of files. ``at`` is the topic at which the mark stands where that is no topic of the
+    input, and ``offsets`` is how many offsets of the input stand beside the mark, -1 where that is unknown.
     """
 
     query: str
@@ -44,7 +44,7 @@ class Mark(msgspec.Struct, frozen=True):
     offsets: int = -1
 
     def input_offsets(self) -> dict[TopicPartition, int]:
-        """As far as ``input`` says them: of topics of Kafka's, and not where a digest stands for them."""
+        """The offsets in ``input``: those of Kafka topics, and none where ``input`` is a digest."""
         try:
             sources = msgspec.json.decode(self.input or b"[]")
         except msgspec.DecodeError:
@@ -57,7 +57,8 @@ Ends = dict[str, dict[str, int]]
 
 
 def offsets_of(source: Any) -> Iterator[tuple[TopicPartition, int]]:
-    """``{"orders": {"0": 12}}`` is what the connector for Kafka writes; other sources count otherwise."""
+    """The offsets of a source. The connector for Kafka writes ``{"orders": {"0": 12}}``; other sources have other forms, and give
+    none."""
     if not isinstance(source, dict):
         return
     for topic, partitions in source.items():
@@ -72,7 +73,8 @@ def group_of(transactional_id: str) -> str:
 
 
 def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
-    """Offset and metadata by topic and partition. The mark is the metadata of ``mark.at``, else of the first; there is one."""
+    """Offset and metadata by topic and partition. The mark is the metadata at ``mark.at``, else at the first topic, which must
+    exist."""
     text = msgspec.json.encode(mark).decode()
     first = (mark.at, 0) if mark.at else min(ends)
     commit: dict[str, dict[int, tuple[int, str]]] = {}
@@ -82,7 +84,7 @@ def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[
 
 
 def parse_mark(text: str, group: str) -> Mark:
-    """Raises `PipelineError`."""
+    """The mark in an offset's metadata. Raises `PipelineError`."""
     try:
         return msgspec.json.decode(text, type=Mark)
     except msgspec.DecodeError:
@@ -92,14 +94,15 @@ def parse_mark(text: str, group: str) -> Mark:
 
 
 def newer(marks: Iterable[Mark | None]) -> Mark | None:
-    """The newest of those that there are."""
+    """The newest of the marks; None where there are none."""
     return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
 
 
 def newest_mark(metadata: list[str], group: str) -> Mark | None:
-    """The mark of the newest batch among all that the group's offsets say: input that was read first once may be read no more.
+    """The newest mark in the metadata of a group's offsets. A topic that was read first may be read no more, so older marks may
+    remain.
 
-    Raises `PipelineError` for offsets none of which says anything of a batch.
+    Raises `PipelineError` where none of the offsets has a mark.
     """
     marks = [parse_mark(text, group) for text in metadata if text]
     if metadata and not marks:
@@ -108,19 +111,19 @@ def newest_mark(metadata: list[str], group: str) -> Mark | None:
 
 
 def first_error(topics: Iterable[Any]) -> int:
-    """The code of the first partition that was refused, 0 where none was."""
+    """The error code of the first partition that was refused; 0 where none was."""
     codes = (partition.error_code for topic in topics for partition in topic.partitions)
     return next((int(code) for code in codes if code), 0)
 
 
 def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
-    """What was committed last; with ``is_stable`` once no commit is under way any more. Raises `PipelineError`."""
+    """The mark that was committed last. With ``is_stable`` the call waits until no commit is under way. Raises `PipelineError`."""
     standing = read_standing(cluster, group, is_stable=is_stable)
     return None if standing is None else standing.mark
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The newest mark of a group, the topic with whose offsets it stands, and all offsets."""
+    """The newest mark of a group, the topic at whose offsets the mark stands, and all offsets."""
 
     mark: Mark
     topic: str
@@ -128,8 +131,8 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Standing | None:
-    """See `read_mark`; None where there is none. Raises `PipelineError`."""
-    # confluent-kafka commits the end of a C string with it.
+    """The mark of `read_mark` and where it stands; None where there is none. Raises `PipelineError`."""
+    # confluent-kafka commits the zero byte at the end of a C string as well.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
     mark = newest_mark([metadata for _, _, metadata in fetched], group)
     if mark is None:
@@ -141,7 +144,7 @@ def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True)
 
 
 def read_ends(cluster: ClusterClient, group: str) -> Ends:
-    """Raises `PipelineError`."""
+    """The offsets of a group. Raises `PipelineError`."""
     ends: Ends = {}
     for topic, partition in _fetched(cluster, group, is_stable=True):
         ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
@@ -149,13 +152,13 @@ def read_ends(cluster: ClusterClient, group: str) -> Ends:
 
 
 def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
-    """See `commit_plainly`."""
+    """Commit offsets without metadata; see `commit_plainly`."""
     commit = {topic: {int(index): (offset, "") for index, offset in partitions.items()} for topic, partitions in ends.items()}
     commit_plainly(cluster, group, commit, f"committing to group {group!r}")
 
 
 def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapping[int, tuple[int, str]]], what: str) -> None:
-    """Offsets and metadata of a group that nobody is a member of, in no transaction. Raises `PipelineError`."""
+    """Commit offsets and metadata of a group without members, outside of transactions. Raises `PipelineError`."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -171,8 +174,8 @@ def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapp
 
 
 def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
-    """Topics and partitions that have an offset. Raises `PipelineError`."""
-    # Brokers before 3.0 are asked for one group at a time (KIP-709); which of both is sent is a matter of the version.
+    """The topics and partitions that have an offset. Raises `PipelineError`."""
+    # Brokers before 3.0 take one group in a request (KIP-709). The version decides which of both fields is sent.
     groups = [OffsetFetchRequestGroup(group, topics=None)]
     request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
 

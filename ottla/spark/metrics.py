@@ -1,4 +1,4 @@
-"""What a sink has done since it was made: for a person, a listener, and Spark's own metrics."""
+"""Reports and counts of a sink, for a person, a listener, and Spark's metrics system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.spark.writer import Written
 
 
 class BatchReport(msgspec.Struct, frozen=True):
-    """How a batch went. ``is_replay``: it had been committed before, and nothing was written.
+    """The report of a batch. ``is_replay``: the batch had been committed before, so nothing was written.
 
     ``by_topic`` counts its records, ``commit_ms`` is from the mark to the transaction's end.
     """

@@ -1,4 +1,4 @@
-"""The sink's options: Spark's own words (``kafka.*``, ``topic``) and the producer's; what nobody knows is refused."""
+"""Parses the sink's options: those of Spark (``kafka.*``, ``topic``) and those of a producer. Unknown options are refused."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 WRITERS: Final = ("tasks", "driver")
 COMPRESSION: Final = "lz4"
 MAX_RUN_BYTES: Final = 200
-"""A broker takes 4 KiB of an offset's metadata, and the ends of a batch's input stand there as well."""
+"""The longest run id, in bytes: a broker takes 4 KiB of metadata with an offset, which also has the ends of the batch's input."""
 _MAX_TIMEOUT_MS: Final = (1 << 31) - 1
 _SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
-"""What Spark gives a sink of its own, besides."""
+"""Options that Spark itself passes to a sink."""
 
 
 class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to, and as whom.
+    """Where the sink writes, and as which producer.
 
-    ``topic`` None: each row says its own, among ``topics`` where some are named. ``writer`` is who writes: the tasks, in one
-    transaction that they share, or the driver by a stock producer, for brokers without transaction version 2. ``run`` is the name
-    of this start, in each batch's mark. ``mark_topic`` is where the mark stands if the stream reads no topic of Kafka's: else it is
-    with the offsets of what it reads. ``mark_log_topic`` is a compacted topic in which the mark stands as well, so that it outlives
-    the group's offsets (`mark_log`).
+    With ``topic`` None each row names its topic, one of ``topics`` where some are named. ``writer`` says who writes: Spark's tasks
+    in a shared transaction, or the driver with a stock producer, for brokers without transaction version 2. ``run`` is the name of
+    this start and stands in each batch's mark. ``mark_topic`` is where the mark stands if the stream reads no Kafka topic; else the
+    mark stands with the offsets of what the stream reads. ``mark_log_topic`` is a compacted topic that also has the mark, so that
+    it outlives the group's offsets (`mark_log`).
     """
 
     connecting: Connecting
@@ -46,7 +46,7 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_options(options: Mapping[str, Any]) -> SinkOptions:
-    """Options by their names in any case. Raises `PipelineError`, which names the option."""
+    """The options, whose names may have any case. Raises `PipelineError`, which names the option."""
     values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
     spelled: dict[str, str] = {}
     for name, value in options.items():
@@ -73,7 +73,7 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
 
 
 def _as_spark_writes(name: str, value: object) -> str:
-    """The text that Spark makes of an option's value. None, by the way, is an option that is not given."""
+    """The text that Spark makes of an option's value. None stands for an option that is not given."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):

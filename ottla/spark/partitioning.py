@@ -1,4 +1,4 @@
-"""Kafka's partitioner over whole columns (org.apache.kafka.common.utils.Utils.murmur2, BuiltInPartitioner.partitionForKey)."""
+"""Kafka's partitioner for whole columns (org.apache.kafka.common.utils.Utils.murmur2, BuiltInPartitioner.partitionForKey)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Int = npt.NDArray[np.uint32]
 
 
 def murmur2(keys: Sequence[bytes]) -> Int:
-    """The hash of each key; keys of one length are hashed together."""
+    """The hash of each key. Keys of equal length are hashed together."""
     hashes = np.zeros(len(keys), dtype=np.uint32)
     lengths = np.fromiter((len(k) for k in keys), dtype=np.int64, count=len(keys))
     for length in np.unique(lengths):
@@ -49,7 +49,7 @@ def _of_one_length(table: npt.NDArray[np.uint8]) -> Int:
 
 
 def partitions_for(keys: Sequence[bytes | None], partitions: int, start: int = 0) -> list[int]:
-    """The partition of each record; those without a key are dealt out in turn, beginning with ``start``."""
+    """The partition of each record. Records without a key are distributed in turn, beginning with ``start``."""
     hashes = murmur2([b"" if key is None else key for key in keys])
     partition_indexes = ((hashes & np.uint32(_POSITIVE)) % np.uint32(partitions)).tolist()
     for at, key in enumerate(keys):

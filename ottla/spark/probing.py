@@ -1,6 +1,6 @@
-"""What listens at an address, asked once a connection has failed without a word: TLS or none, SASL or none.
+"""Finds out whether the listener at an address uses TLS and SASL, after a connection to it has failed without an error message.
 
-A broker closes the connection of a client that speaks otherwise than its listener, as it does when it stops.
+A broker closes the connection of a client that uses another protocol than its listener, and also when it stops.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ottla.spark.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 _CORRELATION_ID: Final = 0x6F74746C
-"""No piece of a TLS record that a broker answers with."""
+"""A correlation id that does not occur in the TLS records with which a broker may answer."""
 _NO_MECHANISM: Final = "?"
 
 
 def diagnosis(address: Address, connecting: Connecting) -> str | None:
-    """Why a broker cannot be talked to in the way that is asked for; None where that is not the reason."""
+    """Why the broker cannot be reached with these settings; None where the settings are not the reason."""
     where = f"the broker at {address[0]}:{address[1]}"
     given = f"{PREFIX}{PROTOCOL} is {connecting.protocol}"
     if connecting.tls is not None:
@@ -45,7 +45,7 @@ def diagnosis(address: Address, connecting: Connecting) -> str | None:
 
 
 def _ask(address: Address, key: int, version: int, request: Any) -> Any:
-    """What a broker answers without TLS; None where it does not."""
+    """The broker's response without TLS; None where there is none."""
     try:
         with socket.create_connection(address, PROBE_TIMEOUT_S) as connection, connection.makefile("rb") as answers:
             connection.sendall(request_frame(key, version, _CORRELATION_ID, None, request))
@@ -72,7 +72,8 @@ def _speaks_tls(address: Address) -> bool:
 
 
 def _alert(address: Address, tls: Tls) -> str | None:
-    """In TLS 1.3 a broker refuses the client's certificate once the handshake is over: what it says to one who says nothing."""
+    """The broker's alert about the client's certificate. In TLS 1.3 the broker refuses the certificate after the handshake, so the
+    alert is read from a new connection on which nothing is sent."""
     try:
         with (
             socket.create_connection(address, PROBE_TIMEOUT_S) as raw,

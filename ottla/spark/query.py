@@ -1,4 +1,4 @@
-"""The stream that a batch belongs to, as Spark's JVM knows it."""
+"""Finds the stream that a batch belongs to in Spark's JVM."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _BATCH: Final = "streaming.sql.batchId"
 
 
 _last_turns: dict[tuple[str, str], tuple[str, int]] = {}
-"""Start of a stream and batch, by sink: all of one process, as each function may make its own."""
+"""The last batch by sink, with the start of its stream. The whole process shares it, because every function may make a sink of its
+own."""
 
 
 class RunningQuery:
     """``id`` is the stream's own over all its starts, ``checkpoint`` where it keeps what it knows."""
 
     def __init__(self, spark: SparkSession, batch: int) -> None:
-        """Raises `PipelineError` outside of a batch, and in another than that of this number."""
+        """Raises `PipelineError` outside of a batch, and in a batch with another number."""
         query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
         jvm: Any = spark.sparkContext._jvm
-        # A batch has a session of its own, a copy, which has no streams: those of all sessions stand in what they share.
+        # A batch has a copy of the session that has no streams. The state that all sessions share has them.
         session: Any = spark._jsparkSession
         running = session.sharedState().activeStreamingQueries()
         query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
@@ -38,9 +39,9 @@ class RunningQuery:
         self.checkpoint = str(query.resolvedCheckpointRoot())
 
     def check_turn(self, sink: tuple[str, str]) -> None:
-        """A batch is one transaction, and within one start Spark runs none twice: ``sink``, a cluster and a transactional id, has
-        one turn in it. Raises `PipelineError` for a second, which would be taken for a repetition.
-        """
+        """A batch is one transaction, and within one start Spark runs no batch twice, so a ``sink``, which is a cluster and a
+        transactional id, may be used once in a batch. Raises `PipelineError` for a second use, which would be taken for a repeated
+        batch."""
         if _last_turns.get(sink) == self._turn:
             raise PipelineError(
                 f"batch {self._turn[1]} is committed under {sink[1]!r}, and was given to the sink again by the same function: the"
@@ -49,7 +50,7 @@ class RunningQuery:
             )
 
     def note_turn(self, sink: tuple[str, str]) -> None:
-        """Of a batch that is committed."""
+        """Note that the batch was committed."""
         _last_turns[sink] = self._turn
 
     @property
@@ -59,7 +60,7 @@ class RunningQuery:
 
 
 def check_number(given: int, running: str | None) -> None:
-    """Batches are told apart by their numbers. Raises `PipelineError` for one that the stream does not run."""
+    """Raises `PipelineError` for a number other than that of the running batch, because batches are recognised by their numbers."""
     if running is not None and str(given) != running:
         raise PipelineError(
             f"the sink was given batch {given}, and the stream runs batch {running}: give it the number that foreachBatch gives"

@@ -1,4 +1,4 @@
-"""Columns of values in a schema registry's wire format. Needs Spark and pandas, which looks at the annotations here."""
+"""Columns of values in a schema registry's wire format. The module needs Spark and pandas, which reads the annotations here."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,15 +14,16 @@ from ottla.spark.worker import prepare
 
 
 def from_registry(value: Column, registry: Registry, schema: str) -> Column:
-    """A struct of ``schema`` (``id LONG, name STRING``) of each value; null where its bytes are none, whatever they are.
+    """Each value as a struct of ``schema`` (``id LONG, name STRING``); null for bytes that are no such value.
 
-    Values may have different schemas of the registry: what they lack of ``schema`` is null, what they have besides is left out.
+    The values may have different schemas of the registry. Fields of ``schema`` that a value does not have are null, and its other
+    fields are dropped.
     """
     return pandas_udf(_decoding(registry, schema), schema)(value)
 
 
 def to_registry(row: Column, registry: Registry, subject: str, schema: str) -> Column:
-    """A struct of ``schema`` to bytes; the schema is registered under ``subject`` now. Raises `PipelineError`."""
+    """Each struct of ``schema`` as bytes. The schema is registered under ``subject`` now. Raises `PipelineError`."""
     number = client_of(registry).register(subject, avro_schema(schema))
     return f.concat(f.unhex(f.lit(f"00{number:08x}")), AVRO.write(row, schema))
 

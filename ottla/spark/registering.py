@@ -1,4 +1,4 @@
-"""What a session needs once for the sink and the sources: the package on its executors, the name ``ottla``, sound settings."""
+"""Prepares a session for the sink and the sources: the package on its executors, the name ``ottla``, and checked settings."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 TASK_PACKAGES = ("pipeline", "protocol", "spark", "storage")
 TASK_MODULES = ("__init__.py", "invariants.py")
-"""What tasks import: sent along, so that workers need our dependencies only."""
+"""The modules that tasks import. They are sent to executors, so that workers need only the dependencies."""
 _ARCHIVE = "ottla_package.zip"
 
 
 def register(spark: SparkSession) -> None:
-    """Make a session ready, however it was started; again it does no harm.
+    """Prepare a session, however it was started. A second call does no harm.
 
-    ``format("ottla")`` reads from then on, and executors have the package: of what it imports they need msgspec, numpy, pyarrow,
-    pandas, cramjam, crc32c, and for the library's other doors what those import.
+    Afterwards ``format("ottla")`` works, and executors have the package. They need its dependencies msgspec, numpy, pyarrow,
+    pandas, cramjam and crc32c, and for other modules of the library what these import.
 
-    Raises `PipelineError` for settings with which the sink cannot keep its promise.
+    Raises `PipelineError` for settings with which the sink cannot write exactly once.
     """
     from ottla.spark.datasource import OttlaSource, OttlaSourceAndSink
 
@@ -32,23 +32,26 @@ def register(spark: SparkSession) -> None:
     context = spark.sparkContext
     names = context._python_includes or []
     if _ARCHIVE not in names:
-        # Spark gives its packages' jars to Python as well; each task would then read the directories of them all, 0.3 s.
+        # Spark gives the jars of its packages to Python as well, and each task would read the directories of all of them, which
+        # takes 0.3 s.
         context._python_includes = [name for name in names if not name.endswith(".jar")]
-        # In the folder that goes with Spark's JVM, however this process ends: executors ask the driver for it at any time.
+        # The archive lies in the folder that is removed with Spark's JVM, however this process ends: executors may ask the driver
+        # for it at any time.
         context.addPyFile(str(package_archive(Path(context._temp_dir))))
     spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
 
 
 def begins_stages_once(spark: SparkSession) -> bool:
-    """In one process no shuffle is lost, which is what Spark begins a stage again for."""
+    """Whether Spark begins each stage once: it repeats a stage where a shuffle is lost, which does not happen in one process."""
     settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
-    # local-cluster[2,1,1024] has executors of their own.
+    # A master such as local-cluster[2,1,1024] has executors of its own.
     is_one_process = master == "local" or master.startswith("local[")
     return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
 
 
 def check_settings(spark: SparkSession) -> None:
-    """Raises `PipelineError` where copies of tasks run: each would be refused, and with the fourth Spark gives the batch up."""
+    """Raises `PipelineError` where Spark copies slow tasks: each copy would be refused, and after four failures Spark gives the
+    batch up."""
     if str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true":
         raise PipelineError(
             "spark.speculation runs copies of slow tasks, and a task of the sink writes once: start the session without it"
@@ -56,7 +59,8 @@ def check_settings(spark: SparkSession) -> None:
 
 
 def package_archive(folder: Path) -> Path:
-    """What tasks import of the package ``ottla``, as one archive under the same names, for executors that do not have it."""
+    """An archive of the modules of ``ottla`` that tasks import, under the same names, for executors that do not have the
+    package."""
     package = Path(__file__).resolve().parent.parent
     path = Path(tempfile.mkdtemp(prefix="ottla-package-", dir=folder)) / _ARCHIVE
     with zipfile.ZipFile(path, "w") as archive:

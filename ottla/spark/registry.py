@@ -1,6 +1,7 @@
-"""A schema registry (Confluent's interface), and values in its wire format: a zero, the schema's id in four bytes, Avro.
+"""A client of schema registries (Confluent's interface), and values in their wire format: a zero byte, the schema's id in four
+bytes, Avro.
 
-The registry is asked by two requests, each answer is kept: executors need no HTTP client of a library for that.
+Two requests are enough, and their answers are kept, so that executors need no HTTP library.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.http_client import ask, check_url
 
 MAX_SCHEMAS: Final = 1_000
-"""That one process keeps: a value names any id that it likes."""
+"""How many schemas a process keeps, because a value may name any id."""
 UNKNOWN_S: Final = 60.0
-"""So long an id is unknown that the registry does not know: whoever registers it may be about to."""
+"""How long an unknown id is not asked for again, in seconds. It may be registered later."""
 MAGIC: Final = b"\0"
 HEAD_BYTES: Final = 5
 _KIND: Final = "application/vnd.schemaregistry.v1+json"
 
 
 class Registry(msgspec.Struct, frozen=True):
-    """Where it is, and how to get in: ``user`` and ``password``, or a bearer ``token``; goes to executors pickled."""
+    """The registry's address, and ``user`` and ``password`` or a bearer ``token``. Executors get it pickled."""
 
     url: str
     user: str = ""
@@ -44,7 +45,7 @@ class Registry(msgspec.Struct, frozen=True):
 
 
 class _Schema(msgspec.Struct):
-    """A registry leaves the type out for Avro."""
+    """A registry's answer, in which the type is left out for Avro."""
 
     schema: str
     kind: str = msgspec.field(default="AVRO", name="schemaType")
@@ -55,7 +56,7 @@ class _Id(msgspec.Struct):
 
 
 def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key: bool = False) -> str:
-    """As Confluent's name strategies have it: ``topic``, ``record`` or ``topic-record``. Raises `PipelineError`."""
+    """The subject by Confluent's name strategies: ``topic``, ``record`` or ``topic-record``. Raises `PipelineError`."""
     subjects = {"topic": f"{topic}-{'key' if is_key else 'value'}", "record": record, "topic-record": f"{topic}-{record}"}
     if strategy not in subjects:
         raise PipelineError(f"a subject's name strategy is {', '.join(subjects)}, and not {strategy!r}")
@@ -65,7 +66,8 @@ def subject_of(topic: str, record: str = "", *, strategy: str = "topic", is_key:
 
 
 class RegistryClient:
-    """Asks a registry; what it has said of an id or of a subject's schema does not change, and is kept. Threads may share it."""
+    """Asks a registry. Its answers for an id and for a subject's schema do not change, and are kept. Threads may share the
+    client."""
 
     def __init__(self, registry: Registry, now_s: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
@@ -73,11 +75,12 @@ class RegistryClient:
         self._lock = threading.Lock()
         self._schemas: dict[int, str | None] = {}
         self._unknown: dict[int, float] = {}
-        """Ids that the registry does not know, and until when it is not asked for them again."""
+        """The ids that the registry does not know, and when each may be asked for again."""
         self._ids: dict[tuple[str, str], int] = {}
 
     def schema(self, number: int) -> str | None:
-        """Avro's text of an id; None for one that the registry does not know, or that is no Avro. Raises `PipelineError`."""
+        """The Avro schema with an id as text; None for an id that the registry does not know, or that is not of Avro. Raises
+        `PipelineError`."""
         with self._lock:
             if number in self._schemas:
                 return self._schemas[number]
@@ -96,7 +99,7 @@ class RegistryClient:
             return self._schemas[number]
 
     def register(self, subject: str, schema: str) -> int:
-        """The id of a schema under a subject, which has it from now on. Raises `PipelineError`, also where it does not fit."""
+        """Register a schema under a subject; returns its id. Raises `PipelineError`, also where the schema is not compatible."""
         key = (subject, schema)
         with self._lock:
             if key not in self._ids:
@@ -136,13 +139,13 @@ _clients_lock = threading.Lock()
 
 
 def client_of(registry: Registry) -> RegistryClient:
-    """The one of this process: its tasks share what the registry has said."""
+    """The client of this process, which its tasks share."""
     with _clients_lock:
         return _clients.setdefault(registry, RegistryClient(registry))
 
 
 class Decoder:
-    """Values of any schema that the registry has, as records of one's own: fields that a value lacks are None."""
+    """Decodes values of any schema of the registry to records of one schema. Fields that a value does not have are None."""
 
     def __init__(self, client: RegistryClient, schema: str) -> None:
         """``schema`` is Spark's, of plain columns. Raises `PipelineError`."""
@@ -153,7 +156,7 @@ class Decoder:
         self._writers: dict[int, Any] = {}
 
     def decode(self, value: bytes | None) -> dict[str, Any] | None:
-        """None for bytes that are no such value. Raises `PipelineError` where the registry cannot be asked."""
+        """The record; None for bytes that are no such value. Raises `PipelineError` where the registry cannot be asked."""
         if value is None or len(value) < HEAD_BYTES or value[:1] != MAGIC:
             return None
         writer = self._writer(int.from_bytes(value[1:HEAD_BYTES], "big"))
@@ -165,17 +168,17 @@ class Decoder:
         try:
             record = schemaless_reader(source, writer, self._reader)
         except Exception:
-            # What anybody may have written: fastavro raises whatever it stumbles upon.
+            # The bytes may come from anybody, and fastavro raises many kinds of exceptions.
             return None
         return record if isinstance(record, dict) and not source.read(1) else None
 
     def _writer(self, number: int) -> Any:
-        """None for an id that names no schema of Avro's. Raises `PipelineError` for one whose schema cannot be read."""
+        """The schema with an id; None for an id without an Avro schema. Raises `PipelineError` for a schema that cannot be read."""
         if number in self._writers:
             return self._writers[number]
         text = self._client.schema(number)
         if text is None:
-            # It may be there later.
+            # The schema may be registered later.
             return None
         if len(self._writers) >= MAX_SCHEMAS:
             self._writers.clear()
@@ -188,11 +191,12 @@ class Decoder:
         try:
             parsed = json.loads(text)
             if isinstance(parsed, dict) and parsed.get("type") == "record":
-                # Its name is not ours: Avro resolves records by their names, and these are the same by their place.
+                # Avro compares records by name, so the writer's schema gets the name of the reader's.
                 parsed = {**parsed, "name": "Value", "namespace": ""}
             return parse_schema(parsed)
         except Exception as error:
-            # Whatever fastavro stumbles upon. As a null, all values of the schema would be lost in silence.
+            # fastavro raises many kinds of exceptions. They must not become nulls, which would silently drop all values of the
+            # schema.
             what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             raise PipelineError(
                 f"schema {number} of the registry cannot be read ({what}): schemas with references to others are not known here"

@@ -1,4 +1,4 @@
-"""Which columns the sink takes and the sources give, as Spark names types."""
+"""The columns that the sink takes and the sources give, with Spark's types."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ RECORD = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT,"
     " headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""A record of a topic, as the stock connector and the segment source give it."""
+"""The columns of a topic's records, as the stock connector and the segment source give them."""
 
 COLUMNS = ("topic", "key", "value", "headers", "partition")
-"""What the sink takes of a row, as Spark's own Kafka sink does; all but ``value`` may be left out."""
+"""The columns that the sink takes, as Spark's own Kafka sink does. All but ``value`` may be left out."""
 _BYTES = ("binary", "string")
 _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("int",)}
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
-    """Topic, key, value, headers and partition of every row, in that order and as bytes; ``topic`` wins over a column of that name.
+    """The topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` wins over a column of that
+    name.
 
-    A null partition is one that the key decides. Raises `PipelineError` for columns that are missing, or of another type.
+    A null partition leaves the choice to the key. Raises `PipelineError` for columns that are missing or have another type.
     """
     from pyspark.sql import functions as f
 
     given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
     _check(given, has_topic=topic is not None)
-    # By expressions of SQL: each column that is built by calls costs a millisecond a batch.
+    # The expressions are SQL text: each column that is built by calls costs a millisecond in every batch.
     expressions = [
         "topic",
         "CAST(key AS BINARY) AS key" if "key" in given else "CAST(NULL AS BINARY) AS key",
@@ -46,7 +47,7 @@ def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
 
 
 def check_arranged(schema: StructType) -> None:
-    """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+    """Raises `PipelineError` for rows that were not made by `ottla.spark.arranged`."""
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     wanted = {"topic": "string", "key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
     if given != wanted:

@@ -1,9 +1,9 @@
-"""How a client shows who it is: PLAIN, SCRAM and OAUTHBEARER as conversations in bytes. No socket, no clock.
+"""SASL conversations in bytes: PLAIN, SCRAM and OAUTHBEARER, without socket and clock.
 
-A conversation is a generator: it yields what the client says and is sent what the broker answers, and has succeeded when it ends.
+A conversation is a generator that yields what the client sends, is sent what the broker answers, and has succeeded when it ends.
 
-SCRAM is written here rather than taken from a library: Kafka hashes a password's UTF-8 as it is (ScramFormatter.normalize), where
-libraries prepare it by SASLprep first, and executors need no package more.
+SCRAM is implemented here and not taken from a library: Kafka hashes the UTF-8 of a password (ScramFormatter.normalize), while
+libraries first apply SASLprep; and executors need no further package.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ import msgspec
 Conversation = Generator[bytes, bytes, None]
 
 MIN_ITERATIONS: Final = 4_096
-"""A broker that asks for fewer would learn a hash that is easy to guess from; Kafka's client refuses it as well."""
+"""The fewest iterations of SCRAM. A broker that asks for fewer would get a hash from which the password is easy to guess; Kafka's
+client refuses that as well."""
 MAX_ITERATIONS: Final = 1_000_000
-"""About a second of hashing. Kafka's own credentials have 16,384 at most."""
+"""The most iterations of SCRAM, about a second of hashing. Kafka's own credentials have at most 16,384."""
 MAX_CHALLENGE_BYTES: Final = 64 << 10
 _HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _SERVER_FIRST: Final = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{0,8})(?:,.*)?", re.DOTALL)
 _SERVER_FINAL: Final = re.compile(r"(?:e=([^,]*)|v=([A-Za-z0-9+/=]+))(?:,.*)?", re.DOTALL)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
-"""RFC 6750, 2.1."""
+"""The characters of a token (RFC 6750, 2.1)."""
 _EXTENSION_NAME: Final = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE: Final = re.compile(r"[\x20-\x7e\t\r\n]*")
 
 
 class SaslFailure(Exception):
-    """The text is part of a line; there is no secret in it."""
+    """The text is part of a line for a person, and contains no secret."""
 
 
 def plain(username: str, password: str) -> Conversation:
-    """RFC 4616."""
+    """The conversation of PLAIN (RFC 4616)."""
     if "\0" in username or "\0" in password:
         raise SaslFailure("a user name or password has a NUL in it, which PLAIN cannot carry")
     challenge = yield f"\0{username}\0{password}".encode()
@@ -48,7 +49,8 @@ def plain(username: str, password: str) -> Conversation:
 
 
 def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversation:
-    """RFC 5802 and 7677, without channel binding, which Kafka does not have. The broker has to know the password as well."""
+    """The conversation of SCRAM (RFC 5802 and 7677), without channel binding, which Kafka does not support. The broker has to prove
+    that it knows the password."""
     digest = _HASHES[mechanism]
     bare = f"n={_escaped(username)},r={nonce}"
     first = _text((yield f"n,,{bare}".encode()))
@@ -78,7 +80,8 @@ def scram(mechanism: str, username: str, password: str, nonce: str) -> Conversat
 
 
 def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
-    """RFC 7628 with the extensions of KIP-342. A broker that refuses a token says why, and hears one byte more."""
+    """The conversation of OAUTHBEARER (RFC 7628, extensions of KIP-342). A broker that refuses a token says why, and is then sent
+    one byte."""
     if not _TOKEN.fullmatch(token):
         raise SaslFailure("the token is none: it has characters that a bearer token cannot have")
     pairs = [("auth", f"Bearer {token}"), *extensions.items()]
@@ -92,7 +95,7 @@ def oauthbearer(token: str, extensions: Mapping[str, str]) -> Conversation:
 
 
 class _Refusal(msgspec.Struct):
-    """RFC 7628, 3.2.2."""
+    """The broker's reason for a refusal (RFC 7628, 3.2.2)."""
 
     status: str = ""
 

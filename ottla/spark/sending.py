@@ -1,6 +1,7 @@
-"""Batches of one shared transaction to the brokers that lead their partitions, several requests in flight.
+"""Sends the batches of a shared transaction to the leaders of their partitions, with several requests in flight.
 
-Whatever went out and was not answered when a connection broke goes out again with the same sequences: the broker knows what it has.
+A batch that was sent but not answered when a connection broke is sent again with the same sequences, by which the broker recognises
+a retry.
 """
 
 from __future__ import annotations
@@ -22,35 +23,35 @@ from ottla.spark.transaction import Producer
 from ottla.spark.wire import PAUSE_S, ClusterClient
 
 MAX_IN_FLIGHT = 4
-"""Requests to one broker, each with one batch of a partition: a broker remembers five batches of a producer, and as many may be in
-doubt."""
+"""How many requests to one broker may be unanswered, each with one batch of a partition. A broker remembers five batches of a
+producer, and as many may be in doubt."""
 REQUEST_BYTES = 1 << 20
-"""Of batches in one request, as max.request.size of Kafka's producers."""
+"""How many bytes of batches one request has (max.request.size of Kafka's producers)."""
 REQUEST_TIMEOUT_MS = 30_000
 Batches = dict[TopicPartition, Encoded]
-"""What one request holds."""
+"""The batches of one request."""
 
 
 _PASSING = RETRIABLE | {Code.UNKNOWN_TOPIC_OR_PARTITION}
-"""A leader may not have heard yet of a partition that the metadata of its topic has."""
+"""Errors after which a batch is sent again. A leader may not know a partition yet that the metadata of its topic contains."""
 
 
 class _Doubt(msgspec.Struct):
-    """Of a batch that was sent and is not known to be in the log: until when it is sent again, and what was said of it last."""
+    """A batch that was sent but may not be in the log: until when it is sent again, and the last error."""
 
     until_s: float
     why: str
 
 
 class _InFlight(msgspec.Struct):
-    """A request, and those of its batches that are in doubt. ``sent`` is what its answer is read by."""
+    """A request, and its batches that are in doubt. `receive` needs ``sent`` to read the response."""
 
     sent: tuple[int, int]
     batches: Batches
 
 
 class Sender:
-    """One connection to each broker that leads a partition. Raises `PipelineError` and `MustAbort`."""
+    """Keeps one connection to each leader. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(self, connecting: Connecting, producer: Producer) -> None:
         self._cluster = ClusterClient(connecting)
@@ -58,11 +59,11 @@ class Sender:
         self._leaders: dict[str, dict[int, Address]] = {}
         self._in_flight: dict[Address, deque[_InFlight]] = {}
         self._doubts: dict[tuple[TopicPartition, int], _Doubt] = {}
-        """By partition and sequence, of the batches that were sent more than once."""
+        """By partition and sequence: the batches that were sent more than once."""
 
     def leader(self, topic: str, partition: int) -> Address:
         if topic not in self._leaders:
-            # The connections are for one thing at a time.
+            # A connection does one thing at a time, so all responses are read before the metadata is asked for.
             self.settle()
             self._leaders[topic] = self._cluster.leaders(topic)
         leader = self._leaders[topic].get(partition)
@@ -71,7 +72,7 @@ class Sender:
         return leader
 
     def send(self, batches: Iterable[tuple[TopicPartition, Encoded]]) -> None:
-        """Batches of one partition in the order of their sequences."""
+        """Send batches. Those of one partition come in the order of their sequences."""
         for request in _requests(batches):
             for address, of_leader in self._by_leader(request):
                 while len(self._in_flight.get(address, ())) >= MAX_IN_FLIGHT:
@@ -82,7 +83,7 @@ class Sender:
                     self._again(str(error), of_leader)
 
     def settle(self) -> None:
-        """Everything that was sent is in the broker's log when this returns."""
+        """Wait until everything that was sent is in the brokers' logs."""
         while self._in_flight:
             self._receive(next(iter(self._in_flight)))
 
@@ -96,7 +97,7 @@ class Sender:
         return list(by_leader.items())
 
     def _send_to(self, address: Address, batches: Batches) -> None:
-        """Raises OSError."""
+        """Send one request. Raises OSError."""
         topics: dict[str, list[PartitionProduceData]] = {}
         for (topic, partition), batch in batches.items():
             topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=batch.data))
@@ -110,7 +111,7 @@ class Sender:
         self._in_flight.setdefault(address, deque()).append(_InFlight(sent, dict(batches)))
 
     def _receive(self, address: Address) -> None:
-        """Take the answer to the oldest request that a broker was sent."""
+        """Read the response to the oldest request to a broker."""
         flight = self._in_flight[address][0]
         try:
             answer = self._cluster.connection(address).receive(flight.sent)
@@ -128,7 +129,7 @@ class Sender:
             del self._in_flight[address]
 
     def _note(self, where: TopicPartition, answer: object, flight: _InFlight) -> None:
-        """What is not said to be in the log stays in doubt."""
+        """Note the answer for a batch. The batch stays in doubt unless the answer says that it is in the log."""
         code = getattr(answer, "error_code", Code.UNKNOWN_SERVER_ERROR)
         batch = flight.batches.get(where)
         if batch is None:
@@ -138,7 +139,7 @@ class Sender:
             del flight.batches[where]
             self._doubts.pop((where, batch.sequence), None)
         elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
-            # Sequences begin at 0 in an epoch that is this transaction's alone, and a partition has one task.
+            # Sequences begin at 0 in an epoch that only this transaction has, and only one task writes to a partition.
             raise MustAbort(
                 f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent once only: somebody else"
                 " has written in its transaction"
@@ -152,7 +153,7 @@ class Sender:
             raise refusal(self._producer.transactional_id, what, code, getattr(answer, "error_message", None))
 
     def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
-        """A batch has one deadline, from its first failure on."""
+        """The doubt about a batch. Its deadline counts from the first failure."""
         key = (where, batch.sequence)
         doubt = self._doubts.get(key)
         if doubt is None:
@@ -162,13 +163,14 @@ class Sender:
         return doubt
 
     def _again(self, why: str, unsent: Batches | None = None) -> None:
-        """A connection or a leader is gone: find them anew, and send what is in doubt once more, in the order of its sequences."""
+        """Find the leaders anew after a connection or a leader was lost, and send the batches in doubt again in the order of their
+        sequences."""
         flights = [flight for in_flight in self._in_flight.values() for flight in in_flight]
         doubtful = [(where, batch) for flight in flights for where, batch in flight.batches.items()]
         doubtful = sorted([*doubtful, *(unsent or {}).items()], key=lambda item: item[1].sequence)
         while True:
             for where, batch in doubtful:
-                # What a broker has said of a batch says more than that others were sent again with it.
+                # An error that a broker has given for a batch says more than the loss of a connection.
                 doubt = self._doubts.get((where, batch.sequence)) or self._doubt(where, batch, why)
                 if time.monotonic() > doubt.until_s:
                     raise PipelineError(
@@ -192,7 +194,7 @@ class Sender:
 
 
 def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Batches]:
-    """As few as may be: a request has one batch of a partition (ProduceRequest.validateRecords)."""
+    """As few requests as possible. A request has at most one batch of a partition (ProduceRequest.validateRecords)."""
     request: Batches = {}
     size_bytes = 0
     for where, batch in batches:
@@ -206,7 +208,7 @@ def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Bat
 
 
 def too_large(topic: str, records: int, size_bytes: int) -> str:
-    """A batch of one record is that record, with 100 bytes around it."""
+    """The text of the error. A batch of one record is 100 bytes larger than the record."""
     what = "a record" if records == 1 else f"a batch of {records:,} records"
     return (
         f"{what} of {size_bytes:,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"

@@ -1,7 +1,7 @@
-"""At which topic's offsets a stream's mark stands, in the group on the cluster that is written to.
+"""Chooses the topic at whose offsets a stream's mark stands, in the group on the cluster that the stream writes to.
 
-With the offsets of what the stream reads, where that cluster has those topics: so tools show how far behind the stream is. Where it
-has not, as the input is files or lies on another cluster, at a topic that is chosen once and kept.
+Where that cluster has the topics that the stream reads, the mark stands with their offsets, so that tools show how far behind the
+stream is. Where it does not, because the input is files or on another cluster, a topic is chosen once and kept.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from ottla.spark.wire import ClusterClient
 
 
 class MarkPlace:
-    """Of one transactional id. ``choose`` comes first; what is chosen holds until it is called again. Raises `PipelineError`."""
+    """The place of the marks of one transactional id. ``choose`` must be called first, and its choice holds until the next call.
+    Raises `PipelineError`."""
 
     def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
         self._cluster = cluster
         self._options = options
         self._at = ""
         self._partitions: frozenset[TopicPartition] = frozenset()
-        """Of the input, and whether all of them are on the cluster: asked again when there are others."""
+        """The partitions of the input, and whether all of them exist on the cluster. This is checked again when the partitions
+        change."""
         self._are_there = False
 
     def choose(self, ends: InputEnds) -> None:
-        """The option's topic, or the one where the last mark stands."""
+        """Choose the topic of the option, or the one at which the last mark stands."""
         self._partitions = frozenset()
         named = self._options.mark_topic
         if named is not None:
@@ -43,7 +45,7 @@ class MarkPlace:
         self._at = kept if kept and existing(self._cluster, (kept,)) else ""
 
     def of(self, ends: InputEnds, number: int) -> InputEnds:
-        """What is committed with a batch: ``number`` stands as the offset of a topic that the stream does not read."""
+        """What is committed with a batch. ``number`` is the offset at a topic that the stream does not read."""
         offsets = ends.offsets if ends.offsets and self._has_all(ends.offsets) else {}
         if not self._at and not offsets:
             self._at = self._without_input()
@@ -78,16 +80,17 @@ class MarkPlace:
 
 
 def _kept(standing: Standing | None, ends: InputEnds) -> str:
-    """Before marks said where they stand, those of streams that read no topic stood at the first one of all."""
+    """The topic that an older mark stands at. Marks that do not name their topic stand at the first topic of all."""
     if standing is None:
         return ""
     return standing.mark.at or ("" if ends.offsets else standing.topic)
 
 
 def check_recreated(standing: Standing | None, ends: InputEnds) -> None:
-    """Offsets go with their topic: one that was made anew has none, and the stream would go on behind what is new in it.
+    """Raises `PipelineError` where a topic of the input was made anew: its offsets are gone with the old topic, and the stream
+    would skip new records.
 
-    ``ends`` are those of the batch that comes next: what is read no more may have gone. Raises `PipelineError`.
+    ``ends`` are those of the next batch, because a topic that is read no more may be gone.
     """
     if standing is None or not standing.mark.offsets:
         return

@@ -1,4 +1,4 @@
-"""How librdkafka is told where a cluster is and how to get in (its CONFIGURATION.md)."""
+"""librdkafka's settings for a cluster's address and the client's credentials (its CONFIGURATION.md)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.spark.connecting import OAUTHBEARER, Connecting, Pem, Sasl, Tls
 from ottla.spark.tokens import token_of
 
 ASSUMED_LIFE_S: Final = 300.0
-"""Of a token that does not say when it ends: librdkafka has to be told."""
+"""The life, in seconds, of a token that does not have an expiry, because librdkafka requires one."""
 
 
 def settings_of(connecting: Connecting) -> dict[str, Any]:
-    """For a producer, a consumer or an admin client of confluent-kafka."""
+    """The settings of a producer, consumer or admin client of confluent-kafka."""
     settings: dict[str, Any] = {"bootstrap.servers": connecting.bootstrap, "security.protocol": connecting.protocol.lower()}
     if connecting.tls is not None:
         settings |= _of_tls(connecting.tls)

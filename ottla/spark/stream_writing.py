@@ -1,9 +1,9 @@
-"""``frame.writeStream.format("ottla")``: the exactly-once sink under a name, for those who have no foreachBatch.
+"""``frame.writeStream.format("ottla")``: the exactly-once sink as a data source, for streams without foreachBatch.
 
-Spark's data sources in Python have four processes a batch. One on the driver makes the writer and pickles it for the tasks: that is
-where the transaction begins. The tasks write. Another one on the driver makes a writer of its own, and commits or aborts by what
-the tasks have told it: so the producer's identity travels in their messages. It learns only then which batch it is: one that was
-committed before has been written once more, and is aborted.
+A batch of a Python data source has several processes. One on the driver makes the writer and pickles it for the tasks; that begins
+the transaction. The tasks write. Another process on the driver makes a second writer, which commits or aborts. That process gets
+the producer's identity in the tasks' messages. Only then does it learn the number of the batch, so a batch that was committed
+before is written again and aborted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ottla.spark.writer import TaskWriter, Written, check_alone
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
 except ImportError:
-    # Spark 4.0 gives record batches to whatever is one of these, also in a stream.
+    # Spark 4.0 gives record batches to a subclass of this class, also in a stream.
     from pyspark.sql.datasource import DataSourceArrowWriter as _ArrowWriter
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """What a task has written, as whom, and since when that is somebody, by the driver's clock."""
+    """What a task has written, with which identity, and when the producer got that identity by the driver's clock."""
 
     def __init__(self, producer: Producer, began_s: float, written: list[Written]) -> None:
         self.producer = producer
@@ -52,10 +52,10 @@ class Message(WriterCommitMessage):
 
 
 class StreamWriter(_ArrowWriter):
-    """Of one batch. ``checkpoint`` is a path or a URI that pyarrow's filesystems know."""
+    """The writer of one batch. ``checkpoint`` is a path or a URI that pyarrow's file systems know."""
 
     def __init__(self, options: SinkOptions, checkpoint: str, schema: StructType) -> None:
-        """Raises `PipelineError` for rows that `ottla.spark.arranged` has not made."""
+        """Raises `PipelineError` for rows that were not made by `ottla.spark.arranged`."""
         check_arranged(schema)
         self._options = options
         self._checkpoint = checkpoint
@@ -64,7 +64,7 @@ class StreamWriter(_ArrowWriter):
         self._batch_bytes: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
+        """The pickled writer. Spark pickles a writer only for the tasks of its batch, so this begins the transaction."""
         if self._producer is None:
             self._producer = self._begin_transaction()
         return self.__dict__
@@ -91,7 +91,8 @@ class StreamWriter(_ArrowWriter):
         return place.of(ends, batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
-        """In a task. Whichever fails ends the transaction for all of them: nobody may be left on the driver who could."""
+        """Write the rows of a task. A task that fails ends the transaction for all of them, because the driver may have no process
+        left that could."""
         from pyspark import TaskContext
 
         prepare()
@@ -114,7 +115,7 @@ class StreamWriter(_ArrowWriter):
 
     def commit(self, messages: list[Message | None], batch: int) -> None:
         told = [message for message in messages if message is not None]
-        # Where there was no task, none has told who it is: the next transaction is begun for what there is to mark.
+        # Without tasks no message has an identity, so a transaction is begun only for the mark.
         producer = told[0].producer if told else None
         began_s = told[0].began_s if told else None
         try:
@@ -141,7 +142,7 @@ class StreamWriter(_ArrowWriter):
                 return
 
     def _abort(self, producer: Producer | None) -> None:
-        """What cannot be aborted now is so by its time-out, or by the next batch."""
+        """Abort the transaction. Where that fails, its time-out or the next batch aborts it."""
         if producer is None:
             return
         with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:

@@ -1,4 +1,4 @@
-"""TLS to a broker: what is trusted, what is shown of oneself, and what went wrong, in one line."""
+"""TLS to a broker: the trusted certificates, the client's own certificate, and errors in one line."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ottla.spark.connecting import PREFIX, TLS_VERSIONS, Address, Pem, Secret, T
 from ottla.spark.errors import PipelineError
 
 MAX_PEM_BYTES: Final = 16 << 20
-"""A bundle of all certificates that browsers trust has a quarter of a megabyte."""
+"""The largest PEM file in bytes. A bundle of all certificates that browsers trust has a quarter of a megabyte."""
 CONTEXTS: Final = 8
-"""How many sets of files a process keeps read; a task has a connection to every partition."""
+"""How many TLS contexts a process keeps. A task has a connection to every broker."""
 PROBE_TIMEOUT_S: Final = 2.0
-"""How long a broker is asked what it is, once a connection has failed."""
+"""How long a probe of a broker may take after a failed connection, in seconds."""
 _BEGIN: Final = b"-----BEGIN "
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _VERSIONS: Final = dict(zip(TLS_VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
 _NO_CHECK_TIME: Final = 0x200000
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python has no name for."""
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which Python has no name."""
 _OTHER_HOST: Final = frozenset({62, 64})
-"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
+"""OpenSSL's codes X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 _PASSWORD: Final = f"{PREFIX}ssl.key.password"
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """What a context is made of, read: files that are exchanged make another one."""
+    """The contents from which a context is made. A file with other contents makes another context."""
 
     trusted: Secret | None
     certificate: Secret | None
@@ -46,7 +46,7 @@ class _Contents(msgspec.Struct, frozen=True):
 
 
 def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
-    """The same connection with TLS on it. Raises `PipelineError` where that will not mend, and OSError where it may."""
+    """The connection with TLS. Raises `PipelineError` for an error that a retry does not mend, and OSError for others."""
     context = context_of(tls)
     try:
         return context.wrap_socket(raw, server_hostname=address[0])
@@ -60,7 +60,7 @@ def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Raises `PipelineError` for files that are not there, or hold something else."""
+    """The TLS context. Raises `PipelineError` for files that are missing or have other contents."""
     contents = _Contents(
         _read(tls.trusted),
         _read(tls.certificate),
@@ -97,7 +97,7 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
     context.check_hostname = contents.checks_hostname
     context.minimum_version = min(_VERSIONS[version] for version in contents.versions)
     context.maximum_version = max(_VERSIONS[version] for version in contents.versions)
-    # As in Java, whatever stands in the store is trusted, be it no root.
+    # As in Java, every certificate in the store is trusted, even one that is not a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if contents.trusted is None:
         context.load_default_certs()
@@ -112,13 +112,13 @@ def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
 
 
 def _show(context: ssl.SSLContext, contents: _Contents) -> None:
-    """Have the client's own certificate and key be shown to brokers that ask."""
+    """Show the client's own certificate to brokers that ask for it."""
     is_asked = False
 
     def password() -> str:
         nonlocal is_asked
         is_asked = True
-        # Without an answer OpenSSL would ask at the terminal.
+        # Without this answer OpenSSL would ask at the terminal.
         return "" if contents.password is None else contents.password.text
 
     assert contents.certificate is not None
@@ -134,7 +134,7 @@ def _show(context: ssl.SSLContext, contents: _Contents) -> None:
 
 @contextlib.contextmanager
 def _file(pem: Secret) -> Iterator[str]:
-    """Python reads keys from files only."""
+    """A temporary file with the text, because Python reads keys only from files."""
     number, path = tempfile.mkstemp(prefix="ottla-", suffix=".pem")
     try:
         with os.fdopen(number, "w") as file:
@@ -145,7 +145,7 @@ def _file(pem: Secret) -> Iterator[str]:
 
 
 def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
-    """What an alert of the broker's means; None where it need not mean the same the next time."""
+    """The meaning of the broker's alert; None where a retry may have another result."""
     reason = str(error.reason or "")
     where = f"the broker at {address[0]}:{address[1]}"
     is_alert = "ALERT" in reason
@@ -176,9 +176,9 @@ def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
 
 
 def shown_certificate(address: Address) -> dict[str, Any]:
-    """The certificate that was refused, asked for once more and decoded; empty where that cannot be.
+    """The refused certificate, fetched again and decoded; empty where that fails.
 
-    Python decodes only what it has verified, so the certificate is verified by itself.
+    Python decodes only verified certificates, so the certificate is verified against itself.
     """
     with contextlib.suppress(OSError, ValueError):
         pem = ssl.get_server_certificate(address, timeout=PROBE_TIMEOUT_S)
@@ -195,7 +195,7 @@ def shown_certificate(address: Address) -> dict[str, Any]:
 
 
 def _name(name: Any) -> str:
-    """The common name in a subject or issuer, or all of it."""
+    """The common name of a subject or issuer, else its whole name."""
     pairs = [pair for part in name or () for pair in part]
     common = [value for key, value in pairs if key == "commonName"]
     return repr(common[0] if common else ", ".join(value for _, value in pairs))

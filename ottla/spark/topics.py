@@ -1,4 +1,4 @@
-"""Which topics there are to write to, and how many partitions they have."""
+"""The topics that can be written to, and their numbers of partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ottla.spark.wire import ClusterClient
 
 
 def partition_counts(cluster: ClusterClient, topics: Sequence[str] = ()) -> dict[str, int]:
-    """By topic, of those that are named, else of all that are not internal. Raises `PipelineError` where one does not exist."""
+    """The number of partitions of each named topic, else of all topics that are not internal. Raises `PipelineError` where a topic
+    does not exist."""
     if topics:
         return {topic: len(cluster.leaders(topic)) for topic in topics}
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
@@ -23,9 +24,9 @@ _NOT_THERE = (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.TOPIC_AUTHORIZATION_FAILED, 
 
 
 def existing(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
-    """Those of some topics that this client sees there and that are not internal, with how many partitions they have.
+    """The number of partitions of those topics that exist, that the client may see, and that are not internal.
 
-    Raises `PipelineError` where a broker does not say.
+    Raises `PipelineError` where the broker refuses to answer.
     """
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False)
 

@@ -1,7 +1,7 @@
-"""A transaction that many tasks share: the driver owns its id and epoch, begins and ends it, and marks the batch in it.
+"""A transaction that many tasks share. The driver owns its id and epoch, begins and ends it, and writes the batch's mark in it.
 
-Transaction version 2 (KIP-890) makes this safe: each end bumps the epoch, so that a task which is still writing when its
-transaction is over is refused, and partitions join with their first batch.
+Transaction version 2 (KIP-890) makes this safe: each end raises the epoch, so that a task that still writes when its transaction is
+over is refused; and a partition joins with its first batch.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
 
 WANTED_VERSION = 2
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
-"""States in which a transaction is open, or about to be over."""
+"""The states in which a transaction is open or is being ended."""
 TRANSACTION_TIMEOUT_MS = 900_000
-"""As long as brokers allow by default (transaction.max.timeout.ms)."""
+"""The largest time-out that brokers allow by default, in ms (transaction.max.timeout.ms)."""
 
 
 class Producer(msgspec.Struct, frozen=True):
-    """With what identity the tasks of one transaction write."""
+    """The identity with which the tasks of one transaction write."""
 
     transactional_id: str
     producer_id: int
@@ -42,9 +42,9 @@ class Producer(msgspec.Struct, frozen=True):
 
 
 def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
-    """Of its transaction, in Kafka's words (TransactionState); None where the cluster does not know the id: nobody has it.
+    """The state of the id's transaction, by Kafka's names (TransactionState); None where the cluster does not know the id.
 
-    Empty where it is not known: brokers tell since 3.0, and whom they let know. Raises `PipelineError`.
+    Empty where the state is unknown: the broker is older than 3.0, or does not allow the client to ask. Raises `PipelineError`.
     """
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     try:
@@ -62,12 +62,12 @@ def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
 
 
 def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
-    """Raises `PipelineError`."""
+    """Whether the cluster has forgotten the id. Raises `PipelineError`."""
     return state_of(cluster, transactional_id) is None
 
 
 class Transaction:
-    """One transactional id. Raises `Fenced` from any call once another pipeline has taken it over."""
+    """The transactions of one transactional id. Every method raises `Fenced` once another pipeline has taken over the id."""
 
     def __init__(
         self,
@@ -77,7 +77,8 @@ class Transaction:
         producer: Producer | None = None,
         mark_log: MarkLog | None = None,
     ) -> None:
-        """``producer``: that of a transaction which has begun elsewhere, to go on with it. ``mark_log`` has the marks as well."""
+        """``producer`` is that of a transaction that has begun in another process, to continue it. ``mark_log`` also gets the
+        marks."""
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
@@ -87,10 +88,10 @@ class Transaction:
         self._mark_log = mark_log
 
     def begin(self) -> Mark | None:
-        """Fence whoever ran before, end what it left open, and read what was committed last."""
+        """Fence earlier producers, end their open transaction, and read the mark that was committed last."""
         if not self._has_begun:
             self._take_over()
-        # Of a transaction that has begun elsewhere that is true once.
+        # The transaction of another process is continued once. The next call takes the id over.
         self._has_begun = False
         return last_mark(self._cluster, self.transactional_id, self._mark_log)
 
@@ -110,7 +111,7 @@ class Transaction:
         self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """Note the batch as part of the transaction; see `marks.commit_of`."""
+        """Write the batch's mark in the transaction; see `marks.commit_of`."""
         topics = [
             TxnOffsetCommitRequestTopic(
                 name=topic,
@@ -137,7 +138,7 @@ class Transaction:
                 raise refusal(self.transactional_id, *refused.arguments) from None
 
     def end(self, *, commit: bool) -> None:
-        """Commit or abort; the next transaction has the next epoch."""
+        """Commit or abort the transaction. The next transaction has the next epoch."""
         me = self.producer
         request = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit
@@ -146,7 +147,7 @@ class Transaction:
         self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def close(self) -> None:
-        """Give the connections back; they are opened again as they are needed."""
+        """Close the connections. They are opened again when they are needed."""
         self._cluster.close()
 
     def has_expired(self) -> bool:

@@ -1,7 +1,7 @@
 """A small blocking Kafka client for what stock producers cannot do: many processes that share one transaction.
 
-Requests wait for their answers, connections are opened anew when they break, and what fails in passing is tried again until a
-deadline. Nothing here knows of Spark.
+A request waits for its response, a broken connection is opened anew, and a request that fails for a moment is repeated until a
+deadline. The module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.spark.errors import BrokerRefused, PipelineError
 PAUSE_S: Final = 0.05
 LATEST, EARLIEST = -1, -2
 GROUP, TRANSACTION = 0, 1
-"""Kinds of coordinators."""
+"""The types of coordinators (FindCoordinator's key types)."""
 
 
 class ClusterClient:
@@ -31,7 +31,7 @@ class ClusterClient:
 
     def __init__(self, connecting: Connecting, timeout_s: float = TIMEOUT_S) -> None:
         self._bootstrap = list(addresses(connecting.bootstrap))
-        """Those that have failed are last."""
+        """The bootstrap addresses. Those that have failed come last."""
         self.connecting = connecting
         self.bootstrap = connecting.bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
@@ -53,16 +53,16 @@ class ClusterClient:
             self.drop(address)
 
     def ask(self, where: Callable[[], Address], request: Any, code_of: Callable[[Any], int], what: str) -> Any:
-        """Send until the answer is final. Raises `BrokerRefused`, and `PipelineError` where no broker answers in time.
+        """Send a request until its response is final. Raises `BrokerRefused`, and `PipelineError` where no broker answers in time.
 
-        ``where`` is asked anew for each attempt: leaders and coordinators move.
+        ``where`` is called for each attempt, because leaders and coordinators move.
         """
         deadline = time.monotonic() + self.timeout_s
         while True:
             try:
                 answer = self.connection(where()).call(request)
             except OSError as error:
-                # Which of them is broken does not matter: they are opened again as they are needed.
+                # All connections are closed, whichever is broken. They are opened again when they are needed.
                 self.close()
                 if time.monotonic() > deadline:
                     raise PipelineError(f"{what}: no broker answers at {self.bootstrap} ({error})") from error
@@ -75,7 +75,7 @@ class ClusterClient:
             time.sleep(PAUSE_S)
 
     def anyone(self) -> Address:
-        """A broker that takes connections. Raises OSError."""
+        """A broker that accepts connections. Raises OSError."""
         for address in self._connections:
             return address
         error: OSError = ConnectionError("no broker")
@@ -85,13 +85,13 @@ class ClusterClient:
                 self.connection(address)
                 return address
             except OSError as refused:
-                # The others come first from now on: a dead one takes its time to be noticed.
+                # The other addresses come first from now on, because it takes time to notice a dead broker.
                 self._bootstrap.append(self._bootstrap.pop(0))
                 error = refused
         raise error
 
     def transaction_version(self) -> int:
-        """The finalized level of the cluster, 0 where it has none."""
+        """The finalized level of transaction.version in the cluster; 0 where it has none."""
         answer = self.ask(
             self.anyone,
             ApiVersionsRequest(client_software_name="ottla-pipeline", client_software_version="1"),
@@ -101,7 +101,7 @@ class ClusterClient:
         return next((f.max_version_level for f in answer.finalized_features if f.name == "transaction.version"), 0)
 
     def leaders(self, topic: str) -> dict[int, Address]:
-        """Partition -> leader. Raises `PipelineError` for a topic that does not exist."""
+        """The address of each partition's leader. Raises `PipelineError` for a topic that does not exist."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
 
         def code_of(answer: Any) -> int:
@@ -118,7 +118,8 @@ class ClusterClient:
         return {p.partition_index: brokers[p.leader_id] for p in answer.topics[0].partitions}
 
     def ranges(self, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
-        """Partition -> first offset and the one after the last, markers and all; ``committed`` ends at the last stable offset."""
+        """The first offset and the end offset of each partition, markers included. With ``committed`` the end is the last stable
+        offset."""
         return {
             index: (self._offset(topic, index, EARLIEST, committed), self._offset(topic, index, LATEST, committed))
             for index in self.leaders(topic)
@@ -140,7 +141,7 @@ class ClusterClient:
     def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
         answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
-        # Brokers before 3.0 are asked for one at a time (KIP-699).
+        # Brokers before 3.0 take one key in a request (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         if coordinator.error_code in RETRIABLE:
             raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")

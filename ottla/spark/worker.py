@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does before its tasks of ours, so that each of them costs milliseconds."""
+"""Prepares a Python worker of Spark for the tasks of this package, so that each task costs milliseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HIGHEST_FD = 64
 
 
 def prepare() -> None:
-    """Call it first thing in a task."""
+    """Prepare the worker. Tasks call this first."""
     _keep_archives()
     _spare_the_collector()
     keep_freed_memory()
@@ -21,24 +21,26 @@ def prepare() -> None:
 
 
 def _keep_archives() -> None:
-    """Archives that were read stay known.
+    """Keep the directories of archives that were read.
 
-    Spark has Python look anew at all it knows before each task (``importlib.invalidate_caches``), and an archive's directory is
-    then read again for every package in it: 0.15 s a task. Spark gives an archive that has changed another name.
+    Before each task Spark drops Python's import caches (``importlib.invalidate_caches``), and an archive's directory is then read
+    again for every package in it, which takes 0.15 s. An archive that has changed gets another name from Spark.
     """
     zipimporter.invalidate_caches = lambda self: None  # type: ignore[method-assign]
 
 
 def _spare_the_collector() -> None:
-    """Spark collects garbage after each task, 0.05 s for all that is imported: once a worker, that is put out of its sight."""
+    """Hide imported objects from the garbage collector, once in each worker. Spark collects garbage after each task, which takes
+    0.05 s with all imported objects."""
     if not gc.get_freeze_count():
         gc.freeze()
 
 
 def _hold_nothing_back() -> None:
-    """Executor and worker talk in small pieces, with Nagle's algorithm on: each waits for acknowledgements, 40 ms at a time.
+    """Acknowledge each piece at once. Executor and worker send small pieces with Nagle's algorithm on, so that each piece waits up
+    to 40 ms for an acknowledgement.
 
-    The worker's sockets are Spark's own; an acknowledgement at once must be asked for again and again.
+    The worker's sockets belong to Spark, and the setting must be made again and again.
     """
     if not hasattr(socket, "TCP_QUICKACK"):
         return

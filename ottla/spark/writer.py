@@ -1,6 +1,6 @@
-"""The writing half of a task: rows to batches of one shared transaction, in sequence.
+"""The writing half of a task: encodes rows as batches of one shared transaction, in sequence.
 
-A partition belongs to one task of a transaction, so its sequences begin at 0.
+Within a transaction a partition belongs to one task, so its sequences begin at 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What a task wrote to one partition."""
+    """What a task has written to one partition."""
 
     topic: str
     partition: int
@@ -34,24 +34,25 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Total(msgspec.Struct):
-    """So much of a partition: the next sequence is the number of records."""
+    """What was written to a partition so far. The next sequence is the number of records."""
 
     records: int = 0
     bytes: int = 0
 
 
 class TaskWriter:
-    """All partitions of one task. Raises `PipelineError` and `MustAbort`."""
+    """Writes to all partitions of one task. Raises `PipelineError` and `MustAbort`."""
 
     def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4", batch_bytes: Mapping[str, int] = {}) -> None:
-        """``batch_bytes``: of the topics that take smaller batches than others, see `limits.small_batches`."""
+        """``batch_bytes`` has the topics that accept only smaller batches, see `limits.small_batches`."""
         self._batch_bytes = dict(batch_bytes)
         self.sender = Sender(connecting, producer)
         self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
         self._totals: dict[TopicPartition, _Total] = {}
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
-        """Columns topic, partition, key, value and headers, in any order of partitions; a partition's records keep theirs."""
+        """Write rows with the columns topic, partition, key, value and headers. The partitions may come in any order; the records
+        of a partition keep theirs."""
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
@@ -81,7 +82,7 @@ class TaskWriter:
             yield where, batch
 
     def finish(self) -> list[Written]:
-        """Everything is in the brokers' logs when this returns. Closes in any case."""
+        """Wait until everything is in the brokers' logs. Closes the connections in any case."""
         try:
             self.sender.settle()
         finally:
@@ -93,7 +94,7 @@ class TaskWriter:
 
 
 def check_alone(written: Sequence[Written], advice: str) -> None:
-    """Raises `PipelineError` where two tasks have written to one partition: each began its sequences at 0."""
+    """Raises `PipelineError` where two tasks have written to one partition, because both began its sequences at 0."""
     seen: set[TopicPartition] = set()
     for part in written:
         where = (part.topic, part.partition)
@@ -103,7 +104,7 @@ def check_alone(written: Sequence[Written], advice: str) -> None:
 
 
 def _check_places(rows: pa.RecordBatch) -> None:
-    """Raises `PipelineError` for a row that has no partition, as its topic is not among those that were asked for."""
+    """Raises `PipelineError` for a row without a partition, whose topic is not among the requested ones."""
     places = rows.column("partition")
     if places.null_count:
         check_topic(rows.column("topic")[places.is_valid().index(False).as_py()].as_py(), ())

@@ -30,7 +30,7 @@ OFFENDERS_NAMED = 10
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A rule, how many cases break it, and some of these cases."""
+    """A rule, how many break it, and some that do."""
 
     rule: str
     count: int
@@ -161,7 +161,7 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
             Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND invoices > 0 AND {differ}"),
         ],
     )
-    # The last header of a name is ottla's. A record may have brought headers of the same name.
+    # The last of the name is ours: a record brings headers of its own along.
     last = f.get(f.reverse(f.filter("headers", lambda header: header["key"] == SOURCE)), f.lit(0))
     letters = read(spark, options.bootstrap, topics.dead_letters).select(last["value"].cast("string").alias("source"))
     spoilt = purchases.where("NOT is_sound").select("source")
@@ -187,7 +187,7 @@ def _handled_once(name: str) -> list[Rule]:
 
 
 def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """Compare the last total of each key with the sum of its purchases."""
+    """The last total of each key against the sum of its purchases."""
     from pyspark.sql import functions as f
 
     named = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")

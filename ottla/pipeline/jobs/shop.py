@@ -17,8 +17,7 @@ FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """The connector's rows with two more columns: the purchase as ``p``, and ``fault``, which is null for a purchase and else says
-    why the record is none."""
+    """The connector's rows, the purchase beside them as ``p``, and in ``fault`` why it is none; null for a purchase."""
     from pyspark.sql import functions as f
 
     at_ms, record_ms = f.col("p.at_ms"), f.unix_millis("timestamp")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WINDOW = "1 hour"
 WATERMARK = "1 hour"
-"""How late a purchase may be. Spark drops a window's state once the newest purchase is this much later than the window's end."""
+"""How late a purchase may be. The state of a window goes once the newest purchase is so much younger than its end."""
 
 
 def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
@@ -26,7 +26,7 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
     """
     from pyspark.sql import functions as f
 
-    # Spark would move a filter below the parsing, and would then parse each value a second time.
+    # A filter would be moved below the parsing, and would parse each value once more for itself.
     some = f.when(is_sound(), f.array("p")).otherwise(f.slice(f.array("p"), 1, 0))
     sound = parsed(purchases, values, terms).select(f.explode(some).alias("p")).select("p.*")
     sound = sound.withColumn("at", f.timestamp_millis("at_ms"))

@@ -1,1 +1,1 @@
-"""Reading a broker's segment files without a broker: what is committed, where it lies, and its records as columns."""
+"""Reads a broker's segment files without the broker: what is committed, where it lies, and its records as columns."""

@@ -1,6 +1,7 @@
-"""Records as Arrow columns. Only the way from record to record is walked; all that is in them is read by vectors.
+"""Decodes records to Arrow columns. Only the positions of the records are found one by one; their contents are read by vectors.
 
-A record (KIP-98): length, attributes, timestamp delta, offset delta, key, value, headers; every number a zigzag varint.
+A record (KIP-98) consists of length, attributes, timestamp delta, offset delta, key, value and headers. Every number is a zigzag
+varint.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MAX_PAYLOAD_BYTES = 1 << 30
-"""A batch that inflates to more is refused: a task's memory would not hold its columns."""
+"""The largest inflated batch, in bytes. The columns of a larger one would not fit into a task's memory."""
 _MARGIN = b"\0" * 16
-"""Behind the last record, so that a number which is cut off ends."""
+"""Zero bytes after the last record, at which a number that is cut off ends."""
 ABREAST = 8
-"""Batches that are walked together; fewer are faster one by one."""
+"""How many batches are walked together. Fewer batches are faster one by one."""
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -43,13 +44,13 @@ _STEPS = _steps()
 
 
 class Malformed(Exception):
-    """The bytes are no records."""
+    """The bytes are not records."""
 
 
 class Records:
-    """The records of some batches of one partition, and columns of them on demand.
+    """The records of some batches of one partition, from which columns are made when they are asked for.
 
-    Raises `Malformed` for records that do not fill their batch, whatever its CRC says.
+    Raises `Malformed` for records that do not fill their batch, whatever the CRC of the batch says.
     """
 
     def __init__(self, batches: Sequence[tuple[BatchHeader, memoryview]]) -> None:
@@ -84,7 +85,7 @@ class Records:
         return len(self._starts)
 
     def _walk(self, headers: Sequence[BatchHeader], counts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
-        """Where each record begins with its length, and where it ends; checks that a batch's records fill it."""
+        """The start of each record with its length, and its end. Checks that the records of a batch fill it."""
         behind = np.cumsum(sizes)
         bases = np.cumsum(counts) - counts
         starts = np.empty(int(counts.sum()), np.int64)
@@ -103,7 +104,8 @@ class Records:
         return starts, ends
 
     def _walk_abreast(self, starts: Ints, at: Ints, behind: Ints, bases: Ints, counts: Ints) -> tuple[Ints, int]:
-        """A record of every batch at once, while enough of them have another: how far each has come, and by how many records.
+        """Find one record in every batch at once, as long as enough batches have more records. Returns the position and the number
+        of records reached in each batch.
 
         Fills ``starts``. Where a record is longer than its batch, that batch ends one byte too far.
         """
@@ -129,7 +131,7 @@ class Records:
         return positions, done
 
     def _walk_one(self, at: int, behind: int, count: int) -> tuple[Ints, int]:
-        """The rest of one batch: where its records begin, and where the last one ends, at most one byte too far."""
+        """The starts of the remaining records of one batch, and the end of the last one, at most one byte too far."""
         data = self._data
         starts = []
         for _ in range(count):
@@ -145,7 +147,7 @@ class Records:
         return np.array(starts, np.int64), at
 
     def _varints(self, at: Ints) -> tuple[Ints, Ints]:
-        """The zigzag numbers at some positions, and the positions behind them."""
+        """The zigzag numbers at some positions, and the positions after them."""
         data = self._bytes
         byte = data[at]
         value = (byte & 0x7F).astype(np.int64)
@@ -163,7 +165,7 @@ class Records:
         return (value >> 1) ^ -(value & 1), behind
 
     def _slices(self, at: Ints, record_ends: Ints) -> tuple[tuple[Ints, Ints, Bools], Ints]:
-        """Byte strings: first byte, the one behind, whether there is one; and the positions behind them."""
+        """Byte strings as first byte, end, and whether the string is not null; and the positions after them."""
         size, start = self._varints(at)
         is_there = size >= 0
         end = start + np.where(is_there, size, 0)
@@ -178,7 +180,8 @@ class Records:
         return self._binary(self._values, kept)
 
     def _binary(self, slices: tuple[Ints, Ints, Bools], kept: Ints) -> pa.Array:
-        """Arrow takes the strings out of the records: each is an element, and so is what lies between two of them."""
+        """The strings as an Arrow array, whose buffer is the records themselves: each string is an element, and so are the bytes
+        between two strings."""
         start, end, is_there = slices
         if not len(start):
             return pa.array([], pa.binary())
@@ -193,7 +196,7 @@ class Records:
         return between.take(pa.array(2 * kept))
 
     def headers(self, kept: Ints) -> pa.Array:
-        """A list of (key, value) for each record, null for a record without any, as the stock connector has it."""
+        """A list of (key, value) for each record; null for a record without headers, as in the stock connector."""
         counts, at = self._varints(self._behind_values)
         if (counts < 0).any():
             raise Malformed("a record with less than no headers")
@@ -245,7 +248,7 @@ def _payload(header: BatchHeader, raw: memoryview) -> bytes | memoryview:
 
 
 def _as_text(binary: pa.Array) -> pa.Array:
-    """As Java reads it: what is no UTF-8 becomes the replacement character."""
+    """The text as Java decodes it: invalid UTF-8 becomes the replacement character."""
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
@@ -253,7 +256,7 @@ def _as_text(binary: pa.Array) -> pa.Array:
 
 
 def _after(data: bytes, at: int) -> int:
-    """Behind a record, however many bytes its length takes."""
+    """The position after a record, however many bytes its length takes."""
     value, shift = 0, 0
     while True:
         byte = data[at]

@@ -1,4 +1,4 @@
-"""A data directory that a broker may be writing at this moment, seen by somebody who only reads."""
+"""Reads a data directory that a broker may be writing to at the same time."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 ATTEMPTS = 5
 PAUSE_S = 0.1
-"""How long to wait before a directory is read again in which segments are just being replaced or removed."""
+"""How long to wait, in seconds, before a directory is read again whose segments are being replaced or removed."""
 
 
 class Vanished(Exception):
-    """A file went away while the directory was read, which is to be read again."""
+    """A file has disappeared while the directory was read. The directory must be read again."""
 
 
 class View(msgspec.Struct, frozen=True):
-    """A partition at one moment: offsets in [start, end) are there, those below ``last_stable_offset`` are decided.
+    """A partition at one moment: offsets in [start, end) exist, and those below ``last_stable_offset`` are decided.
 
-    ``aborted`` are the transactions of [start, last_stable_offset) that were aborted, by their markers' offsets.
+    ``aborted`` are the aborted transactions in [start, last_stable_offset), in the order of their markers' offsets.
     """
 
     start: int
@@ -47,7 +47,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Directory:
-    """Raises `PipelineError` where there is none. Every read opens the files anew."""
+    """A data directory. Raises `PipelineError` where there is none. Every read opens the files anew."""
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():
@@ -56,17 +56,17 @@ class Directory:
         self.fs = RealFilesystem(read_only=True)
 
     def close(self) -> None:
-        """Gives back the descriptors of the files that were read. A later read opens its files again."""
+        """Close the files that were read. A later read opens its files again."""
         self.fs.close_files()
 
     def partitions(self, topic: str) -> list[int]:
-        """Those of a topic that lie here."""
+        """The partitions of a topic in this directory."""
         names = [name for name in self.fs.list_dir(self.path) if self.fs.is_dir(f"{self.path}/{name}")]
         parsed = [parse_directory_name(name) for name in names]
         return sorted(where[1] for where in parsed if where is not None and where[0] == topic)
 
     def _segments(self, topic: str, partition: int) -> list[Segment]:
-        """Raises `Vanished` in the middle of an exchange."""
+        """The segments as they are now. Raises `Vanished` while the broker exchanges files."""
         directory = f"{self.path}/{topic}-{partition}"
         names = self.fs.list_dir(directory)
         if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
@@ -80,11 +80,11 @@ class Directory:
         return [Segment(self.fs, directory, base, 0) for base in bases]
 
     def segments(self, topic: str, partition: int) -> list[Segment]:
-        """By base offset. Raises `PipelineError`."""
+        """The segments by base offset. Raises `PipelineError`."""
         return self._repeated(lambda: self._segments(topic, partition))
 
     def topic_id(self, topic: str, partition: int) -> str | None:
-        """As Kafka writes it; None where the directory does not say it. A topic that is made anew has another.
+        """The topic's id as Kafka writes it; None where the directory does not have it. A topic that is made anew has another id.
 
         Raises `PipelineError`.
         """
@@ -93,7 +93,7 @@ class Directory:
         return None if topic_id is None else topic_id_text(topic_id)
 
     def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
-        """A segment that was left at an offset below that of the following one: cleaning makes such gaps, and so does damage.
+        """Check a segment whose records end before the next segment begins. Cleaning makes such gaps, and so does damage.
 
         Raises `PipelineError` for a file that was emptied, and in a closed directory for offsets that no cleaner has removed.
         """
@@ -106,12 +106,13 @@ class Directory:
             raise PipelineError(f"{where} behind {path}, and the topic was never compacted; bring its files back")
 
     def view(self, topic: str, partition: int) -> View:
-        """Raises `PipelineError`."""
+        """The view of a partition. Raises `PipelineError`."""
         return self._repeated(lambda: self._view(topic, partition))
 
     @staticmethod
     def _repeated(read: Callable[[], T]) -> T:
-        """Reads again until no file goes away meanwhile. Raises `PipelineError` after the last attempt."""
+        """The result of ``read``, which is repeated until no file disappears meanwhile. Raises `PipelineError` after the last
+        attempt."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return read()
@@ -147,7 +148,7 @@ class Directory:
         return View(start, end, stable, [entry for entry in aborted if entry.last_offset >= start])
 
     def _snapshot(self, topic: str, partition: int, at_most: int, log_start: int) -> tuple[int, dict[int, int]]:
-        """Where the newest sound snapshot was taken, at or below an offset, and the transactions that were open then."""
+        """The offset of the newest sound snapshot at or below an offset, and the transactions that were open there."""
         directory = f"{self.path}/{topic}-{partition}"
         for offset in reversed(snapshot.offsets(self.fs, directory)):
             if log_start <= offset <= at_most:
@@ -158,7 +159,7 @@ class Directory:
 
 
 class Directories:
-    """All that a broker's ``log.dirs`` names, comma-separated: each partition lies in one of them."""
+    """All directories of a broker's ``log.dirs``, comma-separated. Each partition lies in one of them."""
 
     def __init__(self, paths: str) -> None:
         """Raises `PipelineError`."""
@@ -170,7 +171,8 @@ class Directories:
             directory.close()
 
     def of_topic(self, topic: str) -> dict[int, Directory]:
-        """Where each partition lies. Raises `PipelineError` for a topic of which nothing does, and for what lies twice."""
+        """The directory of each partition. Raises `PipelineError` for a topic without any, and for a partition that lies in two
+        directories."""
         lies_in: dict[int, Directory] = {}
         for directory in self._all:
             for index in directory.partitions(topic):
@@ -183,9 +185,10 @@ class Directories:
 
 
 def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
-    """The offset below which indexes and batches are as their broker left them; None is a directory that was closed.
+    """The offset below which indexes and batches are as the broker has left them. ``recovery_point`` is None for a directory that
+    was closed.
 
-    As a broker at its start would: a segment without its indexes, or at and above the recovery point, must be read through.
+    A broker's start does the same: segments without indexes, or at and above the recovery point, must be read through.
     """
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if recovery_point is not None and (following is None or following.base_offset > recovery_point):
@@ -197,16 +200,16 @@ def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point
 
 
 def _scan(segments: list[Segment], start: int, recovered_end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches from an offset on, up to the first that is not whole: there a broker would cut the log.
+    """The batches from an offset on, up to the first one that is not whole, where a broker would cut the log.
 
-    Raises `Damaged` where such a one is in what is settled, which no broker cuts.
+    Raises `Damaged` where that one lies below ``recovered_end``, where no broker cuts.
     """
     first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
     next_offset = 0
     for segment in segments[first:]:
         position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
         is_recovered = segment.base_offset < recovered_end
-        # A segment that begins again below the end of the one before it is where a broker would cut as well.
+        # A broker would also cut at a segment that begins below the end of the previous one.
         sound = SoundBatches(segment.log, max(segment.base_offset, next_offset), position)
         for _, header, raw in segment.scan(position, must_reach_end=True) if is_recovered else sound:
             next_offset = header.next_offset

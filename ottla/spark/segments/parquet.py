@@ -1,4 +1,4 @@
-"""Splits as Parquet files, written where they are read: no record passes through the JVM."""
+"""Writes splits as Parquet files in the tasks that read them, so that no record passes through the JVM."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import pyarrow.parquet as pq
 from ottla.spark.segments.reading import COLUMNS, Split, read
 
 ROW_GROUP_BYTES = 64 << 20
-"""Of records in memory; a row group takes what is over."""
+"""How many bytes of records in memory a row group has at least, but for the last one."""
 _REPEATING = ["key", "topic", "partition", "timestampType"]
-"""Columns that a dictionary makes smaller."""
+"""Columns with few different values, which a dictionary makes smaller."""
 
 
 def write(split: Split, directory: str, number: int) -> int:
-    """How many records are in the file now: there at once, whole, and the same however often it is written.
+    """Write the file; returns the number of its records. The file appears at once and whole, and has the same name however often it
+    is written.
 
-    A task that is killed leaves a hidden file, which no reader of Parquet takes for a part.
+    A killed task leaves a hidden file, which readers of Parquet ignore.
     """
     schema = pa.schema(list(COLUMNS.items()))
     aside = Path(directory, f".{number:05d}-{uuid.uuid4().hex}")

@@ -1,4 +1,4 @@
-"""Splits of a topic's segment files, and their records as Arrow batches. Nothing here knows of Spark."""
+"""Plans the splits of a topic's segment files, and reads their records as Arrow batches. The module does not depend on Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import SoundBatches
 
 BATCH_BYTES = 4 << 20
-"""Of records, compressed, that become one Arrow batch."""
+"""How many bytes of compressed records become one Arrow batch."""
 READ_BYTES = 4 << 20
 SPLIT_BYTES = 64 << 20
 EARLIEST, LATEST = -2, -1
@@ -35,16 +35,16 @@ COLUMNS: dict[str, pa.DataType] = {
     "timestampType": pa.int32(),
     "headers": HEADERS,
 }
-"""As the stock connector names and types them."""
+"""The columns with the stock connector's names and types."""
 
 Bounds = dict[int, int]
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What of a topic is to be read. Offsets by partition; those not named are ``EARLIEST`` or ``LATEST``.
+    """What is to be read of a topic. Offsets are by partition; partitions without an offset have ``EARLIEST`` or ``LATEST``.
 
-    ``directories`` are the broker's log.dirs. Timestamps stand for the first record that is as late, as in ListOffsets; None for no
-    such bound.
+    ``directories`` are the broker's log.dirs. A timestamp stands for the first record at or after it, as in ListOffsets; None for
+    no such bound.
     """
 
     directories: str
@@ -60,7 +60,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Split(msgspec.Struct, frozen=True):
-    """Offsets [start, end) of a partition, without the batches of ``aborted``."""
+    """The offsets [start, end) of a partition, without the batches of the ``aborted`` transactions."""
 
     directory: str
     topic: str
@@ -71,7 +71,8 @@ class Split(msgspec.Struct, frozen=True):
 
 
 def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
-    """``{"0": 5, "1": -2}``, or with the topic around it, as the connector has it. Raises `PipelineError`."""
+    """The offsets in ``{"0": 5, "1": -2}``, which may stand under the topic's name as in the connector's option. Raises
+    `PipelineError`."""
     try:
         given = json.loads(text)
         if isinstance(given.get(topic), dict):
@@ -82,7 +83,7 @@ def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
 
 
 def plan(wanted: Wanted) -> list[Split]:
-    """Look at the directories once; every split belongs to that look. Raises `PipelineError`."""
+    """The splits by one view of the directories. Raises `PipelineError`."""
     with closing(Directories(wanted.directories)) as directories:
         known = directories.of_topic(wanted.topic)
         chosen = list(known) if wanted.partitions is None else sorted(wanted.partitions)
@@ -93,7 +94,7 @@ def plan(wanted: Wanted) -> list[Split]:
 
 def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split]:
     """The splits of one partition."""
-    # Who reads a split need not have the working directory of who plans it.
+    # The process that reads a split may have another working directory than the one that plans it.
     root = str(Path(directory.path).absolute())
     view = directory.view(wanted.topic, index)
     start, end = _range(wanted, directory, index, view)
@@ -104,7 +105,7 @@ def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split
 
 
 def _range(wanted: Wanted, directory: Directory, index: int, view: View) -> tuple[int, int]:
-    """The offsets to read, within what is there."""
+    """The offsets to read, within those that exist."""
     bound = view.last_stable_offset if wanted.is_committed else view.end
 
     def resolve(offset: int, timestamp_ms: int | None) -> int:
@@ -127,7 +128,7 @@ def _range(wanted: Wanted, directory: Directory, index: int, view: View) -> tupl
 
 
 def _first_at(directory: Directory, topic: str, index: int, timestamp_ms: int, view: View, bound: int) -> int:
-    """Offset of the first record at or after a timestamp, ``bound`` where there is none."""
+    """The offset of the first record at or after a timestamp; ``bound`` where there is none."""
     segments = directory.segments(topic, index)
     for segment in segments:
         is_active = segment is segments[-1]
@@ -152,7 +153,7 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
         first, last = max(start, segment.base_offset), min(end, following)
         has_index = segment.offset_index.load()
         position = segment.offset_index.lookup(first) if has_index else 0
-        # Splits of one size: the cores that read them end together.
+        # The splits of a segment have equal sizes, so that the cores that read them end together.
         left = segment.size_bytes - position
         share = -(-left // max(1, round(left / split_bytes)))
         while first < last:
@@ -168,7 +169,7 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
 
 
 def read(split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The split's records, only the columns that are asked for. Raises `PipelineError`."""
+    """The split's records, with only the columns that are asked for. Raises `PipelineError`."""
     aborted: dict[int, list[AbortedTxn]] = {}
     for entry in split.aborted:
         aborted.setdefault(entry.producer_id, []).append(entry)
@@ -193,7 +194,7 @@ def _is_aborted(of_producer: Sequence[AbortedTxn], base_offset: int) -> bool:
 
 
 def _batches(split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches of the split as they lie in the files now: since it was planned, cleaning may have moved them."""
+    """The batches of the split as they lie in the files now. Cleaning may have moved them since the split was planned."""
     with closing(Directory(split.directory)) as directory:
         yield from _batches_of(directory, split)
 
@@ -225,7 +226,7 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
 
 
 def _from(segment: Segment, start: int, where: str) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Batches of one segment that reach an offset, each of them sound. Raises `PipelineError` at the first that is not."""
+    """The batches of one segment from an offset on. Raises `PipelineError` at the first damaged one."""
     position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
     for at, header in segment.headers(position):
         if header.last_offset >= start:

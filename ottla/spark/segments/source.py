@@ -1,10 +1,10 @@
-"""``spark.read.format("ottla")``: a topic out of a broker's segment files, as the stock connector would give it.
+"""``spark.read.format("ottla")``: reads a topic from a broker's segment files, with the columns of the stock connector.
 
-Options, named and meant as the connector's: ``subscribe`` (one topic), ``kafka.isolation.level`` (``read_committed`` unless it
-is said otherwise), ``startingOffsets`` and ``endingOffsets`` (``earliest``, ``latest`` or ``{"0": 5}``), ``startingTimestamp``
-and ``endingTimestamp`` (ms), ``failOnDataLoss``, ``includeHeaders``, and of a stream ``maxOffsetsPerTrigger``. Its own: ``path``
-(the data directory, or several of one broker, comma-separated as in log.dirs, where every executor sees them),
-``partitions`` (``0,2``), ``splitBytes``. A schema of fewer columns is read faster: ``.schema("value BINARY")``.
+Options with the connector's names and meanings: ``subscribe`` (one topic), ``kafka.isolation.level`` (by default
+``read_committed``), ``startingOffsets`` and ``endingOffsets`` (``earliest``, ``latest`` or ``{"0": 5}``), ``startingTimestamp`` and
+``endingTimestamp`` (ms), ``failOnDataLoss``, ``includeHeaders``, and for a stream ``maxOffsetsPerTrigger``. Options of its own:
+``path`` (the data directory, or several of one broker, comma-separated as in log.dirs, as every executor sees them), ``partitions``
+(``0,2``), ``splitBytes``. A schema with fewer columns is read faster: ``.schema("value BINARY")``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KNOWN = {
 
 
 def wanted_by(options: dict[str, str]) -> Wanted:
-    """Options in any case, as Spark takes them. Raises `PipelineError`."""
+    """What the options ask for. Option names have any case, as in Spark. Raises `PipelineError`."""
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(set(given) - _KNOWN)
     if unknown:

@@ -1,4 +1,4 @@
-"""``spark.readStream.format("ottla")``: a topic out of segment files, as they grow."""
+"""``spark.readStream.format("ottla")``: reads a topic from segment files as they grow."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[str, Any]
-"""Topic and partition to an offset, as the connector for Kafka has them in a checkpoint; and beside the topic its id."""
+"""The offsets by topic and partition, as the connector for Kafka writes them into a checkpoint, and the topic's id beside them."""
 TOPIC_ID = "#topic id"
-"""No name of a topic. A topic that is made anew under its name has another id, and other records at the same offsets."""
+"""The key of the topic's id, which is not a valid topic name. A topic that is made anew has another id, and other records at the
+same offsets."""
 _IS_TOLD = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
-"""Whether Spark says where a stream is: since 4.2."""
+"""Whether Spark tells a source where its stream is, as it does since 4.2."""
 _NEEDS_CHECKPOINT = (
     "maxOffsetsPerTrigger needs the option checkpointLocation, that of the query, for the source as well: before 4.2 Spark does not"
     " tell it where a stream goes on that is started again"
@@ -35,15 +36,15 @@ _BOUND, _CHECKPOINT = "maxoffsetspertrigger", "checkpointlocation"
 
 
 class SegmentStream(DataSourceStreamReader):
-    """Each batch ends at the last stable offsets of the moment it is planned at, or before, where ``maxOffsetsPerTrigger`` says so.
+    """Each batch ends at the last stable offsets when it is planned, or earlier with ``maxOffsetsPerTrigger``.
 
-    Before Spark 4.2 a source in Python is not told where its stream is. It remembers what it has said last, and reads that from the
-    checkpoint, whose place it is given by ``checkpointLocation``, after a restart. Raises `PipelineError`.
+    Before Spark 4.2 a Python source is not told where its stream is. It remembers its last answer, and after a restart reads it
+    from the checkpoint at ``checkpointLocation``. Raises `PipelineError`.
     """
 
     def __init__(self, options: dict[str, str], columns: list[str]) -> None:
         given = {name.lower(): value for name, value in options.items()}
-        # As the connector has it: a stream begins with what comes, unless it is told otherwise.
+        # As in the connector, a stream begins with new records by default.
         self._starts_at = given.setdefault("startingoffsets", "latest")
         if self._starts_at == "latest":
             given["startingoffsets"] = "earliest"
@@ -57,7 +58,7 @@ class SegmentStream(DataSourceStreamReader):
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
         self._topic_id: str | None = None
-        """As the directory had it when it was read last."""
+        """The topic's id when the directory was last read."""
         self._wanted = wanted_by(given)
         self._reader = SegmentReader(self._wanted, columns)
 
@@ -92,12 +93,12 @@ class SegmentStream(DataSourceStreamReader):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         """Partitions that were added since ``start`` are read from their beginning."""
-        # A batch that is planned once more, after a restart, is where the stream is then.
+        # A batch that is planned again after a restart says where the stream is.
         self._last = end
         topic = self._wanted.topic
         starts, ends = ({int(index): offset for index, offset in where.get(topic, {}).items()} for where in (start, end))
         self._views()
-        # A batch that was planned before the topic was made anew is repeated as little as the next one is begun.
+        # The topic may have been made anew before this batch was planned, or since. In both cases its old records are gone.
         if any([self._is_anew(start, ends, end.get(TOPIC_ID)), self._is_anew(end, {}, self._topic_id)]):
             starts = {}
         chosen = tuple(index for index in sorted(ends) if ends[index] > starts.get(index, -1))
@@ -116,9 +117,9 @@ class SegmentStream(DataSourceStreamReader):
         return self._reader.read(partition)
 
     def _is_anew(self, start: Offsets, ends: Mapping[int, int], topic_id: str | None) -> bool:
-        """Whether the stream was in a log that is no more, as its topic was deleted and made again.
+        """Whether the stream was in an old log, because its topic was deleted and made again.
 
-        Raises `PipelineError` unless failOnDataLoss is false: then what the topic has now is read from its beginning.
+        Raises `PipelineError` unless failOnDataLoss is false; then the topic's present records are read from their beginning.
         """
         topic, was = self._wanted.topic, start.get(TOPIC_ID)
         starts = {int(index): offset for index, offset in start.get(topic, {}).items()}
@@ -141,7 +142,7 @@ class SegmentStream(DataSourceStreamReader):
         return self._offsets({index: self._end(view) for index, view in views.items()})
 
     def _offsets(self, by_partition: Mapping[int, int]) -> Offsets:
-        """With the id of the topic that was read last."""
+        """The offsets with the id of the topic that was read last."""
         offsets: Offsets = {self._wanted.topic: {str(index): offset for index, offset in sorted(by_partition.items())}}
         return offsets if self._topic_id is None else offsets | {TOPIC_ID: self._topic_id}
 
@@ -162,9 +163,10 @@ class SegmentStream(DataSourceStreamReader):
 
 
 def bounded(starts: Mapping[int, int], ends: Mapping[int, int], most: int) -> dict[int, int]:
-    """Ends of at most about ``most`` offsets in all, each partition's share by what waits in it, as the connector has it.
+    """Ends of at most about ``most`` offsets in all. As in the connector, each partition's share is proportional to its waiting
+    offsets.
 
-    So partitions whose records are of the same hours are read in step. A partition in which anything waits gets one at least.
+    So partitions whose records cover the same hours are read in step. A partition with waiting offsets gets at least one.
     """
     waiting = {index: max(0, ends[index] - starts[index]) for index in ends}
     total = sum(waiting.values())
