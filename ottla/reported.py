@@ -1,4 +1,4 @@
-"""What the report of a failed test says of the transactions that it saw."""
+"""The lines about transactions in the report of a failed test."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from ottla.control.remote import Remote
 
 MAX_TRANSACTIONAL_IDS = 5
-"""Those that something happened to last."""
+"""How many transactional ids are reported: those with the newest events."""
 MAX_EVENTS = 30
-"""Of each, the newest."""
+"""How many of the newest events of each id are reported."""
 MAX_IDS_READ = 200
 TIMEOUT_S = 5.0
 
@@ -24,12 +24,12 @@ def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None
     from ottla.cli.output import printable
     from ottla.cli.txn_history import history, merged
     from ottla.cli.txn_timeline import lines as shown
-    from ottla.client import ClientError, Cluster
+    from ottla.client import ClientError, KafkaClient
     from ottla.client.timeline import Event, timeline
 
     told: list[tuple[str, list[Event]]] = []
     try:
-        with Cluster(bootstrap, TIMEOUT_S) as cluster:
+        with KafkaClient(bootstrap, TIMEOUT_S) as cluster:
             for listing in cluster.transactions()[:MAX_IDS_READ]:
                 name = listing.transactional_id
                 events = merged(timeline(cluster.brokers, name), history(door, name))

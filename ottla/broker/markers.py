@@ -18,7 +18,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
@@ -32,24 +32,26 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.steps import Steps, run
 
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50
 """How many markers of one transaction are written without a pause. Each takes about 50 us."""
-RETRIABLE = {
+RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.NOT_ENOUGH_REPLICAS,
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
+"""The answers to a marker after which it is sent again. Any other error is final for that partition."""
 
 log = structlog.get_logger("markers")
 
 
-class Transport(Protocol):
+class MarkerTransport(Protocol):
     """Carries a request to a broker. ``on_response`` is called with the response, possibly before the call returns."""
 
     def write_txn_markers(
@@ -97,7 +99,7 @@ class MarkerSender:
         stepping: Stepping,
         lifecycle: Lifecycle,
         cluster_state: ClusterState,
-        transport: Transport,
+        transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
         on_written: Callable[[TransactionShard, str], None],
         interception: Interception | None = None,
@@ -218,14 +220,14 @@ class MarkerSender:
                     written.add(where)
                     continue
                 refused.setdefault(code, []).append(where)
-                if code in RETRIABLE:
+                if code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
                     # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
                     # marker.
                     log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
         if self._listener is not None and refused:
-            _tell(self._listener, self._env.now_ms(), metadata, refused)
+            _report_markers(self._listener, self._env.now_ms(), metadata, refused)
         if again:
             partitions = frozenset(again)
             self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
@@ -266,7 +268,7 @@ class MarkerSender:
         )
 
 
-def _tell(
+def _report_markers(
     listener: TransactionListener, now_ms: int, metadata: TxnMetadata, refused: Mapping[Code, Collection[TopicPartition]]
 ) -> None:
     outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
@@ -297,7 +299,9 @@ class _MarkerWalk:
     the whole transaction.
     """
 
-    def __init__(self, interception: Interception, transport: Transport, metadata: TxnMetadata, marker: WritableTxnMarker) -> None:
+    def __init__(
+        self, interception: Interception, transport: MarkerTransport, metadata: TxnMetadata, marker: WritableTxnMarker
+    ) -> None:
         self._interception = interception
         self._transport = transport
         self._metadata = metadata

@@ -14,8 +14,9 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.protocol.errors import Code
+from ottla.protocol.topic_partition import TopicPartition
 
 PARTITIONS_KEPT = 20
 """How many partitions of one event are named. All of them are counted."""

@@ -1,7 +1,7 @@
-"""What has happened to each transactional id since the broker's process began, as far as it is kept.
+"""The newest events of each transactional id since the broker's process began.
 
-Each id has a ring of its own, so that a busy one pushes nobody else's history out, and all rings together have a limit in bytes:
-beyond it the ids in which nothing has happened for the longest time lose theirs first.
+Each id has a ring of its own, so that a busy id does not push out the events of others. All rings together have a limit in bytes.
+Beyond it the ids whose last event is the oldest are dropped first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The client that has got a transactional id, and with it the epoch that fences those before it."""
+    """The client that has got a transactional id, and with it the epoch that fences earlier producers."""
 
     client_id: str
     client_host: str
@@ -33,9 +33,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     holder: Holder | None
-    """None where nobody has asked for the id since the broker's process began."""
+    """None where no client has asked for the id since the broker's process began."""
     forgotten: int
-    """How many older events are not kept any more."""
+    """How many older events were dropped."""
     events: list[dict[str, Any]]
 
 
@@ -58,7 +58,7 @@ class _Ring:
         return self.event_bytes + PARTITION_BYTES * len(self.events.popleft().partitions)
 
 
-class TransactionHistory:
+class EventHistory:
     """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop.
 
     Each transaction passes here several times, so an event is kept as it comes, and made readable by `view`.
@@ -107,7 +107,7 @@ class TransactionHistory:
         self.size_bytes = 0
 
     def view(self, transactional_id: str) -> HistoryView | None:
-        """None for an id of which nothing is known."""
+        """The events of an id; None for an id without any."""
         ring = self._rings.get(transactional_id)
         if ring is None:
             return None
@@ -122,7 +122,7 @@ def _holder(request: Happened | None) -> Holder | None:
 
 
 def _shown(event: Happened) -> dict[str, Any]:
-    """As JSON has it: errors by Kafka's names, and nothing that the event does not have."""
+    """The event as JSON, with Kafka's names of errors and without the fields that the event does not have."""
     shown: dict[str, Any] = {"time_ms": event.time_ms, "kind": event.kind.value}
     if event.asker is not None:
         shown |= _shown_asker(event.asker)
@@ -147,5 +147,5 @@ def _shown_asker(asker: Asker) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    # mypy holds it against the broker's port here, where both are known.
-    _PORT: type[TransactionListener] = TransactionHistory
+    # Lets mypy check the class against the broker's port here, where both are known.
+    _PORT: type[TransactionListener] = EventHistory

@@ -79,7 +79,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
     def ask(*_: Any, **__: Any) -> None:
         NO_TEXT.encode()
 
-    monkeypatch.setattr("ottla.client.cluster.Cluster.create_topic", ask)
+    monkeypatch.setattr("ottla.client.kafka_client.KafkaClient.create_topic", ask)
     monkeypatch.setattr("ottla.client.brokers.Brokers.partitions", ask)
     monkeypatch.setattr("ottla.client.producing.TopicProducer.__init__", ask)
     return "127.0.0.1:1"
@@ -157,7 +157,7 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
             return {"events": [{"time_ms": 1, "kind": "request", **asked}]}
 
     event = Event(0, "init", "taken", "x", (1, 0))
-    monkeypatch.setattr("ottla.client.Cluster", Known)
+    monkeypatch.setattr("ottla.client.KafkaClient", Known)
     monkeypatch.setattr("ottla.client.timeline.timeline", lambda *_: [event])
     lines = reported.transactions_since("x:1", 0, cast(Any, Door()))
     assert len(lines) == 3

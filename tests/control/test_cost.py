@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from ottla.control.faults import Fault, Faults
-from ottla.control.history import TransactionHistory
+from ottla.control.history import EventHistory
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -68,7 +68,7 @@ def fetched() -> FetchRequest:
     return FetchRequest(replica_id=-1, topics=[FetchTopic(topic="t", partitions=[partition])])
 
 
-def counts(interception: Faults | None, history: TransactionHistory | None = None) -> dict[str, int]:
+def counts(interception: Faults | None, history: EventHistory | None = None) -> dict[str, int]:
     broker = SimulatedBroker(interception=interception, transaction_listener=history).start().with_coordinators()
     with broker.connect() as client:
         create(cast(Any, client), "t")
@@ -100,7 +100,7 @@ def test_a_request_that_nobody_watches_costs_no_call() -> None:
     assert counts(others) == without
 
 
-def whole_transactions(history: TransactionHistory | None) -> int:
+def whole_transactions(history: EventHistory | None) -> int:
     """How many functions of Python run for `TIMES` transactions of one record each, as today's clients make them."""
     broker = SimulatedBroker(transaction_listener=history).start().with_coordinators()
     count = 0
@@ -124,12 +124,12 @@ def whole_transactions(history: TransactionHistory | None) -> int:
 
 
 def test_a_history_costs_a_transaction_under_two_percent() -> None:
-    without, kept = whole_transactions(None), whole_transactions(TransactionHistory())
+    without, kept = whole_transactions(None), whole_transactions(EventHistory())
     assert without < kept < 1.02 * without
 
 
 def test_a_history_costs_what_is_no_transaction_nothing() -> None:
-    without, kept = counts(None), counts(None, TransactionHistory())
+    without, kept = counts(None), counts(None, EventHistory())
     for name in ("Produce", "Fetch"):
         assert kept[name] == without[name]
     # Without a record, and by an older client: the worst case.

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.handlers.write_txn_markers import failed
 from ottla.broker.transaction_history import PARTITIONS_KEPT, TEXT_CHARACTERS, Asker, Happened, Kind
-from ottla.control.history import EVENTS_OF_ONE_ID, TransactionHistory
+from ottla.control.history import EVENTS_OF_ONE_ID, EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -37,7 +37,7 @@ class World:
     """A broker with a history, and a topic ``t``."""
 
     def __init__(self, **settings: str) -> None:
-        self.history = TransactionHistory()
+        self.history = EventHistory()
         given = {name.replace("_", "."): value for name, value in settings.items()}
         self.broker = SimulatedBroker(given, transaction_listener=self.history).start().with_coordinators()
         with self.broker.connect() as client:
@@ -243,7 +243,7 @@ def happened(transactional_id: str = ID, **fields: Any) -> Happened:
 
 
 def test_a_busy_id_pushes_out_its_own_events_only() -> None:
-    history = TransactionHistory()
+    history = EventHistory()
     history.happened(happened("quiet"))
     for at in range(EVENTS_OF_ONE_ID + 7):
         history.happened(happened("busy", time_ms=at))
@@ -255,7 +255,7 @@ def test_a_busy_id_pushes_out_its_own_events_only() -> None:
 
 
 def test_all_together_have_a_limit_in_bytes() -> None:
-    history = TransactionHistory(max_bytes=100_000)
+    history = EventHistory(max_bytes=100_000)
     for at in range(1_000):
         history.happened(happened(f"id-{at}"))
         assert history.size_bytes <= 100_000
@@ -270,7 +270,7 @@ def test_all_together_have_a_limit_in_bytes() -> None:
 
 
 def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
-    history = TransactionHistory(max_bytes=10_000)
+    history = EventHistory(max_bytes=10_000)
     history.happened(happened("x" * 32_000))
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)
 

@@ -27,8 +27,8 @@ from ottla.broker.transaction_history import (
     cut,
     first_partitions,
 )
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Steps
 
 TRANSACTIONS_REPORTED = 100
@@ -60,31 +60,31 @@ def reported(declared: Declaration, listener: TransactionListener, context: Requ
     asker = Asker(client_id=cut(context.client_id), client_host=context.client_host, api=declared.name, version=context.version)
     handle_request: Any = declared.handle
 
-    def tell(asked: _Asked, response: Any) -> None:
+    def report(asked: _Asked, response: Any) -> None:
         for event in read(asked, response):
             listener.happened(event)
 
-    def tell_error(asked: _Asked, error: KafkaError) -> None:
-        tell(asked, declared.failed(asked.request, asker.version, error.code))
+    def report_error(asked: _Asked, error: KafkaError) -> None:
+        report(asked, declared.failed(asked.request, asker.version, error.code))
 
     def in_steps(asked: _Asked, steps: Steps[Any]) -> Steps[Any]:
         try:
             response = yield from steps
         except KafkaError as error:
-            tell_error(asked, error)
+            report_error(asked, error)
             raise
-        tell(asked, response)
+        report(asked, response)
         return response
 
-    def once_settled(asked: _Asked, response: Later) -> Later:
+    def once_ready(asked: _Asked, response: Later) -> Later:
         answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
 
-        def settled(settled_response: Any) -> None:
-            tell(asked, settled_response)
+        def on_response(later_response: Any) -> None:
+            report(asked, later_response)
             answer.is_large = response.is_large
-            answer.resolve(settled_response)
+            answer.resolve(later_response)
 
-        response.on_ready(settled)
+        response.on_ready(on_response)
         return answer
 
     def handle(ports: Ports, request: Any, context: RequestContext) -> Any:
@@ -92,13 +92,13 @@ def reported(declared: Declaration, listener: TransactionListener, context: Requ
         try:
             response = handle_request(ports, request, context)
         except KafkaError as error:
-            tell_error(asked, error)
+            report_error(asked, error)
             raise
         if type(response) is GeneratorType:
             return in_steps(asked, response)
         if type(response) is Later:
-            return once_settled(asked, response)
-        tell(asked, response)
+            return once_ready(asked, response)
+        report(asked, response)
         return response
 
     return msgspec.structs.replace(declared, handle=handle)
