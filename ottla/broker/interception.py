@@ -70,6 +70,12 @@ class Latch:
             then()
 
 
+class Delay(NamedTuple):
+    ms: float
+    ended_by: Latch
+    """Where it opens before, the delay ends."""
+
+
 class Rate(Protocol):
     def delay_ms(self, size_bytes: int, now_ms: float) -> float:
         """How long the next ``size_bytes`` must wait, in ms, behind all bytes of earlier calls."""
@@ -92,7 +98,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     held_before: Latch | None = None
     is_unread: bool = False
     """Whether a held request counts as not received yet. It is then dropped when its client disconnects."""
-    delay_before_ms: float = 0
+    delays_before: tuple[Delay, ...] = ()
+    """One after the other."""
     rate: Rate | None = None
     """The rate at which the bytes of the request arrive and those of its answer are sent."""
     on_begin: Callable[[], None] | None = None
@@ -107,7 +114,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Called when the request has taken effect, before its answer is sent."""
     ending: Ending = Ending.ANSWER
     held_after: Latch | None = None
-    delay_after_ms: float = 0
+    delays_after: tuple[Delay, ...] = ()
     mute_ms: float = 0
     """How long no further request of the connection is handled after the answer was sent (KIP-219)."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.interception import Ending, IncomingRequest, Verdict
+from ottla.broker.interception import Delay, Ending, IncomingRequest, Verdict
 from ottla.control.added_fault import AddedFault
 from ottla.control.fault import Fault
 from ottla.control.naming import error_code
@@ -28,7 +28,7 @@ def verdict(incoming: IncomingRequest, struck: list[AddedFault], kill: Callable[
     return Verdict(
         held_before=last.latch if fault.freeze else held["before"],
         is_unread=fault.freeze,
-        delay_before_ms=sum(added.fault.delay_ms for added in struck),
+        delays_before=tuple(Delay(added.fault.delay_ms, added.latch) for added in struck if added.fault.delay_ms),
         rate=slowest([added.rate for added in struck if added.rate is not None]),
         on_begin=kill if fault.kill == "before" else None,
         takes_effect=takes_effect,
@@ -38,7 +38,7 @@ def verdict(incoming: IncomingRequest, struck: list[AddedFault], kill: Callable[
         on_effect=kill if fault.kill == "after" else None,
         ending=_ending(fault),
         held_after=held["after"],
-        delay_after_ms=sum(added.fault.delay_answer_ms for added in struck),
+        delays_after=tuple(Delay(added.fault.delay_answer_ms, added.latch) for added in struck if added.fault.delay_answer_ms),
         mute_ms=throttle_ms,
     )
 

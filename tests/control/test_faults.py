@@ -148,7 +148,7 @@ def test_observers_and_delays_leave_the_say_to_others() -> None:
     faults.add(Fault(api="EndTxn", drop_answer=True))
     verdict = faults.intercept(asked(end()))
     assert verdict is not None
-    assert (verdict.delay_before_ms, verdict.ending) == (5, Ending.SILENCE)
+    assert ([delay.ms for delay in verdict.delays_before], verdict.ending) == ([5], Ending.SILENCE)
     assert (seen.hits, slow.hits) == (1, 1)
 
 

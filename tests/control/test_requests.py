@@ -333,6 +333,21 @@ def test_a_delayed_answer_comes_after_the_effect_and_keeps_later_ones_back(fault
     assert faulty.broker.broker.response_budget.used_bytes == 0
 
 
+@pytest.mark.parametrize(("moment", "stored"), [("delay_ms", "empty"), ("delay_answer_ms", "0 data")])
+def test_a_delay_ends_where_its_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
+    faulty.do("topic t")
+    longest = faulty.add(api="Produce", **{moment: 600_000})
+    faulty.add(api="Produce", **{moment: 500})
+    with faulty.broker.connect() as client:
+        sent = client.send(produced("f-t"), 9)
+        faulty.broker.sleep(1_000)
+        assert faulty.do("log t") == stored
+        faulty.release(longest)
+        assert 490 <= answered_after_ms(faulty, client, sent) <= 510
+    assert faulty.do("log t").count("data") == 1
+    assert faulty.broker.broker.response_budget.used_bytes == 0
+
+
 def test_delays_add_up_and_go_with_an_error(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=200)

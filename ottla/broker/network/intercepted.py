@@ -6,7 +6,7 @@ request of the connection is handled before they have taken effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import GeneratorType
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock, Timers
 from ottla.broker.fetch_sessions import FetchSessions, PartitionKey
-from ottla.broker.interception import Ending, IncomingRequest, Interception, Latch, Verdict
+from ottla.broker.interception import Delay, Ending, IncomingRequest, Interception, Latch, Verdict
 from ottla.broker.later import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.storage.steps import Pause, Steps
@@ -108,8 +108,7 @@ class _InterceptedRequest:
         """Handle the request. Returns a `Later` with the answer; None for no answer."""
         verdict = self._verdict
         is_large = size_bytes > LARGE_REQUEST_BYTES
-        wait_ms = verdict.delay_before_ms + self._rated_ms(size_bytes)
-        yield from self._waited(verdict.held_before, wait_ms)
+        yield from self._waited(verdict.held_before, [*verdict.delays_before, *self._rated(size_bytes)])
         if verdict.is_unread and self._client.is_lost:
             return None
         if verdict.on_begin is not None:
@@ -131,7 +130,7 @@ class _InterceptedRequest:
         parked.on_ready(lambda told: self._finish(told, answer, is_large=parked.is_large))
         return answer
 
-    def _waited(self, latch: Latch | None, wait_ms: float) -> Steps[None]:
+    def _waited(self, latch: Latch | None, delays: Sequence[Delay]) -> Steps[None]:
         if latch is not None:
             held = Pause()
             latch.when_open(held.end)
@@ -140,14 +139,31 @@ class _InterceptedRequest:
             yield held
             self._client.when_lost = None
             latch.forget(held.end)
-        if wait_ms > 0:
+        if delays:
             delayed = Pause()
-            self._ports.timers.call_later(wait_ms, delayed.end)
+            self._after(delays, delayed.end)
             yield delayed
 
-    def _rated_ms(self, size_bytes: int) -> float:
-        rate = self._verdict.rate
-        return 0 if rate is None else rate.delay_ms(size_bytes, self._ports.clock.monotonic_ms())
+    def _after(self, delays: Sequence[Delay], then: Callable[[], None]) -> None:
+        """Call ``then`` once each delay has passed or was ended."""
+        if not delays:
+            then()
+            return
+        delay = delays[0]
+
+        def over() -> None:
+            timer.cancel()
+            delay.ended_by.forget(over)
+            self._after(delays[1:], then)
+
+        timer = self._ports.timers.call_later(delay.ms, over)
+        delay.ended_by.when_open(over)
+
+    def _rated(self, size_bytes: int) -> Iterator[Delay]:
+        if self._verdict.rate is not None:
+            wait_ms = self._verdict.rate.delay_ms(size_bytes, self._ports.clock.monotonic_ms())
+            if wait_ms > 0:
+                yield Delay(wait_ms, Latch())
 
     # the answer
 
@@ -174,7 +190,7 @@ class _InterceptedRequest:
         if verdict.complete is not None:
             response = verdict.complete(response)
         answer.is_large = is_large
-        if verdict.held_after is None and verdict.rate is None and verdict.delay_after_ms <= 0:
+        if verdict.held_after is None and verdict.rate is None and not verdict.delays_after:
             self._send(response, answer)
         else:
             self._send_later(response, answer)
@@ -188,7 +204,7 @@ class _InterceptedRequest:
         size_bytes = 0 if parts is None else sum(map(len, parts))
         budget, verdict, is_over = self._ports.response_budget, self._verdict, False
         latch = verdict.held_after or _OPEN
-        wait_ms = verdict.delay_after_ms + self._rated_ms(size_bytes)
+        delays = [*verdict.delays_after, *self._rated(size_bytes)]
 
         def over() -> None:
             nonlocal is_over
@@ -201,10 +217,7 @@ class _InterceptedRequest:
             self._send(response, answer)
 
         def wait() -> None:
-            if wait_ms > 0 and not is_over:
-                self._ports.timers.call_later(wait_ms, send)
-            else:
-                send()
+            self._after(() if is_over else delays, send)
 
         def given_up() -> None:
             over()
