@@ -12,7 +12,8 @@ from ottla.spark.writer import Written
 class BatchReport(msgspec.Struct, frozen=True):
     """How a batch went. ``is_replay``: it had been committed before, and nothing was written.
 
-    ``by_topic`` counts its records, ``commit_ms`` is from the mark to the transaction's end.
+    ``by_topic`` counts its records, ``commit_ms`` is from the mark to the transaction's end, ``epoch`` the producer's after it, -1
+    where nobody but its client knows it.
     """
 
     batch: int
@@ -21,6 +22,7 @@ class BatchReport(msgspec.Struct, frozen=True):
     commit_ms: float = 0.0
     is_replay: bool = False
     by_topic: dict[str, int] = {}
+    epoch: int = -1
 
 
 def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> BatchReport:
@@ -51,7 +53,7 @@ class SinkMetrics(msgspec.Struct, frozen=True):
     epoch: int = -1
     by_topic: dict[str, int] = {}
 
-    def with_report(self, report: BatchReport, epoch: int) -> SinkMetrics:
+    def with_report(self, report: BatchReport) -> SinkMetrics:
         by_topic = dict(self.by_topic)
         for topic, count in report.by_topic.items():
             by_topic[topic] = by_topic.get(topic, 0) + count
@@ -64,6 +66,6 @@ class SinkMetrics(msgspec.Struct, frozen=True):
             last_batch=report.batch,
             last_commit_ms=report.commit_ms,
             commit_ms=self.commit_ms + report.commit_ms,
-            epoch=epoch,
+            epoch=report.epoch,
             by_topic=by_topic,
         )

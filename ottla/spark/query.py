@@ -19,7 +19,7 @@ _last_turns: dict[tuple[str, str], tuple[str, int]] = {}
 
 
 class RunningQuery:
-    """``id`` is the stream's own over all its starts, ``checkpoint`` where it keeps what it knows."""
+    """``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where it keeps what it knows."""
 
     def __init__(self, spark: SparkSession, batch: int) -> None:
         """Raises `PipelineError` outside of a batch, and in another than that of this number."""
@@ -33,7 +33,8 @@ class RunningQuery:
             raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
         check_number(batch, spark.sparkContext.getLocalProperty(_BATCH))
         self.id = str(query_id)
-        self._turn = (str(query.runId()), batch)
+        self.run = str(query.runId())
+        self._turn = (self.run, batch)
         self._query = query
         self.checkpoint = str(query.resolvedCheckpointRoot())
 

@@ -28,7 +28,7 @@ def existing(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, int]:
 
     Raises `PipelineError` where a broker does not say.
     """
-    return {topic.name: len(topic.partitions) for topic in _seen(cluster, topics)}
+    return {name: len(topic.partitions) for name, topic in _seen(cluster, topics)}
 
 
 def topic_ids(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, str]:
@@ -36,14 +36,14 @@ def topic_ids(cluster: ClusterClient, topics: Sequence[str]) -> dict[str, str]:
 
     Brokers before 2.8 have none. Raises `PipelineError` where a broker does not say.
     """
-    return {topic.name: topic.topic_id.hex() for topic in _seen(cluster, topics) if topic.topic_id != NO_UUID}
+    return {name: topic.topic_id.hex() for name, topic in _seen(cluster, topics) if topic.topic_id != NO_UUID}
 
 
-def _seen(cluster: ClusterClient, topics: Sequence[str]) -> list[MetadataResponseTopic]:
+def _seen(cluster: ClusterClient, topics: Sequence[str]) -> list[tuple[str, MetadataResponseTopic]]:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False)
 
     def code_of(answer: Any) -> int:
         return next((t.error_code for t in answer.topics if t.error_code and t.error_code not in _NOT_THERE), 0)
 
     answer = cluster.ask(cluster.anyone, request, code_of, "looking for topics")
-    return [topic for topic in answer.topics if not topic.error_code and not topic.is_internal]
+    return [(topic.name, topic) for topic in answer.topics if topic.name and not topic.error_code and not topic.is_internal]
