@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import uuid
 from collections import Counter
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
@@ -13,10 +14,15 @@ from rich.progress import Progress, track
 from rich.table import Table
 
 from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
-from ottla.pipeline.signals import noted_signals
+from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
 
+if TYPE_CHECKING:
+    from ottla.pipeline.stream import Job, StreamOptions
+    from ottla.spark.listening import StreamProgress
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
 UNSOUND_EXIT = 2
 """The job ran, and what it found is wrong."""
 
@@ -62,21 +68,36 @@ def _session(place: Place, name: str) -> Any:
 def run_stream(name: str, options: StreamSettings) -> int:
     """128 and its number for a signal that has ended the job in order. Raises `PipelineError`."""
     from ottla.pipeline.jobs import shop, totals
-    from ottla.pipeline.stream import Progress as BatchProgress
-    from ottla.pipeline.stream import Running, StreamOptions
-    from ottla.spark.errors import cause_of
     from ottla.spark.wire import ClusterClient
 
     job = {"shop": shop.job, "totals": totals.job}[name](options.terms.topics)
-    run = options.run_id or uuid.uuid4().hex[:12]
-    cluster = ClusterClient(Connecting(options.place.bootstrap))
-    total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
-    cluster.close()
-    settings = StreamOptions(
+    settings = _stream_options(options)
+    try:
+        with stopping_signals(*ENDING):
+            with closing(ClusterClient(Connecting(options.place.bootstrap))) as cluster:
+                total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
+            spark = _session(options.place, job.name)
+            # From here on a transaction may be open.
+            with noted_signals(*ENDING) as signals:
+                left_over = _watched(spark, job, settings, total, signals)
+        stopped = signals[0] if signals else None
+    except Stopped as early:
+        stopped = early.number
+    if stopped is not None:
+        console.print(f"{job.name}, run {settings.run}: stopped by {stopped.name}; no transaction is left open")
+        return 128 + stopped
+    console.print(f"{job.name}, run {settings.run}: everything that was there is done{left_over}")
+    return 0
+
+
+def _stream_options(options: StreamSettings) -> StreamOptions:
+    from ottla.pipeline.stream import StreamOptions
+
+    return StreamOptions(
         options.place.bootstrap,
         options.transactional_id,
         options.checkpoint,
-        run,
+        options.run_id or uuid.uuid4().hex[:12],
         options.batch_records,
         is_bounded=not options.forever,
         by_driver=options.sink == "driver",
@@ -87,35 +108,34 @@ def run_stream(name: str, options: StreamSettings) -> int:
         mark_log_topic=options.mark_log_topic,
         state_store=options.state_store,
     )
-    spark = _session(options.place, job.name)
-    with Progress(console=console, disable=options.forever) as progress:
+
+
+def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
+    """Run the job until it has come to its end or there are ``signals``; what it left over, in words. Raises `PipelineError`."""
+    from ottla.pipeline.stream import Running
+    from ottla.spark.errors import cause_of
+
+    unhandled: Counter[str] = Counter()
+    with Progress(console=console, disable=not settings.is_bounded) as progress:
         task = progress.add_task(job.source, total=total)
 
-        unhandled: Counter[str] = Counter()
-
-        def show_progress(done: BatchProgress) -> None:
+        def show_progress(done: StreamProgress) -> None:
             report = done.report
-            unhandled.update({"dead letters": done.dead_letters, "too late": done.late})
+            apart = {"dead letters": done.dead_letters, "too late": done.late, "repeated": done.repeated}
+            unhandled.update(apart)
             how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
-            how += "".join(
-                f", {count:,} {what}" for count, what in ((done.dead_letters, "dead letters"), (done.late, "too late")) if count
-            )
+            how += "".join(f", {count:,} {what}" for what, count in apart.items() if count)
             console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
             progress.update(task, completed=total - done.behind)
 
         def retry(batch: int, error: BaseException) -> None:
             console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
 
-        running = Running(spark, job, settings, retry)
-        with noted_signals(signal.SIGINT, signal.SIGTERM) as signals:
-            running.finish(show_progress, lambda: bool(signals))
-        if signals:
-            console.print(f"{job.name}, run {run}: stopped by {signals[0].name}; no transaction is left open")
-            return 128 + signals[0]
-        progress.update(task, completed=total)
-    left_over = "".join(f"; {count:,} {what}" for what, count in unhandled.items() if count)
-    console.print(f"{job.name}, run {run}: everything that was there is done{left_over}")
-    return 0
+        if not signals:
+            Running(spark, job, settings, retry).finish(show_progress, lambda: bool(signals))
+        if not signals:
+            progress.update(task, completed=total)
+    return "".join(f"; {count:,} {what}" for what, count in unhandled.items() if count)
 
 
 def run_export(options: ExportSettings) -> int:
@@ -156,7 +176,8 @@ def run_audit(options: AuditSettings) -> int:
     for column in ("rule", "broken by", "such as"):
         rules.add_column(column, justify="right" if column == "broken by" else "left")
     for finding in audit_result.findings:
-        colour = "green" if finding.count == 0 else "red"
-        rules.add_row(finding.rule, f"[{colour}]{finding.count:,}", ", ".join(finding.examples))
+        colour = "green" if finding.count == 0 else "yellow" if finding.is_note else "red"
+        count = f"[{colour}]{finding.count:,}[/]{' (noted)' if finding.is_note and finding.count else ''}"
+        rules.add_row(finding.rule, count, ", ".join(finding.examples))
     tables.print(topics, rules)
     return 0 if audit_result.is_sound else UNSOUND_EXIT

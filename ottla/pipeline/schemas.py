@@ -31,11 +31,14 @@ class Topics(msgspec.Struct, frozen=True):
 class Terms(msgspec.Struct, frozen=True):
     """On which a record is a purchase. ``max_ahead_ms`` is how far its time may be ahead of its record's, which no replay changes.
 
-    ``limits`` are the largest batches that topics take (max.message.bytes); a topic that is not among them takes any.
+    With ``deduplicate`` a purchase that the source has again, the same in all its fields, is none: for the whole of a job, which
+    keeps all purchases for that. ``limits`` are the largest batches that topics take (max.message.bytes); a topic that is not among
+    them takes any.
     """
 
     topics: Topics = Topics()
     max_ahead_ms: int = MAX_AHEAD_MS
+    deduplicate: bool = False
     limits: Mapping[str, int] = {}
 
 
