@@ -31,7 +31,7 @@ tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Raises `PipelineError`."""
+    """Raises `PipelineError`, and `Stopped` for a signal that has ended it in order."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -51,41 +51,48 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     topic = options.topics.source
     settings = GenerateOptions(options.place.bootstrap, topic, workload, options.format, transactional_id)
 
-    def show_progress(report: Any) -> None:
-        console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
+    with stopping_signals(*ENDING):
+        spark = _session(options.place, "generate")
+        with noted_signals(*ENDING) as signals:
 
-    total = generate(_session(options.place, "generate"), settings, show_progress)
+            def show_progress(report: Any) -> None:
+                console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
+                # A part is a transaction: after it none is open.
+                if signals:
+                    raise Stopped(signals[0])
+
+            total = generate(spark, settings, show_progress)
     console.print(f"generate: {total:,} records written to {topic}")
     return 0
 
 
 def _session(place: Place, name: str) -> Any:
+    """Raises `Stopped`, once Spark's JVM is up: it stays for ever where it cannot say where it listens."""
     from ottla.spark.session import session
 
-    return session(f"ottla-{name}", master=place.master, cores=place.cores)
+    with noted_signals(*ENDING) as signals:
+        spark = session(f"ottla-{name}", master=place.master, cores=place.cores)
+    if signals:
+        raise Stopped(signals[0])
+    return spark
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
-    """128 and its number for a signal that has ended the job in order. Raises `PipelineError`."""
+    """Raises `PipelineError`, and `Stopped` for a signal that has ended the job in order."""
     from ottla.pipeline.jobs import shop, totals
     from ottla.spark.wire import ClusterClient
 
     job = {"shop": shop.job, "totals": totals.job}[name](options.terms.topics)
     settings = _stream_options(options)
-    try:
-        with stopping_signals(*ENDING):
-            with closing(ClusterClient(Connecting(options.place.bootstrap))) as cluster:
-                total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
-            spark = _session(options.place, job.name)
-            # From here on a transaction may be open.
-            with noted_signals(*ENDING) as signals:
-                left_over = _watched(spark, job, settings, total, signals)
-        stopped = signals[0] if signals else None
-    except Stopped as early:
-        stopped = early.number
-    if stopped is not None:
-        console.print(f"{job.name}, run {settings.run}: stopped by {stopped.name}; no transaction is left open")
-        return 128 + stopped
+    with stopping_signals(*ENDING):
+        with closing(ClusterClient(Connecting(options.place.bootstrap))) as cluster:
+            total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
+        spark = _session(options.place, job.name)
+        # From here on a transaction may be open.
+        with noted_signals(*ENDING) as signals:
+            left_over = _watched(spark, job, settings, total, signals)
+            if signals:
+                raise Stopped(signals[0])
     console.print(f"{job.name}, run {settings.run}: everything that was there is done{left_over}")
     return 0
 
@@ -131,8 +138,7 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
         def retry(batch: int, error: BaseException) -> None:
             console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
 
-        if not signals:
-            Running(spark, job, settings, retry).finish(show_progress, lambda: bool(signals))
+        Running(spark, job, settings, retry).finish(show_progress, lambda: bool(signals))
         if not signals:
             progress.update(task, completed=total)
     return "".join(f"; {count:,} {what}" for what, count in unhandled.items() if count)

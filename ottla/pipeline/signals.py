@@ -1,4 +1,4 @@
-"""Signals that end a job in order: at once while it begins, for nothing is open yet, and later once a batch has come to its end.
+"""Signals that end a job in order: at once while nothing has begun, else once Spark's JVM is up or the batch in hand is aborted.
 
 An exception in the middle of a call to Spark's JVM would have the next call get the answer of this one.
 """

@@ -99,7 +99,10 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
 
 
 class ExactlyOnceSink:
-    """Give it to foreachBatch. It asks nothing of the cluster before the first batch."""
+    """Give it to foreachBatch. It asks nothing of the cluster before the first batch. ``metrics`` are its counts until now.
+
+    Called outside of a stream's batch it raises `PipelineError`, as for all that ends the stream; see `sink`.
+    """
 
     def __init__(
         self,
@@ -167,7 +170,7 @@ class ExactlyOnceSink:
             return self._counted(report, stream.epoch)
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Wait until no batch is being written: what was is committed or aborted."""
+        """Wait at most ``timeout_s`` seconds until no batch is being written; whether that is so. What was is committed or aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
         if has_ended:
             self._turn.release()
@@ -210,7 +213,7 @@ class ExactlyOnceSink:
     def _renew(self) -> bool:
         """See `renewing`; False once the stream has ended."""
         with self._turn:
-            if self._stream is None or not _is_active(self._query):
+            if self._stream is None or self._query is None or not self._query.is_active:
                 return False
             if time.monotonic() - self._last_batch_s < RENEW_AFTER_S:
                 return True
@@ -327,14 +330,6 @@ class ExactlyOnceSink:
         parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
         check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
         return parts
-
-
-def _is_active(query: RunningQuery | None) -> bool:
-    try:
-        return query is not None and query.is_active
-    except Exception:
-        # Spark's JVM has ended, and with it the stream.
-        return False
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -17,8 +17,6 @@ from ottla.spark.metrics import BatchReport
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    from ottla.spark.foreach_batch import ExactlyOnceSink
 
 logger = logging.getLogger("ottla.spark")
 
@@ -69,8 +67,16 @@ def _behind(fields: Mapping[str, Any]) -> int:
     return total
 
 
+class Reporting(Protocol):
+    """What `listener` needs of a sink."""
+
+    def report(self, run: str, batch: int) -> BatchReport | None: ...
+
+    def count_progress(self, progress: StreamProgress) -> None: ...
+
+
 def listener(
-    sink: ExactlyOnceSink,
+    sink: Reporting,
     on_progress: Callable[[StreamProgress], None] = lambda progress: None,
     *,
     dead_letter_topic: str | None = None,

@@ -12,8 +12,9 @@ from ottla.spark.writer import Written
 class BatchReport(msgspec.Struct, frozen=True):
     """How a batch went. ``is_replay``: it had been committed before, and nothing was written.
 
-    ``by_topic`` counts its records, ``commit_ms`` is from the mark to the transaction's end, ``epoch`` the producer's after it, -1
-    where nobody but its client knows it.
+    ``by_topic`` counts its records. ``bytes`` are as they were sent, compressed; of a stock producer (``writer=driver``) they are
+    keys, values and headers. ``commit_ms`` are milliseconds, from the mark to the transaction's end. ``epoch`` is the producer's
+    after it, -1 where nobody but its client knows it.
     """
 
     batch: int
@@ -37,9 +38,10 @@ def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> Batch
 
 
 class SinkMetrics(msgspec.Struct, frozen=True):
-    """Counts over all batches of one sink. ``epoch`` is the producer's at the moment, -1 before the first batch.
+    """Counts over all batches of one sink: records, bytes and milliseconds as in `BatchReport`.
 
-    ``aborted`` are transactions that were begun again, ``replays`` batches that had been committed before.
+    ``epoch`` is the producer's at the moment, -1 before the first batch. ``aborted`` are transactions that were begun again,
+    ``replays`` batches that had been committed before.
     """
 
     batches: int = 0

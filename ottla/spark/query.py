@@ -56,7 +56,13 @@ class RunningQuery:
     @property
     def is_active(self) -> bool:
         """False as soon as somebody stops it, while its last batch may still be under way."""
-        return bool(self._query.isActive())
+        from py4j.protocol import Py4JError
+
+        try:
+            return bool(self._query.isActive())
+        except (Py4JError, OSError):
+            # Spark's JVM has ended, and with it the stream.
+            return False
 
 
 def check_number(given: int, running: str | None) -> None:

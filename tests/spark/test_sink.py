@@ -330,6 +330,24 @@ def test_a_listener_hears_what_spark_and_the_sink_know(spark: Any, numbers: Numb
     assert (shown["behind_Value"], shown["epoch_Value"]) == ("0", str(sink.metrics.epoch))
 
 
+def test_frames_that_are_no_streams_are_written_once(spark: Any, numbers: Numbers) -> None:
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
+
+    def write(name: str, number: int, *values: int) -> BatchReport:
+        frame = spark.createDataFrame([(str(value),) for value in values], "value STRING")
+        return ottla.spark.write_once(frame, given, name, number)
+
+    before = len(numbers.values("single"))
+    assert (write("day", 0, 1, 2).records, write("day", 0, 1, 2).is_replay) == (2, True)
+    assert write("day", 1, 3).records == 1
+    assert (write("day", 0, 1, 2).is_replay, write("day", 1, 3).is_replay) == (True, True)
+    with pytest.raises(ottla.spark.PipelineError, match="the group's offset was set back"):
+        write("day", 3, 4)
+    with pytest.raises(ottla.spark.PipelineError, match="came from another checkpoint"):
+        write("another day", 0, 5)
+    assert len(numbers.values("single")) == before + 3
+
+
 def test_a_sink_outside_of_a_stream_says_so(spark: Any, numbers: Numbers) -> None:
     options = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "x", "topic": "single"}
     with pytest.raises(ottla.spark.PipelineError, match=r"give it to writeStream\.foreachBatch"):
