@@ -170,7 +170,7 @@ class ExactlyOnceSink:
             return self._counted(report, stream.epoch)
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Wait at most ``timeout_s`` seconds until no batch is being written; whether that is so. What was is committed or aborted."""
+        """Wait at most ``timeout_s`` seconds until no batch is being written; whether none is: what was is committed or aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
         if has_ended:
             self._turn.release()

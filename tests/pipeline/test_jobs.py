@@ -237,6 +237,12 @@ def test_purchases_that_were_sent_twice_count_once_where_that_is_wanted(spark: A
             {"purchases without one of the invoices": again, "purchases without one of the shipments": again},
             {REPEATED_IDS: good},
         )
+        # What Spark has kept is kept for the one or for the other.
+        run(spark, broker, shop.JOB, tmp_path / "plain", transactional_id="plain")
+        fill(broker.bootstrap, PURCHASES, rows[:10])
+        for checkpoint, transactional_id, terms in (("shop", "shop", Terms()), ("plain", "plain", once)):
+            with pytest.raises(PipelineError, match="stateful operator"):
+                run(spark, broker, shop.JOB, tmp_path / checkpoint, transactional_id=transactional_id, terms=terms)
 
 
 def test_a_purchase_that_came_too_late_is_told_from_one_that_was_lost(spark: Any, tmp_path: Path) -> None:
