@@ -1,7 +1,7 @@
 """Marks of streams that are idle: a broker deletes offsets that nobody has committed for a while (offsets.retention.minutes).
 
-A stream that has no input runs no batch, so its mark and its transactional id would grow old while it is running. Once an hour
-without a batch both are renewed. Nothing here knows of Spark.
+A stream that has no input runs no batch, so its mark and its transactional id would grow old while it is running. Every hour that no
+batch has been written in, both are renewed. Nothing here knows of Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.spark.wire import ClusterClient
 logger = logging.getLogger("ottla.spark")
 
 RENEW_AFTER_S: Final = 3_600.0
-"""Without a batch. Brokers keep offsets for seven days by default; one that keeps them for less than two hours is not served."""
+"""Without a batch, and so often: at the latest after twice that. Brokers keep offsets for seven days by default."""
 
 
 class Renewing:
