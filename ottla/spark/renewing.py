@@ -1,7 +1,7 @@
 """Marks of streams that are idle: a broker deletes offsets that nobody has committed for a while (offsets.retention.minutes).
 
-A stream that has no input runs no batch, so its mark and its transactional id would grow old while it is running. Every hour that no
-batch has been written in, both are renewed. Nothing here knows of Spark.
+A stream that has no input runs no batch, so its mark and its transactional id would grow old while it is running. Every hour in
+which no batch was written, both are renewed. Nothing here knows of Spark.
 """
 
 from __future__ import annotations
