@@ -12,6 +12,7 @@ import ottla.spark
 from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
+from ottla.spark.checkpoint import has_committed, keeps_state
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
@@ -114,6 +115,18 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
     return spark.readStream.format("kafka").options(**settings).load()
 
 
+def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
+    """What Spark keeps for deduplication is there from a checkpoint's first batch on, or never. Raises `PipelineError`."""
+    checkpoint, wanted = options.checkpoint, options.terms.deduplicate
+    if job.has_state or not has_committed(spark, checkpoint) or keeps_state(spark, checkpoint) is wanted:
+        return
+    how, instead = ("without", "leave it out") if wanted else ("with", "give it again")
+    raise PipelineError(
+        f"the checkpoint {checkpoint} was begun {how} --deduplicate, which cannot be changed later: {instead}, or begin anew with a"
+        " checkpoint, a transactional id and topics of their own"
+    )
+
+
 class Running:
     """A job that has been started. Raises `PipelineError` where it cannot be."""
 
@@ -124,6 +137,7 @@ class Running:
         self._seen = -1
         sink = ottla.spark.sink(_sink_options(job, options), on_batch=self._keep, on_abort=on_retry)
         check_topics(options.bootstrap, job.source, *job.targets)
+        check_kept(spark, job, options)
         terms = msgspec.structs.replace(options.terms, limits=asked_limits(options, job))
         if options.state_store != "memory":
             spark.conf.set(_PROVIDER, f"{_STATES}.{STATE_STORES[options.state_store]}")

@@ -240,9 +240,11 @@ def test_purchases_that_were_sent_twice_count_once_where_that_is_wanted(spark: A
         # What Spark has kept is kept for the one or for the other.
         run(spark, broker, shop.JOB, tmp_path / "plain", transactional_id="plain")
         fill(broker.bootstrap, PURCHASES, rows[:10])
-        for checkpoint, transactional_id, terms in (("shop", "shop", Terms()), ("plain", "plain", once)):
-            with pytest.raises(PipelineError, match="stateful operator"):
-                run(spark, broker, shop.JOB, tmp_path / checkpoint, transactional_id=transactional_id, terms=terms)
+        for name, how, terms in (("shop", "with", Terms()), ("plain", "without", once)):
+            with pytest.raises(PipelineError, match=f"{name} was begun {how} --deduplicate, which cannot be changed later"):
+                run(spark, broker, shop.JOB, tmp_path / name, transactional_id=name, terms=terms)
+        with pytest.raises(PipelineError, match="stateful operator"):
+            run(spark, broker, totals.JOB, tmp_path / "totals")
 
 
 def test_a_purchase_that_came_too_late_is_told_from_one_that_was_lost(spark: Any, tmp_path: Path) -> None:
