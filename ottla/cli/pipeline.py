@@ -1,4 +1,4 @@
-"""``ottla pipeline``: jobs on Spark. What they need is imported when one is run, and for no help."""
+"""``ottla pipeline``: runs jobs on Spark. Spark is imported when a job runs, and not for help."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ rows_option = click.option(
 
 @contextmanager
 def _job() -> Iterator[None]:
-    """What a job needs and is not there, what it is refused, and a signal that it was ended by, end the command in one line.
+    """Turn a missing package, a `PipelineError` and a signal that has stopped the job into one line.
 
-    Ctrl-C raises KeyboardInterrupt where a job does not see to it itself.
+    From here on Ctrl-C raises KeyboardInterrupt, where the job does not handle it itself.
     """
     try:
-        # All that a job needs to begin, while a signal still ends the process at once.
+        # The job's imports come first, while a signal still ends the process at once.
         import_module("ottla.pipeline.running")
         from ottla.pipeline.signals import Stopped
         from ottla.spark.errors import PipelineError

@@ -1,4 +1,4 @@
-"""A job of ``ottla pipeline`` as a person runs it: what is shown of how it goes, and with what exit code it ends."""
+"""Runs a job of ``ottla pipeline`` for a person: shows its progress, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 UNSOUND_EXIT = 2
-"""The job ran, and what it found is wrong."""
+"""The exit code of a job that ran and found something wrong."""
 
 console = Console(stderr=True)
 tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Raises `PipelineError`, and `Stopped` for a signal that has ended it in order."""
+    """Run the job generate; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped it."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -66,8 +66,8 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     return 0
 
 
-def _session(place: Place, name: str) -> Any:
-    """Raises `Stopped`, once Spark's JVM is up: it stays for ever where it cannot say where it listens."""
+def _session(place: JobPlace, name: str) -> Any:
+    """Raises `Stopped`, but only once Spark's JVM has started. A JVM whose Python process ends during the start never ends."""
     from ottla.spark.session import session
 
     with noted_signals(*ENDING) as signals:
@@ -78,7 +78,7 @@ def _session(place: Place, name: str) -> Any:
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
-    """Raises `PipelineError`, and `Stopped` for a signal that has ended the job in order."""
+    """Run a streaming job; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped the job."""
     from ottla.pipeline.jobs import shop, totals
     from ottla.spark.wire import ClusterClient
 
@@ -145,7 +145,7 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
 
 
 def run_export(options: ExportSettings) -> int:
-    """Raises `PipelineError`."""
+    """Run the job export; returns the exit code. Raises `PipelineError`."""
     from ottla.pipeline.jobs.export import ExportOptions, export
 
     settings = ExportOptions(
@@ -165,7 +165,7 @@ def run_export(options: ExportSettings) -> int:
 
 
 def run_audit(options: AuditSettings) -> int:
-    """`UNSOUND_EXIT` where something was found. Raises `PipelineError`."""
+    """Run the job audit; returns `UNSOUND_EXIT` where something is wrong, else 0. Raises `PipelineError`."""
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
     settings = AuditOptions(

@@ -1,6 +1,6 @@
-"""Signals that end a job in order: at once while nothing has begun, else once Spark's JVM is up or the batch in hand is aborted.
+"""Signals end a job in order: at once before anything was begun, and later once Spark's JVM has started or the batch was aborted.
 
-An exception in the middle of a call to Spark's JVM would have the next call get the answer of this one.
+They are noted then, for an exception in the middle of a call to Spark's JVM would make the JVM give the next call a wrong answer.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def stopping_signals(*numbers: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def noted_signals(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
-    """Within, these signals end nothing: they are in the list, for whoever has to end something. For the main thread."""
+    """Inside the block these signals end nothing: they are appended to the list, for the caller to react to. For the main thread
+    only."""
     noted: list[signal.Signals] = []
     before = {number: signal.signal(number, lambda given, _: noted.append(signal.Signals(given))) for number in numbers}
     try:

@@ -19,12 +19,12 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import BrokerRefused, PipelineError
 from ottla.spark.fetching import fetched
 from ottla.spark.marks import Ends, Mark, group_of, newer, read_mark
 from ottla.spark.topics import topic_ids
 from ottla.spark.wire import PAUSE_S, ClusterClient
-from ottla.storage.names import TopicPartition
 
 PARTITION: Final = 0
 CONFIGS: Final = {
@@ -42,7 +42,7 @@ _WRITTEN = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
 REQUEST_TIMEOUT_MS = 30_000
 
 
-class Kept(msgspec.Struct, frozen=True):
+class MarkEntry(msgspec.Struct, frozen=True):
     """What a record holds: the mark, how far its batch has read, and the ids of those topics where brokers have some."""
 
     mark: Mark
@@ -104,11 +104,11 @@ class MarkLog:
             raise
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
-    def read(self, transactional_id: str) -> Kept | None:
+    def read(self, transactional_id: str) -> MarkEntry | None:
         """The last mark that was committed: all of the partition is read, other ids' open transactions notwithstanding."""
         key = transactional_id.encode()
-        undecided: dict[int, Kept] = {}
-        last: Kept | None = None
+        undecided: dict[int, MarkEntry] = {}
+        last: MarkEntry | None = None
         start, end = self._cluster.ranges(self.topic)[PARTITION]
         for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
             if header.is_control:
@@ -126,15 +126,15 @@ class MarkLog:
                         last = kept
         return last
 
-    def _parsed(self, value: bytes | None) -> Kept:
+    def _parsed(self, value: bytes | None) -> MarkEntry:
         try:
-            return msgspec.json.decode(value or b"", type=Kept)
+            return msgspec.json.decode(value or b"", type=MarkEntry)
         except msgspec.DecodeError:
             raise PipelineError(
                 f"topic {self.topic!r} holds a record that is no mark of a stream's; give mark.log.topic another"
             ) from None
 
-    def check_topics(self, kept: Kept, read: Iterable[str]) -> None:
+    def check_topics(self, kept: MarkEntry, read: Iterable[str]) -> None:
         """See that the topics that are ``read`` next are those of the last batch, and not others of the same names.
 
         The checkpoint's offsets would be taken for theirs, and what is before those lost. Raises `PipelineError`.
@@ -149,7 +149,7 @@ class MarkLog:
         read = [topic for topic in by_topic if topic != mark.at]
         self._check_ids(self._ids, read, "this stream has begun to read")
         ids = {topic: self._ids[topic] for topic in read if topic in self._ids}
-        return transactional_id.encode(), msgspec.json.encode(Kept(mark, by_topic, ids))
+        return transactional_id.encode(), msgspec.json.encode(MarkEntry(mark, by_topic, ids))
 
     def _check_ids(self, known: Mapping[str, str], read: Iterable[str], since: str) -> None:
         """Raises `PipelineError`."""

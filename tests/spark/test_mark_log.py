@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 import ottla.spark
 from ottla import Broker
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
@@ -148,7 +148,7 @@ def test_what_a_person_is_told(broker: Broker) -> None:
         PipelineError, match=r"'fleeting' is to keep marks \(mark\.log\.topic\), and its cleanup\.policy is 'delete'"
     ):
         MarkLog(cluster, "fleeting").open()
-    with Cluster(broker.bootstrap) as client:
+    with KafkaClient(broker.bootstrap) as client:
         client.produce("fleeting", [NewRecord(b"no mark", key=b"me")])
     with pytest.raises(PipelineError, match="'fleeting' holds a record that is no mark"):
         MarkLog(cluster, "fleeting").read("me")
@@ -166,7 +166,7 @@ def test_apache_kafka_keeps_marks_as_well(tmp_path_factory: pytest.TempPathFacto
     except Unavailable as missing:
         pytest.skip(str(missing))
     try:
-        with Cluster(kafka.bootstrap, timeout_s=30) as client:
+        with KafkaClient(kafka.bootstrap, timeout_s=30) as client:
             client.create_topic("t", partitions=1)
             stream = Stream(kafka.bootstrap, "t")
             stream.sink.start()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.client import Cluster
+from ottla.client import KafkaClient
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
@@ -121,7 +121,7 @@ def test_offsets_that_went_with_their_topic_are_not_put_back(broker: Broker) -> 
     broker.create_topic("anew", partitions=1)
     stream = Stream(broker, "anew").start(0)
     stream.write(0)
-    with Cluster(broker.bootstrap) as cluster:
+    with KafkaClient(broker.bootstrap) as cluster:
         cluster.delete_topic("anew")
         cluster.create_topic("anew", partitions=1)
     assert not stream.renewed()

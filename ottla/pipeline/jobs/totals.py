@@ -1,4 +1,5 @@
-"""What each user has spent on each product, hour by hour of the purchases' own time, as it stands after every batch."""
+"""Sums what each user has spent on each product in each hour of the purchases' own time, and writes the changed totals after every
+batch."""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 
 WINDOW, WINDOW_MS = "1 hour", 3_600_000
 WATERMARK, WATERMARK_MS = "1 hour", 3_600_000
-"""How late a purchase may be. The state of a window goes once the newest purchase is so much younger than its end."""
+"""How late a purchase may be. Spark drops a window's state once the newest purchase is this much later than the window's end."""
 
 
 def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """A row for each window, user and product that there is: window_ms, user, product, purchases, quantity, amount_cents.
+    """A row for each window, user and product: window_ms, user, product, purchases, quantity, amount_cents.
 
-    A sum that is more than a LONG holds is null.
+    A sum that does not fit into a LONG is null.
     """
     from pyspark.sql import functions as f
 
@@ -32,10 +33,11 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """As `summed`, but only of those purchases of a whole topic that may have come too late for their window.
+    """The sums that `summed` gives, but only over those purchases of a whole topic that may have come too late for their window.
 
-    When a record was read, no topic tells. It was behind all that stand before it in its partition, and may have been behind any
-    of another partition: where the newest of those was `WATERMARK` younger than the window's end, the window may have been gone.
+    A topic does not say when a record was read. It was read after all records before it in its partition, and perhaps after any
+    record of another partition. Where the newest of those is `WATERMARK` later than the window's end, Spark may have dropped the
+    window before.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -53,10 +55,10 @@ def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFA
 
 
 def _sound(purchases: DataFrame, values: Format, terms: Terms) -> DataFrame:
-    """The purchases as ``p``, and where they stand."""
+    """The purchases as ``p``, with their partitions and offsets."""
     from pyspark.sql import functions as f
 
-    # A filter would be moved below the parsing, and would parse each value once more for itself.
+    # Spark would move a filter below the parsing, and would then parse each value a second time.
     some = f.when(is_sound(), f.array("p")).otherwise(f.slice(f.array("p"), 1, 0))
     return parsed(purchases, values, terms).select(f.explode(some).alias("p"), "partition", "offset")
 
@@ -74,7 +76,8 @@ def _grouped(sound: DataFrame) -> DataFrame:
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Rows for the sink (`rows.COLUMNS`), one for each total that has changed; the key is what it is the total of."""
+    """The rows for the sink (`rows.COLUMNS`), one for each total that has changed. The key names the window, the user and the
+    product."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string"))
