@@ -24,10 +24,14 @@ rows_option = click.option(
 
 @contextmanager
 def _job() -> Iterator[None]:
-    """What a job needs and is not there, and what it is refused, ends the command in one line. Ctrl-C raises KeyboardInterrupt."""
+    """Turn a missing package, a `PipelineError` and a signal that has stopped the job into one line.
+
+    From here on Ctrl-C raises KeyboardInterrupt, where the job does not handle it itself.
+    """
     try:
         # The job's imports come first, while a signal still ends the process at once.
         import_module("ottla.pipeline.running")
+        from ottla.pipeline.signals import Stopped
         from ottla.spark.errors import PipelineError
 
         interrupt_on_ctrl_c()
@@ -35,6 +39,10 @@ def _job() -> Iterator[None]:
             yield
         except PipelineError as error:
             raise Refused(str(error), exit_code=1) from None
+        except Stopped as stopped:
+            # What shells give a command that a signal has ended.
+            said = f"stopped by {stopped.number.name}; no transaction is left open"
+            raise Refused(said, exit_code=128 + stopped.number) from None
     except ModuleNotFoundError as missing:
         raise Refused(f"the pipeline needs {missing.name}: pip install 'ottla[pipeline]'", exit_code=1) from None
 

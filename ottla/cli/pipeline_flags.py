@@ -73,8 +73,13 @@ def named_topics(command: C) -> C:
 
 
 def on_terms(command: C) -> C:
-    """What a job and the audit of what it did have to agree on, as ``terms``."""
-    packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms"))
+    """Add the flags that must be equal for a job and for the audit of its output, which the command gets as ``terms``."""
+    packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms", "deduplicate"))
+    packed = click.option(
+        "--deduplicate",
+        is_flag=True,
+        help="a purchase that is there again, the same in all fields, counts once; from a checkpoint's first start on",
+    )(packed)
     packed = click.option(
         "--max-ahead-ms",
         type=COUNT,

@@ -5,18 +5,24 @@ from __future__ import annotations
 import signal
 import uuid
 from collections import Counter
-from typing import Any
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
-from ottla.pipeline.signals import noted_signals
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
+from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
 
+if TYPE_CHECKING:
+    from ottla.pipeline.stream import Job, StreamOptions
+    from ottla.spark.listening import StreamProgress
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
 UNSOUND_EXIT = 2
 """The exit code of a job that ran and found something wrong."""
 
@@ -25,7 +31,7 @@ tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Raises `PipelineError`."""
+    """Run the job generate; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped it."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -45,38 +51,60 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     topic = options.topics.source
     settings = GenerateOptions(options.place.bootstrap, topic, workload, options.format, transactional_id)
 
-    def show_progress(report: Any) -> None:
-        console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
+    with stopping_signals(*ENDING):
+        spark = _session(options.place, "generate")
+        with noted_signals(*ENDING) as signals:
 
-    total = generate(_session(options.place, "generate"), settings, show_progress)
+            def show_progress(report: Any) -> None:
+                console.print(f"part {report.batch}: {'was written before' if report.is_replay else f'{report.records:,} records'}")
+                # A part is a transaction: after it none is open.
+                if signals:
+                    raise Stopped(signals[0])
+
+            total = generate(spark, settings, show_progress)
     console.print(f"generate: {total:,} records written to {topic}")
     return 0
 
 
-def _session(place: Place, name: str) -> Any:
+def _session(place: JobPlace, name: str) -> Any:
+    """Raises `Stopped`, but only once Spark's JVM has started. A JVM whose Python process ends during the start never ends."""
     from ottla.spark.session import session
 
-    return session(f"ottla-{name}", master=place.master, cores=place.cores)
+    with noted_signals(*ENDING) as signals:
+        spark = session(f"ottla-{name}", master=place.master, cores=place.cores)
+    if signals:
+        raise Stopped(signals[0])
+    return spark
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
-    """128 and its number for a signal that has ended the job in order. Raises `PipelineError`."""
+    """Run a streaming job; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped the job."""
     from ottla.pipeline.jobs import shop, totals
-    from ottla.pipeline.stream import Progress as BatchProgress
-    from ottla.pipeline.stream import Running, StreamOptions
-    from ottla.spark.errors import cause_of
     from ottla.spark.wire import ClusterClient
 
     job = {"shop": shop.job, "totals": totals.job}[name](options.terms.topics)
-    run = options.run_id or uuid.uuid4().hex[:12]
-    cluster = ClusterClient(Connecting(options.place.bootstrap))
-    total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
-    cluster.close()
-    settings = StreamOptions(
+    settings = _stream_options(options)
+    with stopping_signals(*ENDING):
+        with closing(ClusterClient(Connecting(options.place.bootstrap))) as cluster:
+            total = sum(end - start for start, end in cluster.ranges(job.source, committed=True).values())
+        spark = _session(options.place, job.name)
+        # From here on a transaction may be open.
+        with noted_signals(*ENDING) as signals:
+            left_over = _watched(spark, job, settings, total, signals)
+            if signals:
+                raise Stopped(signals[0])
+    console.print(f"{job.name}, run {settings.run}: everything that was there is done{left_over}")
+    return 0
+
+
+def _stream_options(options: StreamSettings) -> StreamOptions:
+    from ottla.pipeline.stream import StreamOptions
+
+    return StreamOptions(
         options.place.bootstrap,
         options.transactional_id,
         options.checkpoint,
-        run,
+        options.run_id or uuid.uuid4().hex[:12],
         options.batch_records,
         is_bounded=not options.forever,
         by_driver=options.sink == "driver",
@@ -87,35 +115,33 @@ def run_stream(name: str, options: StreamSettings) -> int:
         mark_log_topic=options.mark_log_topic,
         state_store=options.state_store,
     )
-    spark = _session(options.place, job.name)
-    with Progress(console=console, disable=options.forever) as progress:
+
+
+def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals: list[signal.Signals]) -> str:
+    """Run the job until it has come to its end or there are ``signals``; what it left over, in words. Raises `PipelineError`."""
+    from ottla.pipeline.stream import Running
+    from ottla.spark.errors import cause_of
+
+    unhandled: Counter[str] = Counter()
+    with Progress(console=console, disable=not settings.is_bounded) as progress:
         task = progress.add_task(job.source, total=total)
 
-        unhandled: Counter[str] = Counter()
-
-        def show_progress(done: BatchProgress) -> None:
+        def show_progress(done: StreamProgress) -> None:
             report = done.report
-            unhandled.update({"dead letters": done.dead_letters, "too late": done.late})
+            apart = {"dead letters": done.dead_letters, "too late": done.late, "repeated": done.repeated}
+            unhandled.update(apart)
             how = "was committed before" if report.is_replay else f"{report.records:,} written, commit {report.commit_ms:.1f} ms"
-            how += "".join(
-                f", {count:,} {what}" for count, what in ((done.dead_letters, "dead letters"), (done.late, "too late")) if count
-            )
+            how += "".join(f", {count:,} {what}" for what, count in apart.items() if count)
             console.print(f"batch {report.batch}: {done.rows:,} rows, {done.rows_per_second:,.0f}/s, {done.behind:,} behind; {how}")
             progress.update(task, completed=total - done.behind)
 
         def retry(batch: int, error: BaseException) -> None:
             console.print(f"batch {batch}: aborted and begun again ({cause_of(str(error))})")
 
-        running = Running(spark, job, settings, retry)
-        with noted_signals(signal.SIGINT, signal.SIGTERM) as signals:
-            running.finish(show_progress, lambda: bool(signals))
-        if signals:
-            console.print(f"{job.name}, run {run}: stopped by {signals[0].name}; no transaction is left open")
-            return 128 + signals[0]
-        progress.update(task, completed=total)
-    left_over = "".join(f"; {count:,} {what}" for what, count in unhandled.items() if count)
-    console.print(f"{job.name}, run {run}: everything that was there is done{left_over}")
-    return 0
+        Running(spark, job, settings, retry).finish(show_progress, lambda: bool(signals))
+        if not signals:
+            progress.update(task, completed=total)
+    return "".join(f"; {count:,} {what}" for what, count in unhandled.items() if count)
 
 
 def run_export(options: ExportSettings) -> int:
@@ -156,7 +182,8 @@ def run_audit(options: AuditSettings) -> int:
     for column in ("rule", "broken by", "such as"):
         rules.add_column(column, justify="right" if column == "broken by" else "left")
     for finding in audit_result.findings:
-        colour = "green" if finding.count == 0 else "red"
-        rules.add_row(finding.rule, f"[{colour}]{finding.count:,}", ", ".join(finding.examples))
+        colour = "green" if finding.count == 0 else "yellow" if finding.is_note else "red"
+        count = f"[{colour}]{finding.count:,}[/]{' (noted)' if finding.is_note and finding.count else ''}"
+        rules.add_row(finding.rule, count, ", ".join(finding.examples))
     tables.print(topics, rules)
     return 0 if audit_result.is_sound else UNSOUND_EXIT

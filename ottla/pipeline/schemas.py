@@ -32,11 +32,14 @@ class Terms(msgspec.Struct, frozen=True):
     """The conditions under which a record is a purchase. ``max_ahead_ms`` is how far the purchase's time may be ahead of the
     record's timestamp, which a replay does not change.
 
-    ``limits`` are the largest batches that topics take (max.message.bytes); a topic that is not among them takes any.
+    With ``deduplicate`` a purchase counts once, even where the source has it again with the same contents in all fields. A job
+    keeps all purchases for that. ``limits`` are the largest batches of topics (max.message.bytes). A topic that is not in it has
+    no limit.
     """
 
     topics: Topics = Topics()
     max_ahead_ms: int = MAX_AHEAD_MS
+    deduplicate: bool = False
     limits: Mapping[str, int] = {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,10 +13,12 @@ import ottla.spark
 from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
+from ottla.spark.checkpoint import has_committed, keeps_state
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
 from ottla.spark.limits import PRODUCERS_LIMIT_BYTES, largest_batches
+from ottla.spark.listening import StreamProgress, progress_of
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.spark.wire import ClusterClient
@@ -70,21 +72,6 @@ class StreamOptions(msgspec.Struct, frozen=True):
     state_store: str = "memory"
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """A batch as a person is told of it. ``behind`` are offsets of the source that wait still.
-
-    ``late`` are rows that Spark has left out of its state for being older than the watermark. It counts them behind the first
-    part of a sum, so that rows of one key in one task may be one.
-    """
-
-    report: BatchReport
-    rows: int
-    rows_per_second: float
-    behind: int
-    dead_letters: int = 0
-    late: int = 0
-
-
 def source_options(bootstrap: str, topic: str) -> dict[str, str]:
     """The options of the stock connector for every job: it reads committed records only."""
     return {
@@ -131,6 +118,18 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
     return spark.readStream.format("kafka").options(**settings).load()
 
 
+def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
+    """What Spark keeps for deduplication is there from a checkpoint's first batch on, or never. Raises `PipelineError`."""
+    checkpoint, wanted = options.checkpoint, options.terms.deduplicate
+    if job.has_state or not has_committed(spark, checkpoint) or keeps_state(spark, checkpoint) is wanted:
+        return
+    how, instead = ("without", "leave it out") if wanted else ("with", "give it again")
+    raise PipelineError(
+        f"the checkpoint {checkpoint} was begun {how} --deduplicate, which cannot be changed later: {instead}, or begin anew with a"
+        " checkpoint, a transactional id and topics of their own"
+    )
+
+
 class Running:
     """A job that was started. Raises `PipelineError` where it cannot be started."""
 
@@ -141,6 +140,7 @@ class Running:
         self._seen = -1
         sink = ottla.spark.sink(_sink_options(job, options), on_batch=self._keep, on_abort=on_retry)
         check_topics(options.bootstrap, job.source, *job.targets)
+        check_kept(spark, job, options)
         terms = msgspec.structs.replace(options.terms, limits=asked_limits(options, job))
         if options.state_store != "memory":
             spark.conf.set(_PROVIDER, f"{_STATES}.{STATE_STORES[options.state_store]}")
@@ -161,7 +161,7 @@ class Running:
 
     def finish(
         self,
-        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_progress: Callable[[StreamProgress], None] = lambda progress: None,
         is_stop_wanted: Callable[[], bool] = lambda: False,
     ) -> list[BatchReport]:
         """Wait for the end of the job, or stop it as soon as that is wanted. Returns the report of every batch.
@@ -194,22 +194,13 @@ class Running:
         if not self._sink.has_ended(STOP_TIMEOUT_S):
             raise PipelineError(f"the batch in hand has not ended in {STOP_TIMEOUT_S:.0f} s; its transaction ends by its time-out")
 
-    def _report_progress(self, on_progress: Callable[[Progress], None]) -> None:
+    def _report_progress(self, on_progress: Callable[[StreamProgress], None]) -> None:
         for progress in self._query.recentProgress:
             fields = json.loads(progress.json)
             report = self._reports.get(fields["batchId"])
             if report is not None and report.batch > self._seen:
                 self._seen = report.batch
-                on_progress(
-                    Progress(
-                        report=report,
-                        rows=fields["numInputRows"],
-                        rows_per_second=fields.get("processedRowsPerSecond", 0.0),
-                        behind=_behind(fields),
-                        dead_letters=report.by_topic.get(self._dead_letters, 0),
-                        late=sum(state.get("numRowsDroppedByWatermark", 0) for state in fields.get("stateOperators", ())),
-                    )
-                )
+                on_progress(progress_of(report, fields, self._dead_letters))
 
 
 def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:
@@ -222,13 +213,3 @@ def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:
         "topics": ",".join(job.targets),
     }
     return settings if options.mark_log_topic is None else {**settings, "mark.log.topic": options.mark_log_topic}
-
-
-def _behind(progress: Any) -> int:
-    """Offsets between what was read and what was there, over all partitions."""
-    total = 0
-    for source in progress["sources"]:
-        ends, latest = source.get("endOffset") or {}, source.get("latestOffset") or {}
-        for topic, partitions in latest.items():
-            total += sum(max(0, end - ends.get(topic, {}).get(index, 0)) for index, end in partitions.items())
-    return total

@@ -2,6 +2,7 @@
 
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.foreach_batch import ExactlyOnceSink, arranged, sink, write_once
+from ottla.spark.listening import StreamProgress, listener
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.registering import register
 from ottla.spark.taking_up import committed_offsets
@@ -13,8 +14,10 @@ __all__ = [
     "Fenced",
     "PipelineError",
     "SinkMetrics",
+    "StreamProgress",
     "arranged",
     "committed_offsets",
+    "listener",
     "register",
     "sink",
     "write_once",

@@ -84,6 +84,12 @@ def keeps_state(spark: SparkSession, checkpoint: str) -> bool:
         return bool(filesystem.exists(where))
 
 
+def has_committed(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether Spark has noted any batch as done. Raises `PipelineError`."""
+    with _of_the_filesystem(spark, f"{checkpoint}/commits") as (filesystem, where):
+        return filesystem.exists(where) and any(str(file.getPath().getName()).isdecimal() for file in filesystem.listStatus(where))
+
+
 def parse_input(text: str, batch: int) -> InputEnds:
     """The input ends in a batch's offsets. Raises `PipelineError`."""
     ends = parse_sources(text, batch)

@@ -31,6 +31,8 @@ def claim(
     check_query(last, query, ends.begin if batch == 0 else "")
     if standing is not None and standing.mark == last and last.query == query:
         check_recreated(standing, ends)
+    if log is not None and kept is not None and kept.mark == last:
+        log.check_topics(kept, {topic for topic, _ in ends.offsets} - {ends.at})
     if batch > 0 or (last is not None and (last.batch > NO_BATCH or last.query == query)):
         return
     if state_of(cluster, transactional_id) in ONGOING:

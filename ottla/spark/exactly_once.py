@@ -59,6 +59,8 @@ class ExactlyOnce(Generic[P]):
         self._now_s = now_s
         self._last: Mark | None = None
         self._is_settled = False
+        self._done: tuple[Mark, InputEnds] | None = None
+        """The last batch that this start has seen committed, and how far that has read."""
 
     @property
     def is_settled(self) -> bool:
@@ -103,6 +105,7 @@ class ExactlyOnce(Generic[P]):
             offsets=ends.committed_beside(),
         )
         if _is_replay(self._last, mark, ends.begin):
+            self._done = (mark, ends)
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s() if began_s is None else began_s
         # Until the coordinator has said how the transaction ended, its sequences must not be used again.
@@ -117,7 +120,25 @@ class ExactlyOnce(Generic[P]):
                 raise IdExpired(self._transaction.transactional_id) from None
             raise error from None
         self._last = mark
+        self._done = (mark, ends)
         return report
+
+    @property
+    def done(self) -> tuple[Mark, InputEnds] | None:
+        """What `renew` commits again."""
+        return self._done
+
+    def renew(self, tasks: Tasks[P]) -> None:
+        """Commit the last batch's mark once more, in a transaction of its own that has no records: to the broker it is new then,
+        and so is the transactional id. Whoever was fenced cannot do so. ``tasks`` write nothing.
+
+        Raises `Fenced`, `MustAbort` and `PipelineError`. Where nothing was committed yet, or nobody knows how the last transaction
+        has ended, nothing is done.
+        """
+        if self._done is None or not self._is_settled:
+            return
+        self._is_settled = False
+        self._write(self._done[0], tasks, self._done[1])
 
     def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
         try:

@@ -26,6 +26,7 @@ from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
 from ottla.spark.registering import check_settings
+from ottla.spark.renewing import RENEW_AFTER_S, Renewing, renewed
 from ottla.spark.rows import outgoing
 from ottla.spark.standing import MarkPlace
 from ottla.spark.topics import partition_counts
@@ -39,11 +40,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ottla.spark.driver import DriverTransaction
+    from ottla.spark.listening import StreamProgress
 
 logger = logging.getLogger("ottla.spark")
 
 SMALL_BATCH_OFFSETS = 10_000
 """Up to so many of its input, one task writes a batch."""
+REPORTS_KEPT = 100
+"""As many batches' as Spark keeps by default (spark.sql.streaming.numRecentProgressUpdates)."""
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
 _WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
@@ -95,7 +99,10 @@ def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
 
 
 class ExactlyOnceSink:
-    """Give it to foreachBatch. It asks nothing of the cluster before the first batch."""
+    """Give it to foreachBatch. It asks nothing of the cluster before the first batch. ``metrics`` are its counts until now.
+
+    Called outside of a stream's batch it raises `PipelineError`, as for all that ends the stream; see `sink`.
+    """
 
     def __init__(
         self,
@@ -113,12 +120,16 @@ class ExactlyOnceSink:
         # Held while a batch is written.
         self._turn = threading.Lock()
         self._gauges: Gauges | None = None
+        self._renewing: Renewing | None = None
+        self._query: RunningQuery | None = None
+        self._last_batch_s = 0.0
         self._place = MarkPlace(self._cluster, options)
         self._batch_bytes: dict[str, int] = {}
         """Of topics that take only small ones."""
         self._batch = 0
         """That is being written: records without a key begin elsewhere in each."""
         self._last_ends: dict[tuple[str, int], int] = {}
+        self._reports: dict[tuple[str, int], BatchReport] = {}
         self.metrics = SinkMetrics()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -135,6 +146,10 @@ class ExactlyOnceSink:
         """Give connections, and a stock producer's threads, back once no batch is being written. The next batch begins anew."""
         with self._turn:
             self._stream = None
+            self._query = None
+            if self._renewing is not None:
+                self._renewing.stop()
+                self._renewing = None
             if self._transaction is not None:
                 self._transaction.close()
                 self._transaction = None
@@ -152,11 +167,10 @@ class ExactlyOnceSink:
                 rows = outgoing(frame, self._options.topic)
                 run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
                 report = stream.write(name, number, lambda producer: run(rows, None, producer), ends)
-            self._count(report, stream.epoch)
-            return report
+            return self._counted(report, stream.epoch)
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Wait until no batch is being written: what was is committed or aborted."""
+        """Wait at most ``timeout_s`` seconds until no batch is being written; whether none is: what was is committed or aborted."""
         has_ended = self._turn.acquire(timeout=timeout_s)
         if has_ended:
             self._turn.release()
@@ -189,15 +203,45 @@ class ExactlyOnceSink:
             # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
         query.note_turn(mine)
-        self._count(report, stream.epoch)
+        self._reports[query.run, batch] = self._counted(report, stream.epoch)
+        if len(self._reports) > REPORTS_KEPT:
+            del self._reports[next(iter(self._reports))]
+        self._query, self._last_batch_s = query, time.monotonic()
+        if self._renewing is None or not self._renewing.thread.is_alive():
+            self._renewing = Renewing(self._renew)
 
-    def _count(self, report: BatchReport, epoch: int) -> None:
-        self.metrics = self.metrics.with_report(report, epoch)
+    def _renew(self) -> bool:
+        """See `renewing`; False once the stream has ended."""
+        with self._turn:
+            if self._stream is None or self._query is None or not self._query.is_active:
+                return False
+            if time.monotonic() - self._last_batch_s < RENEW_AFTER_S:
+                return True
+            return renewed(self._cluster, self._options.transactional_id, self._stream, self._nothing)
+
+    def _nothing(self, producer: Any) -> list[Written]:
+        """A stock producer has to begin a transaction that has no records."""
+        written: list[Written] = producer.write([], {}) if self._options.writer == "driver" else []
+        return written
+
+    def report(self, run: str, batch: int) -> BatchReport | None:
+        """How one of the last batches went, of a start of a stream as Spark numbers it (``runId``)."""
+        return self._reports.get((run, batch))
+
+    def count_progress(self, progress: StreamProgress) -> None:
+        """See `listening.listener`."""
         if self._gauges is not None:
-            self._gauges.add(report, epoch)
+            self._gauges.add_progress(progress)
+
+    def _counted(self, report: BatchReport, epoch: int) -> BatchReport:
+        report = msgspec.structs.replace(report, epoch=epoch)
+        self.metrics = self.metrics.with_report(report)
+        if self._gauges is not None:
+            self._gauges.add(report)
         how = "was committed before" if report.is_replay else f"{report.records} records, commit {report.commit_ms:.1f} ms"
         logger.info("%s, batch %d: %s", self._options.transactional_id, report.batch, how)
         self._on_batch(report)
+        return report
 
     def _count_aborted(self, batch: int, error: BaseException) -> None:
         self.metrics = msgspec.structs.replace(self.metrics, aborted=self.metrics.aborted + 1)

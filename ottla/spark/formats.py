@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 """Options for JSON as the standard defines it (RFC 8259)."""
 _END = "end of the value"
+_WHOLE_ESCAPES = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u])"
+_HALF_ESCAPE = r"\\u[dD][89a-fA-F]"
+"""Escapes of JSON: a surrogate pair or a single letter, and what is left of surrogates without those."""
 AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
 """A property of the JVMs. A value of ten bytes may announce a text of 2 GB, and Avro allocates that before it reads the text.
 Without a limit such a value ends the executor, and the next executor that gets it (`SystemLimitException` of Avro)."""
@@ -80,6 +83,7 @@ class Json:
             *_faults_of_bytes(),
             (~f.is_valid_utf8(text), f.lit("the value is not UTF-8")),
             (f.col("p").isNull(), f.lit("the value is not one JSON object")),
+            (_has_half_pair(text), f.lit("the value has half of a surrogate pair, which no UTF-8 can say")),
             (f.col("_shape").isNull(), f.lit("the value has a key twice in one object")),
             *_faults_of_fields(schema),
             *((~is_text(name), f.lit(f"field {name} is no STRING")) for name, kind in _fields(schema) if kind == "STRING"),
@@ -167,6 +171,15 @@ def _framed() -> tuple[Column, Column]:
     number = f.conv(f.hex(f.substring(value, 2, 4)), 16, 10)
     is_framed = (f.length(value) >= 5) & (f.hex(f.substring(value, 1, 1)) == "00")
     return is_framed, f.concat(f.lit("the value is framed for a schema registry (schema "), number, f.lit(")"))
+
+
+def _has_half_pair(text: Column) -> Column:
+    """JSON can say by an escape what no text in UTF-8 can hold: Spark would write a question mark in its place."""
+    from pyspark.sql import functions as f
+
+    # Few values have escapes of surrogates: the others are searched for two letters, and no more.
+    may_have = f.contains(text, f.lit("\\ud")) | f.contains(text, f.lit("\\uD"))
+    return may_have & f.regexp_replace(text, _WHOLE_ESCAPES, " ").rlike(_HALF_ESCAPE)
 
 
 def _faults_of_bytes() -> list[tuple[Column, Column]]:

@@ -9,6 +9,8 @@ from ottla.spark.metrics import BatchReport
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ottla.spark.listening import StreamProgress
+
 
 class _Source:
     """Implements Spark's trait ``Source``: a name and a registry of Dropwizard metrics."""
@@ -41,7 +43,11 @@ class _Source:
 
 class Gauges:
     """``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic; the
-    producer's epoch and the last batch; a histogram of commits in ms."""
+    producer's epoch and the last batch; a histogram of commits in ms.
+
+    Where a listener tells of them (`listening`), also counters of late and repeated rows and of dead letters, and how many offsets
+    the stream is behind.
+    """
 
     def __init__(self, spark: SparkSession, transactional_id: str) -> None:
         jvm: Any = spark.sparkContext._jvm
@@ -49,9 +55,10 @@ class Gauges:
         self._registry = metrics.MetricRegistry()
         self._epoch = self._registry.register("epoch", metrics.DefaultSettableGauge(-1))
         self._last_batch = self._registry.register("last_batch", metrics.DefaultSettableGauge(-1))
+        self._behind = self._registry.register("behind", metrics.DefaultSettableGauge(-1))
         jvm.org.apache.spark.SparkEnv.get().metricsSystem().registerSource(_Source(f"ottla.{transactional_id}", self._registry))
 
-    def add(self, report: BatchReport, epoch: int) -> None:
+    def add(self, report: BatchReport) -> None:
         self._count("replays" if report.is_replay else "batches")
         self._count("records", report.records)
         self._count("bytes", report.bytes)
@@ -59,8 +66,14 @@ class Gauges:
             self._count(f"records.{topic}", records)
         if not report.is_replay:
             self._registry.histogram("commit_ms").update(round(report.commit_ms))
-        self._epoch.setValue(epoch)
+        self._epoch.setValue(report.epoch)
         self._last_batch.setValue(report.batch)
+
+    def add_progress(self, progress: StreamProgress) -> None:
+        self._count("late", progress.late)
+        self._count("repeated", progress.repeated)
+        self._count("dead_letters", progress.dead_letters)
+        self._behind.setValue(progress.behind)
 
     def add_aborted(self) -> None:
         self._count("aborted")

@@ -1,13 +1,14 @@
 """Marks that outlive the offsets of a group: a compacted topic has the last one of each transactional id.
 
 A broker deletes the offsets of a group seven days after the last commit (offsets.retention.minutes), and anybody who may can delete
-or reset them. What is in this topic stays until it is deleted itself. It is written in the batch's own transaction.
+or reset them. What is in this topic stays until it is deleted itself. It is written in the batch's own transaction. It outlives
+the topics of the input as well, so it says by their ids which those were.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import BrokerRefused, PipelineError
 from ottla.spark.fetching import fetched
 from ottla.spark.marks import Ends, Mark, group_of, newer, read_mark
+from ottla.spark.topics import topic_ids
 from ottla.spark.wire import PAUSE_S, ClusterClient
 
 PARTITION: Final = 0
@@ -40,11 +42,12 @@ _WRITTEN = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
 REQUEST_TIMEOUT_MS = 30_000
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What a record holds: the mark, and how far its batch has read."""
+class MarkEntry(msgspec.Struct, frozen=True):
+    """What a record holds: the mark, how far its batch has read, and the ids of those topics where brokers have some."""
 
     mark: Mark
     ends: Ends = {}
+    ids: dict[str, str] = {}
 
 
 class MarkLog:
@@ -53,6 +56,8 @@ class MarkLog:
     def __init__(self, cluster: ClusterClient, topic: str) -> None:
         self._cluster = cluster
         self.topic = topic
+        self._ids: dict[str, str] = {}
+        """Of the topics that are read, as they were when they were first seen."""
 
     def open(self) -> None:
         """Make the topic where it is not there, and see that it is compacted."""
@@ -129,12 +134,33 @@ class MarkLog:
                 f"topic {self.topic!r} holds a record that is no mark of a stream's; give mark.log.topic another"
             ) from None
 
+    def check_topics(self, kept: MarkEntry, read: Iterable[str]) -> None:
+        """See that the topics that are ``read`` next are those of the last batch, and not others of the same names.
+
+        The checkpoint's offsets would be taken for theirs, and what is before those lost. Raises `PipelineError`.
+        """
+        self._check_ids(kept.ids, read, f"batch {kept.mark.batch} was committed")
+
     def record(self, transactional_id: str, mark: Mark, ends: Mapping[TopicPartition, int]) -> tuple[bytes, bytes]:
-        """Key and value."""
+        """Key and value. Raises `PipelineError` where a topic was made anew since this start has begun to read it."""
         by_topic: Ends = {}
         for (topic, index), offset in sorted(ends.items()):
             by_topic.setdefault(topic, {})[str(index)] = offset
-        return transactional_id.encode(), msgspec.json.encode(Kept(mark, by_topic))
+        read = [topic for topic in by_topic if topic != mark.at]
+        self._check_ids(self._ids, read, "this stream has begun to read")
+        ids = {topic: self._ids[topic] for topic in read if topic in self._ids}
+        return transactional_id.encode(), msgspec.json.encode(MarkEntry(mark, by_topic, ids))
+
+    def _check_ids(self, known: Mapping[str, str], read: Iterable[str], since: str) -> None:
+        """Raises `PipelineError`."""
+        ids = topic_ids(self._cluster, sorted(read))
+        anew = ", ".join(repr(topic) for topic, topic_id in ids.items() if known.get(topic, topic_id) != topic_id)
+        if anew:
+            raise PipelineError(
+                f"a topic was made anew since {since}: {anew} has another topic id. Read on now, its first records would be lost."
+                " Begin anew with a checkpoint, a transactional.id and topics of their own, or leave that topic out"
+            )
+        self._ids = ids | self._ids
 
     def write(self, transactional_id: str, producer_id: int, epoch: int, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
         """As part of a transaction; nobody else writes to this partition in it."""

@@ -12,7 +12,9 @@ from ottla.spark.writer import Written
 class BatchReport(msgspec.Struct, frozen=True):
     """The report of a batch. ``is_replay``: the batch had been committed before, so nothing was written.
 
-    ``by_topic`` counts its records, ``commit_ms`` is from the mark to the transaction's end.
+    ``by_topic`` counts its records. ``bytes`` are as they were sent, compressed; of a stock producer (``writer=driver``) they are
+    keys, values and headers. ``commit_ms`` are milliseconds, from the mark to the transaction's end. ``epoch`` is the producer's
+    after it, -1 where nobody but its client knows it.
     """
 
     batch: int
@@ -21,6 +23,7 @@ class BatchReport(msgspec.Struct, frozen=True):
     commit_ms: float = 0.0
     is_replay: bool = False
     by_topic: dict[str, int] = {}
+    epoch: int = -1
 
 
 def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> BatchReport:
@@ -35,9 +38,10 @@ def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> Batch
 
 
 class SinkMetrics(msgspec.Struct, frozen=True):
-    """Counts over all batches of one sink. ``epoch`` is the producer's at the moment, -1 before the first batch.
+    """Counts over all batches of one sink: records, bytes and milliseconds as in `BatchReport`.
 
-    ``aborted`` are transactions that were begun again, ``replays`` batches that had been committed before.
+    ``epoch`` is the producer's at the moment, -1 before the first batch. ``aborted`` are transactions that were begun again,
+    ``replays`` batches that had been committed before.
     """
 
     batches: int = 0
@@ -51,7 +55,7 @@ class SinkMetrics(msgspec.Struct, frozen=True):
     epoch: int = -1
     by_topic: dict[str, int] = {}
 
-    def with_report(self, report: BatchReport, epoch: int) -> SinkMetrics:
+    def with_report(self, report: BatchReport) -> SinkMetrics:
         by_topic = dict(self.by_topic)
         for topic, count in report.by_topic.items():
             by_topic[topic] = by_topic.get(topic, 0) + count
@@ -64,6 +68,6 @@ class SinkMetrics(msgspec.Struct, frozen=True):
             last_batch=report.batch,
             last_commit_ms=report.commit_ms,
             commit_ms=self.commit_ms + report.commit_ms,
-            epoch=epoch,
+            epoch=report.epoch,
             by_topic=by_topic,
         )

@@ -20,7 +20,7 @@ own."""
 
 
 class RunningQuery:
-    """``id`` is the stream's own over all its starts, ``checkpoint`` where it keeps what it knows."""
+    """``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where it keeps what it knows."""
 
     def __init__(self, spark: SparkSession, batch: int) -> None:
         """Raises `PipelineError` outside of a batch, and in a batch with another number."""
@@ -34,7 +34,8 @@ class RunningQuery:
             raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
         check_number(batch, spark.sparkContext.getLocalProperty(_BATCH))
         self.id = str(query_id)
-        self._turn = (str(query.runId()), batch)
+        self.run = str(query.runId())
+        self._turn = (self.run, batch)
         self._query = query
         self.checkpoint = str(query.resolvedCheckpointRoot())
 
@@ -56,7 +57,13 @@ class RunningQuery:
     @property
     def is_active(self) -> bool:
         """False as soon as somebody stops it, while its last batch may still be under way."""
-        return bool(self._query.isActive())
+        from py4j.protocol import Py4JError
+
+        try:
+            return bool(self._query.isActive())
+        except (Py4JError, OSError):
+            # Spark's JVM has ended, and with it the stream.
+            return False
 
 
 def check_number(given: int, running: str | None) -> None:

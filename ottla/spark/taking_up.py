@@ -24,16 +24,20 @@ def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, m
     new checkpoint that begins there goes on under the same ``transactional.id``, without a gap and without anything twice; what
     Spark has kept between batches is lost. Partitions that were added since are read from their beginning.
 
-    Raises `PipelineError` where nothing was committed, or not by a stream that reads topics of Kafka's.
+    Raises `PipelineError` where nothing was committed, or not by a stream that reads topics of Kafka's, and, with
+    ``mark_log_topic``, where one of those was made anew since.
     """
     connecting = Connecting(cluster) if isinstance(cluster, str) else Connecting.parse(cluster)
     group = group_of(transactional_id)
     with contextlib.closing(ClusterClient(connecting)) as client:
         in_group = read_mark(client, group)
-        kept = None if mark_log_topic is None else MarkLog(client, mark_log_topic).read(transactional_id)
+        log = None if mark_log_topic is None else MarkLog(client, mark_log_topic)
+        kept = None if log is None else log.read(transactional_id)
         mark = newer((in_group, None if kept is None else kept.mark))
         if mark is None or mark.batch == NO_BATCH:
             raise PipelineError(f"nothing was committed as {transactional_id!r}: the group {group!r} has no offsets")
+        if log is not None and kept is not None and kept.mark == mark:
+            log.check_topics(kept, kept.ids)
         if mark.input.startswith("{"):
             # Beside the topic stands the id of one that was read out of segment files.
             ends = {topic: offsets for topic, offsets in json.loads(mark.input).items() if not topic.startswith("#")}

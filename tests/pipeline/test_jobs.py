@@ -18,17 +18,18 @@ pytest.importorskip("pyspark")
 from pyspark.testing import assertDataFrameEqual
 
 from ottla import Broker
-from ottla.pipeline.generate import Workload, purchases
+from ottla.pipeline.generate import Generated, Workload, purchases
 from ottla.pipeline.jobs import audit, shop, totals
 from ottla.pipeline.jobs import generate as generating
 from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS
-from ottla.pipeline.stream import Job, Progress, Running, StreamOptions, source_options
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms
+from ottla.pipeline.stream import Job, Running, StreamOptions, source_options
 from ottla.pipeline.topics import create, fill
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import BatchReport
 from ottla.spark.formats import AVRO
+from ottla.spark.listening import StreamProgress
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
 
@@ -37,6 +38,9 @@ pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.
 WORKLOAD = Workload(2_000, malformed_share=0.05)
 MORE = Workload(500, seed=2)
 BATCH_RECORDS = 900
+HOUR_MS = 3_600_000
+REPEATED_IDS = "purchase ids that the source has more than once"
+TOO_LATE = "purchases that came too late for their totals, as far as the topic tells"
 
 
 @pytest.fixture
@@ -48,17 +52,27 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def run(
-    spark: Any, broker: Broker, job: Job, checkpoint: Path, *, by_driver: bool = False, transactional_id: str = "", **more: Any
+    spark: Any,
+    broker: Broker,
+    job: Job,
+    checkpoint: Path,
+    *,
+    by_driver: bool = False,
+    transactional_id: str = "",
+    seen: list[StreamProgress] | None = None,
+    **more: Any,
 ) -> list[BatchReport]:
     options = StreamOptions(
         broker.bootstrap, transactional_id or job.name, str(checkpoint), "run-1", BATCH_RECORDS, by_driver=by_driver, **more
     )
     retries: list[BaseException] = []
-    progress_events: list[Progress] = []
+    progress_events: list[StreamProgress] = []
     reports = Running(spark, job, options, lambda _, error: retries.append(error)).finish(progress_events.append)
     assert not retries
     assert [progress.report for progress in progress_events] == reports
     assert progress_events[-1].behind == 0
+    if seen is not None:
+        seen += progress_events
     return reports
 
 
@@ -123,9 +137,12 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    known = next(json.loads(row.value) for row in purchases(WORKLOAD) if row.is_sound)
-    invoice = {"purchase": known["id"], "user": known["user"], "amount_cents": 1, "at_ms": 1}
-    producer.produce(INVOICES, json.dumps(invoice).encode())
+    known = broker.records(INVOICES)[0]
+    where = dict(known.headers)["source"]
+    assert known.value is not None
+    assert where is not None
+    invoice = {**json.loads(known.value), "amount_cents": 1}
+    producer.produce(INVOICES, json.dumps(invoice).encode(), headers=[("source", where)])
     producer.produce(SHIPMENTS, json.dumps({"purchase": 999_999, "user": "u", "product": "p", "quantity": 1}).encode())
     assert producer.flush(10) == 0
     left = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, "transactional.id": "left"})
@@ -136,9 +153,9 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     broken = {f.rule: (f.count, f.examples) for f in audit.audit(spark, audit.AuditOptions(broker.bootstrap)).findings if f.count}
     assert broken.pop("transactions left open")[1][0].startswith(f"{DEAD_LETTERS}-1@")
     assert broken == {
-        "invoices twice": (1, [str(known["id"])]),
-        "purchases with an invoice of a wrong amount": (1, [str(known["id"])]),
-        "shipments of no purchase": (1, ["999999"]),
+        "invoices twice": (1, [where.decode()]),
+        "purchases with an invoice of a wrong amount": (1, [where.decode()]),
+        "shipments of no purchase": (1, ["no source, purchase 999999"]),
     }
 
 
@@ -180,15 +197,77 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
     run(spark, broker, totals.JOB, tmp_path / "totals")
     run(spark, broker, shop.JOB, tmp_path / "shop")
     audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True, export=to))
-    # The second seed begins its purchases anew: the shop cannot know that, the totals and the export do not mind.
-    assert {f.rule for f in audit_report.findings if f.count} <= {
-        "invoices twice",
-        "shipments twice",
-        "purchases with an invoice of a wrong amount",
-    }
+    # The second seed begins its ids anew: each record is a purchase, and who looks for one by its id is told.
+    assert audit_report.is_sound, audit_report.findings
+    assert [(f.rule, f.count > 400) for f in audit_report.findings if f.count] == [(REPEATED_IDS, True)]
     assert len(fed) >= 2
     with pytest.raises(PipelineError, match=f"holds an export of topic '{PURCHASES}'"):
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
+
+
+def broken(spark: Any, broker: Broker, **options: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Rules and how often they are broken, and the same of what is only noted."""
+    findings = audit.audit(spark, audit.AuditOptions(broker.bootstrap, **options)).findings
+    counts = [{f.rule: f.count for f in findings if f.count and f.is_note is is_note} for is_note in (False, True)]
+    return counts[0], counts[1]
+
+
+def test_purchases_that_were_sent_twice_count_once_where_that_is_wanted(spark: Any, tmp_path: Path) -> None:
+    """Within a batch, by a producer that does not know what it has sent, and in a later one, by who imports all of it again."""
+    rows = list(purchases(Workload(300, malformed_share=0.1)))
+    good = sum(row.is_sound for row in rows)
+    once = Terms(deduplicate=True)
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 2)
+        fill(broker.bootstrap, PURCHASES, [*rows, *rows[:50]])
+        seen: list[StreamProgress] = []
+        for start in range(2):
+            for job in (shop.JOB, totals.JOB):
+                run(spark, broker, job, tmp_path / job.name, terms=once, seen=seen)
+            twice = good if start else sum(row.is_sound for row in rows[:50])
+            assert broken(spark, broker, with_totals=True, terms=once) == ({}, {REPEATED_IDS: twice})
+            if not start:
+                fill(broker.bootstrap, PURCHASES, rows)
+        assert len(broker.records(INVOICES)) == len(broker.records(SHIPMENTS)) == good
+        again = sum(row.is_sound for row in rows[:50]) + good
+        assert sum(progress.repeated for progress in seen) == 2 * again
+        assert len(broker.records(DEAD_LETTERS)) == 650 - good - again
+        # Who audits with other terms than the job had is told so.
+        assert broken(spark, broker) == (
+            {"purchases without one of the invoices": again, "purchases without one of the shipments": again},
+            {REPEATED_IDS: good},
+        )
+        # What Spark has kept is kept for the one or for the other.
+        run(spark, broker, shop.JOB, tmp_path / "plain", transactional_id="plain")
+        fill(broker.bootstrap, PURCHASES, rows[:10])
+        for name, how, terms in (("shop", "with", Terms()), ("plain", "without", once)):
+            with pytest.raises(PipelineError, match=f"{name} was begun {how} --deduplicate, which cannot be changed later"):
+                run(spark, broker, shop.JOB, tmp_path / name, transactional_id=name, terms=terms)
+        with pytest.raises(PipelineError, match="stateful operator"):
+            run(spark, broker, totals.JOB, tmp_path / "totals")
+
+
+def test_a_purchase_that_came_too_late_is_told_from_one_that_was_lost(spark: Any, tmp_path: Path) -> None:
+    def bought(number: int, hours: int) -> Generated:
+        at_ms = WORKLOAD.begin_ms + hours * HOUR_MS
+        purchase = {"id": number, "user": "u", "product": "p", "quantity": 1, "price_cents": 100, "at_ms": at_ms}
+        return Generated(b"u", json.dumps(purchase).encode(), at_ms, True)
+
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 1)
+        fill(broker.bootstrap, PURCHASES, [bought(0, 0), bought(1, 0), bought(2, 5)])
+        seen: list[StreamProgress] = []
+        run(spark, broker, totals.JOB, tmp_path / "totals", seen=seen)
+        fill(broker.bootstrap, PURCHASES, [bought(3, 0), bought(4, 1), bought(5, 5)])
+        run(spark, broker, totals.JOB, tmp_path / "totals", seen=seen)
+        run(spark, broker, shop.JOB, tmp_path / "shop")
+        assert sum(progress.late for progress in seen) == 2
+        # One of a window that has a total, one of a window that never had one.
+        assert broken(spark, broker, with_totals=True) == ({}, {TOO_LATE: 2})
+        # This one has come in time, and nobody has counted it.
+        fill(broker.bootstrap, PURCHASES, [bought(6, 5)])
+        run(spark, broker, shop.JOB, tmp_path / "shop")
+        assert broken(spark, broker, with_totals=True) == ({"totals that are not the sum of their purchases": 1}, {TOO_LATE: 2})
 
 
 def test_a_second_pipeline_with_one_id_is_refused_and_harms_nobody(spark: Any, broker: Broker, tmp_path: Path) -> None:

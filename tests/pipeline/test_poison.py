@@ -46,6 +46,7 @@ def claiming(size: int) -> bytes:
 
 NOT_ONE = "the value is not one JSON object"
 TWICE = "the value has a key twice in one object"
+SURROGATE = "the value has half of a surrogate pair, which no UTF-8 can say"
 BAD_JSON: dict[str, tuple[bytes | None, str]] = {
     "none": (None, "there is no value"),
     "empty": (b"", "the value is empty"),
@@ -68,6 +69,13 @@ BAD_JSON: dict[str, tuple[bytes | None, str]] = {
     "byte order mark": (b"\xef\xbb\xbf" + GOOD, NOT_ONE),
     "text that is no UTF-8": (GOOD.replace(b'"u"', b'"\xff"'), "the value is not UTF-8"),
     "UTF-16": (GOOD.decode().encode("utf-16"), "the value is not UTF-8"),
+    "half of a pair": (GOOD.replace(b'"u"', rb'"\ud800"'), SURROGATE),
+    "the other half": (GOOD.replace(b'"u"', rb'"a\uDFFF\u0061"'), SURROGATE),
+    "the halves the wrong way round": (GOOD.replace(b'"u"', rb'"\ude00\ud83d"'), SURROGATE),
+    "half behind a pair": (GOOD.replace(b'"u"', rb'"\ud83d\ude00\uDBFF"'), SURROGATE),
+    "half behind a backslash": (GOOD.replace(b'"u"', rb'"\\\ud800\\udc00"'), SURROGATE),
+    "half where nobody reads it": (GOOD.replace(b"{", rb'{"x":"\udabc",', 1), SURROGATE),
+    "half in a key": (GOOD.replace(b"{", rb'{"\ud800":1,', 1), SURROGATE),
     "key twice": (GOOD.replace(b"{", b'{"id": 9, ', 1), TWICE),
     "inner key twice": (GOOD.replace(b"{", b'{"x":{"y":1,"y":2}, ', 1), TWICE),
     "framed": (b"\0\0\0\1\2" + GOOD, "the value is framed for a schema registry (schema 258)"),
@@ -114,6 +122,8 @@ FINE = {
     "at the border": with_json(at_ms=2 * HOUR_MS),
     "deep": GOOD.replace(b"{", b'{"x":' + b"[" * 900 + b"]" * 900 + b",", 1),
     "as much as can be": with_json(quantity=1, price_cents=LARGEST),
+    "a pair of escapes": GOOD.replace(b'"u"', rb'"\ud83d\uDE00"'),
+    "no escape": GOOD.replace(b'"u"', rb'"\\ud800"'),
     "other letters": json.dumps(SOUND | {"user": "\u00fc\U0001f600"}, ensure_ascii=False).encode(),
 }
 

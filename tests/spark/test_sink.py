@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
 from ottla.spark.errors import PipelineError
+from ottla.spark.listening import StreamProgress
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import Transaction
 
@@ -289,6 +291,61 @@ def test_sparks_metrics_show_the_sinks(spark: Any, numbers: Numbers) -> None:
         assert (shown["batches"], shown["records"], shown["records.single"]) == (start + 1, 10 * (start + 1), 10 * (start + 1))
         (last,) = (g for name, g in dict(registry.getGauges()).items() if name.endswith(".ottla.counted.last_batch"))
         assert last.getValue() == start
+
+
+def test_a_listener_hears_what_spark_and_the_sink_know(spark: Any, numbers: Numbers) -> None:
+    numbers.add(0, 1, 2, 2)
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "heard", "topics": "even,odd"}
+    sink = ottla.spark.sink(given)
+    heard: list[StreamProgress] = []
+    has_heard = threading.Event()
+
+    def hear(progress: StreamProgress) -> None:
+        heard.append(progress)
+        has_heard.set()
+        raise ZeroDivisionError("which ends nothing")
+
+    listener = ottla.spark.listener(sink, hear, dead_letter_topic="odd")
+    spark.streams.addListener(listener)
+    try:
+        once = spark.readStream.schema("value LONG").csv(str(numbers.directory / "in")).dropDuplicates(["value"])
+        writer = by_parity(once).writeStream.foreachBatch(sink).option("checkpointLocation", str(numbers.directory / "cp"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        assert has_heard.wait(60)
+    finally:
+        spark.streams.removeListener(listener)
+    (progress,) = heard
+    assert (progress.rows, progress.repeated, progress.late, progress.dead_letters) == (4, 1, 0, 1)
+    assert progress.report.by_topic == {"even": 2, "odd": 1}
+    assert progress.report.epoch == sink.metrics.epoch >= 0
+    # As Spark's own servlet has it for Prometheus.
+    jvm = spark.sparkContext._jvm
+    registry = jvm.org.apache.spark.SparkEnv.get().metricsSystem().registry
+    servlet = jvm.org.apache.spark.metrics.sink.PrometheusServlet(
+        jvm.java.util.Properties(), registry() if callable(registry) else registry
+    )
+    lines = [line for line in servlet.getMetricsSnapshot(None).splitlines() if "_ottla_heard_" in line]
+    shown = {line.partition("_ottla_heard_")[2].partition("{")[0]: line.rpartition(" ")[2] for line in lines}
+    assert (shown["records_even_Count"], shown["repeated_Count"], shown["dead_letters_Count"]) == ("2", "1", "1")
+    assert (shown["behind_Value"], shown["epoch_Value"]) == ("0", str(sink.metrics.epoch))
+
+
+def test_frames_that_are_no_streams_are_written_once(spark: Any, numbers: Numbers) -> None:
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
+
+    def write(name: str, number: int, *values: int) -> BatchReport:
+        frame = spark.createDataFrame([(str(value),) for value in values], "value STRING")
+        return ottla.spark.write_once(frame, given, name, number)
+
+    before = len(numbers.values("single"))
+    assert (write("day", 0, 1, 2).records, write("day", 0, 1, 2).is_replay) == (2, True)
+    assert write("day", 1, 3).records == 1
+    assert (write("day", 0, 1, 2).is_replay, write("day", 1, 3).is_replay) == (True, True)
+    with pytest.raises(ottla.spark.PipelineError, match="the group's offset was set back"):
+        write("day", 3, 4)
+    with pytest.raises(ottla.spark.PipelineError, match="came from another checkpoint"):
+        write("another day", 0, 5)
+    assert len(numbers.values("single")) == before + 3
 
 
 def test_a_sink_outside_of_a_stream_says_so(spark: Any, numbers: Numbers) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -171,6 +172,51 @@ def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> No
         # A topic that is read no more may go.
         without = Stream(broker, name, **options)
         assert not without.write(1, reads(**{"a-in": 150})).is_replay
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_with_a_mark_log_a_topic_that_was_made_anew_is_known_by_its_id(broker: Broker, writer: str) -> None:
+    """The group's offsets went with the topic; the log has the mark still, and the new topic has more records than were read."""
+    name, options = f"anew-logged-{writer}", {"topic": "out", "mark_log_topic": "anew-log", "writer": writer}
+    for topic in ("e-in", "f-in"):
+        broker.create_topic(topic, partitions=1)
+    Stream(broker, name, **options).write(0, reads(**{"e-in": 100, "f-in": 100}))
+    assert not Stream(broker, name, **options).write(1, reads(**{"e-in": 100, "f-in": 150})).is_replay
+    running = Stream(broker, name, **options)
+    running.write(2, reads(**{"e-in": 100, "f-in": 160}))
+    with KafkaClient(broker.bootstrap) as cluster:
+        for topic in ("e-in", "f-in"):
+            cluster.delete_topic(topic)
+        cluster.create_topic("f-in", partitions=1)
+        cluster.create_topic("e-in", partitions=1)
+    before = len(broker.records("out"))
+    with pytest.raises(PipelineError, match=r"made anew since this stream has begun to read: 'e-in', 'f-in' has another topic id"):
+        running.write(3, reads(**{"e-in": 200, "f-in": 200}))
+    refused = r"made anew since batch 2 was committed: 'e-in', 'f-in' has another topic id\. Read on now, its first records"
+    for batch in (2, 3):
+        # Also a batch that was committed is not taken for a replay: the one behind it would be read out of the new topic.
+        with pytest.raises(PipelineError, match=refused):
+            Stream(broker, name, **options).write(batch, reads(**{"e-in": 200, "f-in": 200}))
+    with pytest.raises(PipelineError, match=refused):
+        committed_offsets(broker.bootstrap, name, "anew-log")
+    assert len(broker.records("out")) == before
+    # Topics that are read no more may go.
+    broker.create_topic(f"g-in-{writer}", partitions=1)
+    assert not Stream(broker, name, **options).write(3, reads(**{f"g-in-{writer}": 1})).is_replay
+    with KafkaClient(broker.bootstrap) as cluster:
+        for topic in ("e-in", "f-in"):
+            cluster.delete_topic(topic)
+
+
+def test_a_mark_log_of_before_says_nothing_of_ids(broker: Broker) -> None:
+    stream = Stream(broker, "old-log", topic="out", mark_log_topic="old-log-marks")
+    broker.create_topic("h-in", partitions=1)
+    stream.write(0, reads(**{"h-in": 1}))
+    assert stream.log is not None
+    kept = stream.log.read("old-log")
+    assert kept is not None
+    assert list(kept.ids) == ["h-in"]
+    stream.log.check_topics(msgspec.structs.replace(kept, ids={}), ["h-in", "nowhere"])
 
 
 def test_so_many_partitions_that_only_a_digest_names_them_are_counted(broker: Broker) -> None:

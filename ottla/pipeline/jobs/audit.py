@@ -24,17 +24,18 @@ from ottla.spark.worker import prepare
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 OFFENDERS_NAMED = 10
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A rule, how many break it, and some that do."""
+    """A rule, how many cases break it, and some of these cases. With ``is_note`` they are worth knowing, but break nothing."""
 
     rule: str
     count: int
     examples: list[str] = []
+    is_note: bool = False
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
@@ -56,7 +57,7 @@ class Audit(msgspec.Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        return all(finding.count == 0 for finding in self.findings)
+        return all(finding.count == 0 or finding.is_note for finding in self.findings)
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
@@ -92,7 +93,8 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audit:
         _named("transactions left open", is_open),
         _named("partitions with unexplained offsets", gaps),
     ]
-    purchases = handled(read(spark, options.bootstrap, names.source), options.values, options.terms)
+    each = msgspec.structs.replace(options.terms, deduplicate=False)
+    purchases = handled(read(spark, options.bootstrap, names.source), options.values, each)
     purchases = purchases.withColumn("is_sound", is_sound())
     findings += _shop(spark, options, purchases)
     if options.with_totals:
@@ -140,30 +142,48 @@ def _figures(topic: str, ledgers: list[Ledger]) -> TopicFigures:
 
 
 def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> list[Finding]:
+    """Compare the outputs with the records of the source. Where a producer has sent a purchase twice, these are two purchases."""
     from pyspark.sql import functions as f
-
-    def decoded(topic: str, schema: str) -> DataFrame:
-        value = options.values.read(f.col("value"), schema)
-        return read(spark, options.bootstrap, topic).select(value.alias("v")).select(f.col("v.purchase").alias("id"), "v.*")
 
     topics = options.terms.topics
     purchases = purchases.select("p", source().alias("source"), "is_sound").cache()
     amount = f.try_multiply(f.col("p.quantity").cast("long"), f.col("p.price_cents")).alias("owed")
-    sound = purchases.where("is_sound").select("p.id", amount)
-    invoices = decoded(topics.invoices, INVOICE).select("id", f.col("amount_cents").alias("invoiced"))
-    by_id = _tally("id", purchases=sound, invoices=invoices, shipments=decoded(topics.shipments, SHIPMENT).select("id"))
-    differ = "least(min_owed, min_invoiced) <> greatest(max_owed, max_invoiced)"
+    sound = purchases.where("is_sound")
+    firsts = _firsts(sound) if options.terms.deduplicate else None
+
+    def outputs(topic: str, schema: str, *more: Column) -> DataFrame:
+        value = options.values.read(f.col("value"), schema).alias("v")
+        rows = read(spark, options.bootstrap, topic).select(value, _header("source").alias("source"))
+        if firsts is not None:
+            rows = rows.join(firsts, "source", "left").withColumn("source", f.coalesce("first", "source"))
+        of_nothing = f.concat(f.lit("no source, purchase "), f.col("v.purchase").cast("string"))
+        return rows.select(f.coalesce("source", of_nothing).alias("source"), *more)
+
+    if firsts is not None:
+        sound = sound.join(firsts, "source").where("source = first")
+    by_source = _tally(
+        "source",
+        purchases=sound.select("source", f.col("p.id").alias("bought"), amount),
+        invoices=outputs(topics.invoices, INVOICE, f.col("v.purchase").alias("billed"), f.col("v.amount_cents").alias("invoiced")),
+        shipments=outputs(topics.shipments, SHIPMENT, f.col("v.purchase").alias("shipped")),
+    )
+
+    def differ(*names: str) -> str:
+        bounds = [", ".join(f"{bound}_{name}" for name in names) for bound in ("min", "max")]
+        return f"least({bounds[0]}) <> greatest({bounds[1]})"
+
     findings = _findings(
-        by_id,
-        "id",
+        by_source,
+        "source",
         [
             *(rule for name in ("invoices", "shipments") for rule in _handled_once(name)),
-            Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND invoices > 0 AND {differ}"),
+            Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND invoices > 0 AND {differ('owed', 'invoiced')}"),
+            Rule("outputs of another purchase", f"purchases > 0 AND {differ('bought', 'billed', 'shipped')}"),
         ],
     )
-    # The last of the name is ours: a record brings headers of its own along.
-    last = f.get(f.reverse(f.filter("headers", lambda header: header["key"] == SOURCE)), f.lit(0))
-    letters = read(spark, options.bootstrap, topics.dead_letters).select(last["value"].cast("string").alias("source"))
+    again = purchases.where("is_sound").groupBy(f.col("p.id").alias("id")).count().where("count > 1")
+    findings.append(_finding("purchase ids that the source has more than once", again, "id", is_note=True))
+    letters = read(spark, options.bootstrap, topics.dead_letters).select(_header(SOURCE).alias("source"))
     spoilt = purchases.where("NOT is_sound").select("source")
     findings += _findings(
         _tally("source", spoilt=spoilt, letters=letters),
@@ -178,6 +198,21 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
     return findings
 
 
+def _header(name: str) -> Column:
+    """The text of a header. The last header of a name is ottla's: a record may have brought headers of the same name."""
+    from pyspark.sql import functions as f
+
+    return f.get(f.reverse(f.filter("headers", lambda header: header["key"] == name)), f.lit(0))["value"].cast("string")
+
+
+def _firsts(sound: DataFrame) -> DataFrame:
+    """The ``source`` of each record, and the source of the ``first`` record with the same contents, which stands for all."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    return sound.select("source", f.min("source").over(Window.partitionBy("p")).alias("first"))
+
+
 def _handled_once(name: str) -> list[Rule]:
     return [
         Rule(f"{name} twice", f"{name} > 1"),
@@ -187,20 +222,42 @@ def _handled_once(name: str) -> list[Rule]:
 
 
 def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """The last total of each key against the sum of its purchases."""
+    """Compare the last total of each key with the sum of its purchases, without those that may have come too late for it."""
     from pyspark.sql import functions as f
 
-    named = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")
+    names = ("purchases", "quantity", "amount_cents")
     purchases = read(spark, options.bootstrap, options.terms.topics.source)
-    expected = totals.summed(purchases, options.values, options.terms).select(named, "purchases", "quantity", "amount_cents")
+    expected = totals.summed(purchases, options.values, options.terms).select(_key_of_total(), *names)
     value = options.values.read(f.col("value"), TOTAL)
     last = read(spark, options.bootstrap, options.terms.topics.totals).groupBy(f.col("key").cast("string").alias("key"))
-    last_totals = last.agg(f.max_by(value, "offset").alias("v")).select("key", "v.purchases", "v.quantity", "v.amount_cents")
+    last_totals = last.agg(f.max_by(value, "offset").alias("v")).select("key", *(f"v.{name}" for name in names))
     both = expected.alias("e").join(last_totals.alias("f"), "key", "full_outer")
-    same = [f.col(f"e.{name}").eqNullSafe(f.col(f"f.{name}")) for name in ("purchases", "quantity", "amount_cents")]
+    same = [f.col(f"e.{name}").eqNullSafe(f.col(f"f.{name}")) for name in names]
+    differing = both.where(~(same[0] & same[1] & same[2])).select(
+        "key", *(f.col(f"{side}.{name}").alias(f"{side}_{name}") for side in "ef" for name in names)
+    )
+    differing = differing.cache()
+    if not differing.isEmpty():
+        late = totals.may_be_late(purchases, options.values, options.terms).select(_key_of_total(), *names)
+        differing = differing.join(late, "key", "left")
+    else:
+        differing = differing.select("*", *(f.lit(0).alias(name) for name in names))
+    # What is missing of each number is something, and no more than what may have come too late.
+    missing = [f"e_{name} - coalesce(f_{name}, 0) BETWEEN {int(name == 'purchases')} AND {name}" for name in names]
+    differing = differing.withColumn("is_late", f.expr(f"coalesce({' AND '.join(missing)}, false)"))
+    late_rows = differing.where("is_late").selectExpr("key", "e_purchases - coalesce(f_purchases, 0) AS count")
+    count = late_rows.agg(f.coalesce(f.sum("count"), f.lit(0))).collect()[0][0]
+    examples = [str(row[0]) for row in late_rows.select("key").limit(OFFENDERS_NAMED).collect()] if count else []
     return [
-        _finding("totals that are not the sum of their purchases", both.where(~(same[0] & same[1] & same[2])).select("key"), "key")
+        _finding("totals that are not the sum of their purchases", differing.where("NOT is_late").select("key"), "key"),
+        Finding("purchases that came too late for their totals, as far as the topic tells", count, examples, is_note=True),
     ]
+
+
+def _key_of_total() -> Column:
+    from pyspark.sql import functions as f
+
+    return f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")
 
 
 def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
@@ -270,10 +327,10 @@ def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
     return findings
 
 
-def _finding(rule: str, offenders: DataFrame, column: str) -> Finding:
+def _finding(rule: str, offenders: DataFrame, column: str, *, is_note: bool = False) -> Finding:
     examples = offenders.select(column).limit(OFFENDERS_NAMED).collect()
     count = offenders.count() if len(examples) == OFFENDERS_NAMED else len(examples)
-    return Finding(rule, count, [str(row[0]) for row in examples])
+    return Finding(rule, count, [str(row[0]) for row in examples], is_note)
 
 
 def _named(rule: str, offenders: list[str]) -> Finding:

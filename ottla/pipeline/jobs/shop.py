@@ -17,7 +17,11 @@ FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """The connector's rows, the purchase beside them as ``p``, and in ``fault`` why it is none; null for a purchase."""
+    """The connector's rows with two more columns: the purchase as ``p``, and ``fault``, which is null for a purchase and else says
+    why the record is none.
+
+    Of two records with the same contents each is a purchase, unless the terms say ``deduplicate``.
+    """
     from pyspark.sql import functions as f
 
     at_ms, record_ms = f.col("p.at_ms"), f.unix_millis("timestamp")
@@ -31,7 +35,12 @@ def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
         (~at_ms.between(FIRST_MS, LAST_MS), f.lit("field at_ms is no date of the years 1 to 9999")),
         (is_ahead, f.lit(f"field at_ms is more than {terms.max_ahead_ms} ms ahead of the record's own time")),
     ]
-    return values.parse(purchases, PURCHASE).withColumn("fault", first_fault(faults))
+    rows = values.parse(purchases, PURCHASE).withColumn("fault", first_fault(faults))
+    if not terms.deduplicate:
+        return rows
+    # A record that is no purchase becomes a dead letter each time that it comes.
+    same = f.struct(f.when(is_sound(), f.col("p")), f.when(~is_sound(), source()))
+    return rows.withColumn("_same", same).dropDuplicates(["_same"]).drop("_same")
 
 
 def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ottla.pipeline.dead_letters import headers_of
 from ottla.pipeline.jobs.shop import is_sound, parsed
 from ottla.pipeline.schemas import DEFAULT_TERMS, TOTAL, Terms, Topics
@@ -14,9 +16,9 @@ from ottla.spark.formats import JSON, Format
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-WINDOW = "1 hour"
-WATERMARK = "1 hour"
-"""How late a purchase may be. The state of a window goes once the newest purchase is so much younger than its end."""
+WINDOW, WINDOW_MS = "1 hour", 3_600_000
+WATERMARK, WATERMARK_MS = "1 hour", 3_600_000
+"""How late a purchase may be. Spark drops a window's state once the newest purchase is this much later than the window's end."""
 
 
 def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
@@ -26,11 +28,45 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
     """
     from pyspark.sql import functions as f
 
-    # A filter would be moved below the parsing, and would parse each value once more for itself.
+    sound = _sound(purchases, values, terms)
+    return _grouped(sound.withColumn("at", f.timestamp_millis("p.at_ms")).withWatermark("at", WATERMARK))
+
+
+def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
+    """The sums that `summed` gives, but only over those purchases of a whole topic that may have come too late for their window.
+
+    A topic does not say when a record was read. It was read after all records before it in its partition, and perhaps after any
+    record of another partition. Where the newest of those is `WATERMARK` later than the window's end, Spark may have dropped the
+    window before.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    sound = _sound(purchases, values, msgspec.structs.replace(terms, deduplicate=False))
+    newest = {row["partition"]: row["newest"] for row in sound.groupBy("partition").agg(f.max("p.at_ms").alias("newest")).collect()}
+    elsewhere = f.lit(None).cast("long")
+    for partition in newest:
+        others = max((newest[other] for other in newest if other != partition), default=None)
+        elsewhere = f.when(f.col("partition") == partition, f.lit(others).cast("long")).otherwise(elsewhere)
+    before = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    sound = sound.withColumn("newest", f.greatest(f.max("p.at_ms").over(before), elsewhere))
+    end_ms = (f.floor(f.col("p.at_ms") / WINDOW_MS) + 1) * WINDOW_MS
+    return _grouped(sound.where(f.col("newest") - WATERMARK_MS >= end_ms).withColumn("at", f.timestamp_millis("p.at_ms")))
+
+
+def _sound(purchases: DataFrame, values: Format, terms: Terms) -> DataFrame:
+    """The purchases as ``p``, with their partitions and offsets."""
+    from pyspark.sql import functions as f
+
+    # Spark would move a filter below the parsing, and would then parse each value a second time.
     some = f.when(is_sound(), f.array("p")).otherwise(f.slice(f.array("p"), 1, 0))
-    sound = parsed(purchases, values, terms).select(f.explode(some).alias("p")).select("p.*")
-    sound = sound.withColumn("at", f.timestamp_millis("at_ms"))
-    grouped = sound.withWatermark("at", WATERMARK).groupBy(f.window("at", WINDOW), "user", "product")
+    return parsed(purchases, values, terms).select(f.explode(some).alias("p"), "partition", "offset")
+
+
+def _grouped(sound: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    grouped = sound.select("p.*", "at").groupBy(f.window("at", WINDOW), "user", "product")
     sums = grouped.agg(
         f.count("*").alias("purchases"),
         f.try_sum("quantity").alias("quantity"),

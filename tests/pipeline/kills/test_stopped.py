@@ -1,7 +1,9 @@
-"""A job that is told to end, in the middle of a batch: nobody waits for its transaction's time-out."""
+"""A job that is told to end, while it begins or in the middle of a batch: nobody waits for its transaction's time-out."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +15,10 @@ from ottla import Broker
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.schemas import INVOICES, PURCHASES
 from ottla.pipeline.topics import create, fill
+from ottla.spark.connecting import Connecting
+from ottla.spark.transaction import ONGOING, state_of
+from ottla.spark.wire import ClusterClient
+from tests.pipeline import quick_java
 
 pytestmark = [pytest.mark.slow, pytest.mark.wire]
 
@@ -43,3 +49,53 @@ def test_a_job_that_is_stopped_leaves_no_transaction_open(sink: str, number: sig
         assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
         assert broker.records(INVOICES) == []
         assert len(broker.records(INVOICES, "aborted")) > 0
+
+
+def has_children(group: int) -> bool:
+    """Whether a process has begun another in its process group: the job is starting Spark's JVM."""
+    with contextlib.suppress(OSError):
+        return bool(Path(f"/proc/{group}/task/{group}/children").read_text().split())
+    return False
+
+
+def has_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("point", ["jvm", "stream"])
+def test_a_job_that_is_stopped_while_it_begins_ends_clean(point: str, number: signal.Signals, tmp_path: Path) -> None:
+    """While Spark's JVM starts, and as soon as the stream has its checkpoint, when its first batch may be under way."""
+    checkpoint = tmp_path / "checkpoint"
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
+        fill(broker.bootstrap, PURCHASES, purchases(Workload(1_000)))
+        command = [sys.executable, "-m", "ottla", "pipeline", "shop", "--bootstrap", broker.bootstrap]
+        command += ["--checkpoint", str(checkpoint)]
+        job = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=tmp_path,
+            start_new_session=True,
+            env={**os.environ, **quick_java.environment()},
+        )
+        try:
+            broker.wait_for(lambda: has_children(job.pid) if point == "jvm" else checkpoint.exists(), STARTS_WITHIN_S)
+            job.send_signal(number)
+            out, _ = job.communicate(timeout=ENDS_WITHIN_S)
+            assert broker.wait_for(lambda: has_gone(job.pid), ENDS_WITHIN_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+        assert job.returncode == 128 + number, out
+        assert f"stopped by {number.name}; no transaction is left open" in out
+        assert "Traceback" not in out
+        with contextlib.closing(ClusterClient(Connecting(broker.bootstrap))) as cluster:
+            assert state_of(cluster, "shop") not in ONGOING
