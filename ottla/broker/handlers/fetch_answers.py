@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.fetch_sessions import NO_SESSION, Asked, Session
 from ottla.broker.partitions import Partition, leader_epoch_end
+from ottla.coordinator.replication.leader import divergence
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -28,7 +29,7 @@ def is_news(asked: Asked, data: PartitionData) -> bool:
     )
 
 
-def divergence(partition: Partition, asked: Asked) -> PartitionData | None:
+def diverging_answer(partition: Partition, asked: Asked) -> PartitionData | None:
     """The offset at which the client's log diverges from this one, or None: its last leader epoch ends before its offset (KIP-595).
 
     Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
@@ -37,17 +38,17 @@ def divergence(partition: Partition, asked: Asked) -> PartitionData | None:
         return None
     partition.log.check_online()
     log = partition.log
-    epoch, end_offset = leader_epoch_end(log, asked.last_epoch)
-    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+    diverging = divergence(asked.last_epoch, asked.fetch_offset, leader_epoch_end(partition, asked.last_epoch))
+    if asked.fetch_offset < log.log_start_offset:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-    if epoch == asked.last_epoch and asked.fetch_offset <= end_offset:
+    if diverging is None:
         return None
     return PartitionData(
         partition_index=asked.key[2],
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        diverging_epoch=EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
         aborted_transactions=None,
         records=b"",
     )
