@@ -99,6 +99,20 @@ class Following(msgspec.Struct, kw_only=True):
     leader_id: int
     leader_epoch: int
     state: FetchState = FetchState.FETCHING
+    fetches: int = 0
+
+    def ask(self) -> int:
+        """Begin a fetch at the log's end; returns its number, by which `is_awaited` knows its answer."""
+        assert self.state is FetchState.FETCHING, f"a fetch in state {self.state.name}"
+        self.fetches += 1
+        return self.fetches
+
+    def is_awaited(self, number: int) -> bool:
+        """Whether an answer is to the last fetch. The log may have been truncated since an earlier one.
+
+        It may even have grown to the same end again, with other records. Kafka has one fetch at a time for each leader and follower.
+        """
+        return self.state is FetchState.FETCHING and number == self.fetches
 
     def _to(self, state: FetchState) -> None:
         if state not in NEXT_STATES[self.state]:

@@ -104,6 +104,18 @@ def test_errors(code: Code, action: Action, state: FetchState) -> None:
         assert one.state is FetchState.FETCHING
 
 
+def test_only_the_last_fetch_is_awaited() -> None:
+    one = following()
+    first = one.ask()
+    assert one.is_awaited(first)
+    second = one.ask()
+    assert (one.is_awaited(first), one.is_awaited(second)) == (False, True)
+    one.failed(Code.CORRUPT_MESSAGE)
+    assert not one.is_awaited(second)
+    with pytest.raises(AssertionError):
+        one.ask()
+
+
 def test_what_does_not_follow_ends_it() -> None:
     one = following()
     assert one.cannot_go_on() == Stop(Code.UNKNOWN_SERVER_ERROR)
