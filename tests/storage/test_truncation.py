@@ -83,6 +83,27 @@ def test_it_is_the_same_log_after_a_start(seed: int) -> None:
     assert again.epochs.entries == log.epochs.entries
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_snapshot_of_what_is_gone_does_not_count_for_what_came_instead(anew: bool) -> None:
+    """Not even at the same offset, where the next truncation would begin with it."""
+    log = new()
+    for sequence in range(8):
+        put(log, 1, pid=1, epoch=0, sequence=sequence)
+    log.roll(NOW_MS)
+    put(log, 1, pid=1, epoch=0, sequence=8)
+    if anew:
+        truncate_fully_and_start_at(log, 0, NOW_MS)
+    else:
+        truncate_to(log, 2, NOW_MS)
+    while log.log_end_offset < 12:
+        put(log, 1)
+    truncate_to(log, 10, NOW_MS)
+    assert {p: e.last_sequence for p, e in log.producers.entries.items()} == ({} if anew else {1: 1})
+    again = Log(log.fs, log.directory, "t", 0, SMALL, bytes(16))
+    open_log(again, NOW_MS, clean=False)
+    assert state(again) == state(log)
+
+
 def test_a_transaction_whose_marker_is_cut_off_is_open_again() -> None:
     log = new()
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)

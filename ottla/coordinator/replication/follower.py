@@ -110,7 +110,7 @@ class Following(msgspec.Struct, kw_only=True):
     def is_awaited(self, number: int) -> bool:
         """Whether an answer is to the last fetch. The log may have been truncated since an earlier one.
 
-        It may even have grown to the same end again, with other records. Kafka has one fetch at a time for each leader and follower.
+        It may even have grown to the same end again, with other records. Kafka has one fetch at a time for a leader and a follower.
         """
         return self.state is FetchState.FETCHING and number == self.fetches
 
