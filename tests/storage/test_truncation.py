@@ -95,9 +95,9 @@ def test_a_snapshot_of_what_is_gone_does_not_count_for_what_came_instead(anew: b
         truncate_fully_and_start_at(log, 0, NOW_MS)
     else:
         truncate_to(log, 2, NOW_MS)
-    while log.log_end_offset < 12:
+    while log.log_end_offset < 9:
         put(log, 1)
-    truncate_to(log, 10, NOW_MS)
+    truncate_to(log, 8, NOW_MS)
     assert {p: e.last_sequence for p, e in log.producers.entries.items()} == ({} if anew else {1: 1})
     again = Log(log.fs, log.directory, "t", 0, SMALL, bytes(16))
     open_log(again, NOW_MS, clean=False)
