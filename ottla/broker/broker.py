@@ -110,7 +110,7 @@ class BrokerServer:
         # Answers wait for the disk only with ottla.durability=power.
         is_awaited = self.settings.ottla_durability == POWER
         self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None)
-        self.partitions = Partitions(env, self.directory, self.gate, self.disk)
+        self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.settings.node_id)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
             self.settings.ottla_fetch_session_max_partitions,

@@ -92,7 +92,8 @@ class Cluster:
         if metadata_log.offline_reason is not None:
             raise _no_metadata(metadata_log.offline_reason)
         # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
-        self._runtime = Runtime(env, Partition(env, metadata_log, gate, disk), self._replay, stepping, refused=lambda error: error)
+        metadata = Partition(env, metadata_log, gate, disk, config.settings.node_id)
+        self._runtime = Runtime(env, metadata, self._replay, stepping, refused=lambda error: error)
         partitions.open_missing = self.open_missing
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.

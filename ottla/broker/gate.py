@@ -2,12 +2,14 @@
 
 The caller names the log and offset that the answer or effect depends on, or lets it depend on everything written so far. It happens
 when these writes are committed, that is below the high watermark, and as durable as ``ottla.durability`` promises. With ``process``
-on one broker that is at once (`Gate.is_always_open`). With ``power`` it waits for `GroupCommit`.
+on one broker that is at once (`Gate.is_always_open`). With ``power`` it waits for `GroupCommit`. The partition's replication state
+moves the high watermark, and says so (`broker.partitions.Partition`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from ottla.broker.durability import GroupCommit, OnDurable
 from ottla.storage.log import Log
@@ -16,10 +18,12 @@ from ottla.storage.log import Log
 class Gate:
     """Delays answers and effects. ``group_commit`` is None where they do not wait for the disk."""
 
-    __slots__ = ("group_commit", "is_always_open", "on_written")
+    __slots__ = ("_uncommitted", "group_commit", "is_always_open", "on_written")
 
     def __init__(self, group_commit: GroupCommit | None) -> None:
         self.group_commit = group_commit
+        # For each log the effects behind offsets at or above its high watermark. A log that is dropped takes its effects along.
+        self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, Callable[[], None]]]] = WeakKeyDictionary()
         self.is_always_open = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
         """Must be called with each log that has grown; None where nothing waits for the disk."""
@@ -77,14 +81,25 @@ class Gate:
             self.group_commit.then(on_synced)
 
     def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
-        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
+        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable."""
+        assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
+        if offset > log.high_watermark:
+            self._uncommitted.setdefault(log, []).append((offset, then))
+        else:
+            self.effect(then)
 
-        With one replica every written record is committed, so nothing waits for the high watermark yet.
-        """
-        assert offset <= log.high_watermark, f"{log.name}: {offset} is above the high watermark {log.high_watermark}"
-        self.effect(then)
+    def committed(self, log: Log) -> None:
+        """Carry out what waited for the high watermark of ``log``, which has moved, in the order of waiting."""
+        waiting = self._uncommitted.pop(log, None)
+        for offset, then in waiting or ():
+            self.effect_behind(log, offset, then)
+
+    def forget(self, log: Log) -> None:
+        """Drop what waits for the high watermark of ``log``: another broker leads the partition, and decides there."""
+        self._uncommitted.pop(log, None)
 
     def stop(self) -> None:
         """Call no waiter any more, because the directory is about to be closed."""
+        self._uncommitted.clear()
         if self.group_commit is not None:
             self.group_commit.stop()

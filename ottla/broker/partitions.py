@@ -10,6 +10,7 @@ import structlog
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
+from ottla.coordinator.replication.leader import EpochEnd, Leader, sole_leader
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
 from ottla.protocol.topic_partition import TopicPartition
@@ -62,7 +63,10 @@ def log_offline(partition_log: Log) -> None:
 
 
 class Partition:
-    """A log, and the callbacks that wait for it to grow. Each of ``waiters`` is called once, soon after a change.
+    """A log, the state of its replicas, and the callbacks that wait for it to grow. Each of ``waiters`` is called once, soon after
+    a change.
+
+    ``leader`` decides how far the log is committed. Where there is no other replica, that is the log's end after each append.
 
     ``appended_bytes`` counts the bytes of data batches. ``appended_markers`` counts markers separately, because one marker may make
     any amount of data visible to read_committed consumers. ``bytes_in`` and ``messages_in`` count the batches of clients that were
@@ -70,10 +74,23 @@ class Partition:
     (ReplicaManager.appendRecordsToLeader).
     """
 
-    __slots__ = ("_disk", "_env", "_on_written", "appended_bytes", "appended_markers", "bytes_in", "log", "messages_in", "waiters")
+    __slots__ = (
+        "_disk",
+        "_env",
+        "_gate",
+        "_on_written",
+        "appended_bytes",
+        "appended_markers",
+        "bytes_in",
+        "leader",
+        "log",
+        "messages_in",
+        "waiters",
+    )
 
-    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth) -> None:
+    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth, broker_id: int) -> None:
         self._env = env
+        self._gate = gate
         self._on_written = gate.on_written
         self._disk = disk
         self.log = partition_log
@@ -83,6 +100,21 @@ class Partition:
         self.messages_in = 0
         # In the order of waiting: the waiter that has waited longest is called first.
         self.waiters: dict[Callable[[], None], None] = {}
+        self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
+
+    def lead(self, leader: Leader) -> None:
+        """Begin a leader epoch."""
+        self.leader = leader
+        self.log.leader_epoch = leader.leader_epoch
+        self.commit(leader.high_watermark(self.log.log_end_offset, self.log.high_watermark, self._env.now_ms()))
+
+    def commit(self, high_watermark: int) -> None:
+        """Take over the high watermark that the replication state has decided on. Whoever waits for it goes on."""
+        if high_watermark > self.log.high_watermark:
+            self.log.move_high_watermark(high_watermark)
+            self._gate.committed(self.log)
+            if self.waiters:
+                self._wake()
 
     def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
         """Append a checked batch of a client. Raises the errors of `Log.append_as_leader`, and KAFKA_STORAGE_ERROR."""
@@ -115,11 +147,17 @@ class Partition:
         return appended
 
     def _grew(self, by_bytes: int) -> None:
+        log = self.log
+        if self.leader.is_sole:
+            # Nothing waits for the high watermark here, because it always is the log's end.
+            log.high_watermark = log.log_end_offset
+        else:
+            self.commit(self.leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.now_ms()))
         self.appended_bytes += by_bytes
         if self._disk.is_refusing:
-            self._disk.accepted(self.log.directory)
+            self._disk.accepted(log.directory)
         if self._on_written is not None:
-            self._on_written(self.log)
+            self._on_written(log)
         if self.waiters:
             self._wake()
 
@@ -169,8 +207,9 @@ class Partition:
 class Partitions:
     """All partitions in service, by topic and number."""
 
-    def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth) -> None:
+    def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth, broker_id: int) -> None:
         self._env = env
+        self._broker_id = broker_id
         self._gate = gate
         self._disk = disk
         self.directory = directory
@@ -179,7 +218,7 @@ class Partitions:
         """Puts a topic's partition into service if it is not yet; returns None where the topic has no such partition."""
 
     def add(self, partition_log: Log) -> Partition:
-        partition = Partition(self._env, partition_log, self._gate, self._disk)
+        partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 
@@ -248,18 +287,10 @@ class Partitions:
         return len(self._by_name)
 
 
-def check_leader_epoch(partition: Partition, asked: int) -> None:
-    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; the epoch -1 is not checked (Partition.checkCurrentLeaderEpoch)."""
-    if asked < 0 or asked == partition.log.leader_epoch:
-        return
-    raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < partition.log.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
-
-
-def leader_epoch_end(log: Log, epoch: int) -> tuple[int, int]:
+def leader_epoch_end(partition: Partition, epoch: int) -> EpochEnd:
     """The largest leader epoch at or below ``epoch``, and the offset at which it ends; (-1, -1) where the log has none.
 
-    The current epoch ends at the high watermark, also where no batch has this epoch yet (Partition.lastOffsetForLeaderEpoch).
+    A follower and a client learn from it where their records part from this log's (Partition.lastOffsetForLeaderEpoch).
     """
-    if epoch == log.leader_epoch:
-        return epoch, log.high_watermark
-    return log.epochs.end_offset_for(epoch, log.high_watermark)
+    log = partition.log
+    return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, partition.leader.leader_epoch))

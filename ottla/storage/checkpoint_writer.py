@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
+from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir, sync_file
 from ottla.storage.last_stop import ABORTED, FIRST_DIRTY, LOG_STARTS, LastStop
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 from ottla.storage.txn_index import checksum_of
-
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 class CheckpointWriter:
@@ -36,7 +34,7 @@ class CheckpointWriter:
         The checkpoints name logs by topic and partition. So as long as a deleted log has an entry, a start would take the
         entry's offset for the offset of a new log of the same name.
         """
-        return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY)]
+        return [f"{self._path}/{name}" for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY, HIGH_WATERMARKS)]
 
     def write(self, last_stop: LastStop) -> Steps[None]:
         """Write all checkpoints that are written while the broker runs, one file in each step."""
@@ -46,7 +44,7 @@ class CheckpointWriter:
         yield None
         self.write_first_dirty()
         yield None
-        self._write(HIGH_WATERMARKS, self._of_logs(lambda log: log.high_watermark))
+        self.write_high_watermarks(last_stop)
 
     def write_aborted(self) -> None:
         """Write the checksum of each log's aborted transactions (`checksum_of`). Only a clean stop does so."""
@@ -100,6 +98,12 @@ class CheckpointWriter:
         known = last_stop.log_starts
         starts |= {key: known[key] for key, log in self._logs.items() if log.is_offline and not log.segments and key in known}
         return self._write(LOG_STARTS, starts)
+
+    def write_high_watermarks(self, last_stop: LastStop) -> None:
+        """Write the high watermarks (ReplicaManager.checkpointHighWatermarks). A log that could not be opened keeps its entry."""
+        known = last_stop.high_watermarks
+        kept = {key: known[key] for key, log in self._logs.items() if log.is_offline and key in known}
+        self._write(HIGH_WATERMARKS, kept | self._of_logs(lambda log: log.high_watermark))
 
     def write_first_dirty(self) -> None:
         self._write(FIRST_DIRTY, {key: log.first_dirty_offset for key, log in self._logs.items() if log.first_dirty_offset})

@@ -12,6 +12,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.filesystem import Damaged, Filesystem
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 NO_EPOCH = -1
@@ -123,18 +124,20 @@ class LeaderEpochs:
             kept = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
             self._replace_and_try_write(kept)
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+    def end_offset_for(self, epoch: int, log_end_offset: int, current_epoch: int = NO_EPOCH) -> tuple[int, int]:
         """The largest known epoch at or below ``epoch``, and the offset where that epoch ends (LeaderEpochFileCache.endOffsetFor).
 
         An epoch below the first known epoch ends where the first one starts. (-1, -1) for an epoch above the latest.
+        ``current_epoch`` is the one that this log's leader is in. It begins at the log end where it has no batch yet.
         """
-        if not self._entries or epoch == NO_EPOCH:
+        latest = max(self.latest, current_epoch)
+        if epoch == NO_EPOCH or epoch > latest:
             return NO_EPOCH, -1
-        if epoch == self._entries[-1][0]:
+        if epoch == latest:
             return epoch, log_end_offset
         at = bisect_right([e for e, _ in self._entries], epoch)
         if at == len(self._entries):
-            return -1, -1
+            return (self._entries[-1][0] if self._entries else epoch), log_end_offset
         if at == 0:
             return epoch, self._entries[0][1]
         return self._entries[at - 1][0], self._entries[at][1]

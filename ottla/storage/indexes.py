@@ -97,6 +97,14 @@ class OffsetIndex:
         at = bisect_right(self._positions, position) - 1
         return self._positions[at] if at >= 0 else 0
 
+    def truncate(self, offset: int) -> None:
+        """Remove the entries at or above ``offset``, from the file as well."""
+        at = bisect_left(self._offsets, offset - self._base)
+        del self._offsets[at:], self._positions[at:]
+        if self._written > at:
+            self._file.truncate(at * OFFSET_ENTRY.size)
+            self._written = at
+
     def clear(self) -> None:
         """Remove all entries and the file.
 
@@ -177,6 +185,14 @@ class TimeIndex:
         """
         at = bisect_left(self._timestamps, timestamp_ms) - 1
         return (self._timestamps[at], self._base + self._offsets[at]) if at >= 0 else (-1, self._base)
+
+    def truncate(self, offset: int) -> None:
+        """Remove the entries at or above ``offset``, from the file as well."""
+        at = bisect_left(self._offsets, offset - self._base)
+        del self._offsets[at:], self._timestamps[at:]
+        if self._written > at:
+            self._file.truncate(at * TIME_ENTRY.size)
+            self._written = at
 
     def clear(self) -> None:
         self._timestamps, self._offsets, self._written = array("q"), array("i"), 0

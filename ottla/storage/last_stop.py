@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.checkpoints import RECOVERY_POINTS, parse_offsets, write_offsets
+from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, parse_offsets, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
 from ottla.storage.identity import META_FILE
 
@@ -41,6 +41,7 @@ class LastStop:
     __slots__ = (
         "aborted",
         "first_dirty",
+        "high_watermarks",
         "knows_aborted",
         "knows_recovery_points",
         "log_starts",
@@ -59,6 +60,8 @@ class LastStop:
         lost, by `ottla adopt` for the logs of another broker, and by a person who wants to go on without the damaged part."""
         self.log_starts: dict[TopicPartition, int] = {}
         self.first_dirty: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """A log without an entry begins with its log start as high watermark, until a leader says more."""
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}
@@ -84,13 +87,17 @@ class LastStop:
         return self.recovery_points.get(where) == 0
 
     def knows(self, where: TopicPartition) -> bool:
-        return any(where in known for known in (self.recovery_points, self.log_starts, self.first_dirty))
+        return any(where in known for known in self._by_name)
 
     def forget_all_but(self, logs: set[TopicPartition]) -> None:
         """Remove the entries of all logs but these."""
-        for known in (self.recovery_points, self.log_starts, self.first_dirty):
+        for known in self._by_name:
             for key in known.keys() - logs:
                 del known[key]
+
+    @property
+    def _by_name(self) -> tuple[dict[TopicPartition, int], ...]:
+        return self.recovery_points, self.log_starts, self.first_dirty, self.high_watermarks
 
 
 def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
@@ -123,5 +130,6 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     starts = "every log begins with its first segment, also where records were deleted"
     stop.log_starts, _ = take(LOG_STARTS, starts)
     stop.first_dirty, _ = take(FIRST_DIRTY, "compacted logs are cleaned from their beginning")
+    stop.high_watermarks, _ = take(HIGH_WATERMARKS, "every log takes its records for uncommitted until its leader says otherwise")
     stop.aborted, stop.knows_aborted = take(ABORTED, "every log is read through for its aborted transactions")
     return stop

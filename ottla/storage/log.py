@@ -1,13 +1,15 @@
 """A partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
 
-One append is one synchronous function call: it checks the batch, writes the file and the indexes, and changes the producer state
-and the last stable offset. A log has no directory until its first append.
+One append is one synchronous function call: it checks the batch, writes the file and the indexes, and changes the producer state.
+It moves the log end only: who knows the other replicas moves the high watermark, and with it the last stable offset
+(`broker.partitions.Partition`). A log has no directory until its first append.
 """
 
 from __future__ import annotations
 
 import errno
 from bisect import bisect_right
+from collections import deque
 from contextlib import suppress
 
 import msgspec
@@ -22,8 +24,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, Filesystem
 from ottla.storage.invariants import check_log
 from ottla.storage.owed_renames import OwedRenames
-from ottla.storage.producer_state import ProducerState
-from ottla.storage.retention import expired_count
+from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from ottla.storage.steps import Steps, run
 from ottla.storage.txn_index import AbortedTxn
@@ -64,6 +65,11 @@ class Log:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
+        """All records below are committed. The owner of the replication state moves it, an append never does."""
+        self.unreplicated: deque[CompletedTxn] = deque()
+        """Transactions whose marker may be at or above the high watermark, in the order of their markers. Such a marker may still
+        be lost with this replica, so the transaction holds the last stable offset as if it were open
+        (ProducerStateManager.unreplicatedTxns)."""
         self.recovery_point = 0
         self.recovery_point_checkpoint = 0
         """The recovery point in the checkpoint file. After a crash, recovery begins with the segment that holds this offset, and
@@ -74,6 +80,8 @@ class Log:
         self.is_deleted = False
         """Whether the log's topic was deleted. A new topic of the same name may then take over the directory's name."""
         self.renames = OwedRenames()
+        self.truncations = 0
+        """How often the log was truncated. Work in steps compares it, because offsets behind a truncation are used again."""
         # Why the log is neither read nor written until the next start, which checks the files again. None for a log in service.
         self.offline_reason: str | None = None
         self._checked_ms = 0
@@ -91,10 +99,14 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction; the high watermark where that is lower or no transaction is open."""
+        """First offset of the oldest transaction that is open or whose marker is not committed; at most the high watermark."""
         unstable = self.producers.first_unstable_offset
-        if unstable is None or unstable > self.high_watermark:
-            return self.high_watermark
+        high_watermark = self.high_watermark
+        for completed in self.unreplicated:
+            if completed.last_offset >= high_watermark and (unstable is None or completed.first_offset < unstable):
+                unstable = completed.first_offset
+        if unstable is None or unstable > high_watermark:
+            return high_watermark
         return max(unstable, self.log_start_offset)
 
     @property
@@ -148,16 +160,16 @@ class Log:
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         max_timestamp_ms = now_ms if append_time else header.max_timestamp_ms
-        segment = self._segment_for(len(batch), last_offset, max_timestamp_ms, now_ms)
+        segment = self.segment_for(len(batch), last_offset, max_timestamp_ms, now_ms)
         assign(batch, base_offset, self.leader_epoch)
         if append_time:
             stamp_append_time(batch, now_ms)
         if self.leader_epoch > self.epochs.latest:
             self.epochs.assign(self.leader_epoch, base_offset)
-        self._write(segment, batch, last_offset, max_timestamp_ms)
+        self.write(segment, batch, last_offset, max_timestamp_ms)
         if header.producer_id >= 0:
             self.producers.apply_data(header, base_offset, last_offset, max_timestamp_ms, now_ms)
-        self._advance(last_offset + 1)
+        self.advance(last_offset + 1)
         return Appended(base_offset, last_offset, now_ms if append_time else NO_TIMESTAMP)
 
     def append_marker(self, marker: EndTxnMarker, now_ms: int, transaction_version: int) -> Appended:
@@ -174,29 +186,38 @@ class Log:
             assert marker.producer_epoch >= known.epoch, f"{self.name}: {marker} after epoch {known.epoch}"
             assert marker.coordinator_epoch >= known.coordinator_epoch, f"{self.name}: {marker} after {known.coordinator_epoch}"
         offset = self.log_end_offset
-        segment = self._segment_for(len(batch), offset, now_ms, now_ms)
+        segment = self.segment_for(len(batch), offset, now_ms, now_ms)
         assign(batch, offset, self.leader_epoch)
         if self.leader_epoch > self.epochs.latest:
             self.epochs.assign(self.leader_epoch, offset)
+        self.write_marker(segment, batch, marker, offset, now_ms)
+        return Appended(offset, offset, now_ms)
+
+    def write_marker(self, segment: Segment, batch: Buffer, marker: EndTxnMarker, offset: int, timestamp_ms: int) -> None:
+        """Write a marker's control batch, which has its offset already, and end the transaction."""
         completed = self.producers.completed_by(marker, offset)
         assert completed is None or completed.first_offset <= offset, f"{self.name}: {marker} at {offset} for {completed}"
         if completed is None or not completed.is_aborted:
-            self._write(segment, batch, offset, now_ms)
+            self.write(segment, batch, offset, timestamp_ms)
         else:
             lso = self.producers.last_stable_offset_after(completed)
             # The index entry is written before the marker. Where the disk refuses the marker, the entry is removed again, and
             # after a crash recovery rebuilds the index. A marker without its entry would show aborted records (KAFKA-7866).
             segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))
             try:
-                self._write(segment, batch, offset, now_ms)
+                self.write(segment, batch, offset, timestamp_ms)
             except OSError:
                 segment.txn_index.take_back()
                 raise
-        self.producers.apply_marker(marker, now_ms)
-        self._advance(offset + 1)
-        return Appended(offset, offset, now_ms)
+        self.producers.apply_marker(marker, timestamp_ms)
+        unreplicated = self.unreplicated
+        while unreplicated and unreplicated[0].last_offset < self.high_watermark:
+            unreplicated.popleft()
+        if completed is not None:
+            unreplicated.append(completed)
+        self.advance(offset + 1)
 
-    def _segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
+    def segment_for(self, size: int, last_offset: int, timestamp_ms: int, now_ms: int) -> Segment:
         self.check_writable()
         if abs(now_ms - self._checked_ms) >= FILE_CHECK_MS:
             self._checked_ms = now_ms
@@ -235,15 +256,19 @@ class Log:
             write_partition_metadata(self.fs, self.directory, self.topic_id)
         self.segments.append(Segment(self.fs, self.directory, self.log_end_offset, now_ms))
 
-    def _write(self, segment: Segment, batch: Buffer, last_offset: int, timestamp_ms: int) -> None:
+    def write(self, segment: Segment, batch: Buffer, last_offset: int, timestamp_ms: int) -> None:
         segment.append(batch, last_offset, timestamp_ms, self.config.index_interval_bytes)
 
-    def _advance(self, log_end_offset: int) -> None:
-        # There is one replica, so every appended record is committed. With several replicas, followers' fetches would move the high
-        # watermark.
+    def advance(self, log_end_offset: int) -> None:
         assert log_end_offset > self.log_end_offset >= self.log_start_offset, f"{self.name}: {log_end_offset} is no new end"
         self.log_end_offset = log_end_offset
-        self.high_watermark = log_end_offset
+        if CHECKED.whole_states:
+            check_log(self)
+
+    def move_high_watermark(self, offset: int) -> None:
+        """Raise the high watermark to ``offset``, because every replica that counts has all records below."""
+        assert self.high_watermark <= offset <= self.log_end_offset, f"{self.name}: {offset} is no new high watermark"
+        self.high_watermark = offset
         if CHECKED.whole_states:
             check_log(self)
 
@@ -258,9 +283,9 @@ class Log:
         # Create the file at once: after retention has removed all other segments, its name tells a start where the log ends.
         following.log.append(b"")
         self.segments.append(following)
-        self._drop_old_snapshots()
+        self.drop_old_snapshots()
 
-    def _drop_old_snapshots(self) -> None:
+    def drop_old_snapshots(self) -> None:
         # Keep the snapshot where recovery would begin. Without that snapshot recovery would read the whole log, and in a compacted
         # log find only the last batch of each producer.
         at = min(self.segment_at(self.recovery_point_checkpoint), max(len(self.segments) - SNAPSHOTS_KEPT, 0))
@@ -288,51 +313,13 @@ class Log:
     def delete_records(self, before_offset: int) -> None:
         """Raise the log start offset. The next retention removes segments that lie wholly below it, as in Kafka."""
         if before_offset > self.log_start_offset:
-            self._start_at(before_offset)
+            self.start_at(before_offset)
 
-    def _start_at(self, offset: int) -> None:
+    def start_at(self, offset: int) -> None:
         assert self.log_start_offset <= offset <= self.high_watermark, f"{self.name}: {offset} is no new start"
         self.log_start_offset = offset
         self.producers.drop_open_before(offset)
         self.epochs.truncate_start(offset)
-
-    def delete_old(self, now_ms: int, at_most: int) -> list[str]:
-        """Remove at most ``at_most`` of the oldest segments that are too old, exceed retention.bytes, or lie below the log start.
-
-        Returns the renamed files, which the caller unlinks later. Raises OSError where the disk refuses a rename: the segments are
-        then out of service already, and the next call tries the renames again.
-        """
-        self.renames.finish()
-        if self.renames.has_retired:
-            return self.renames.take_retired()
-        if not self.segments:
-            return []
-        gone = 0
-        if "delete" in self.config.cleanup_policy:
-            gone = expired_count(self.segments, self.config, self.high_watermark, self.log_end_offset, now_ms)
-        while gone < len(self.segments) - 1 and self.segments[gone + 1].base_offset <= self.log_start_offset:
-            gone += 1
-        if gone == 0:
-            return []
-        if gone == len(self.segments):
-            if self.active.size_bytes == 0:
-                gone -= 1
-            else:
-                try:
-                    self.roll(now_ms)
-                except OSError:
-                    # A full disk may have no room for a new segment. Remove the other segments all the same, to free space.
-                    gone -= 1
-        if gone == 0:
-            return []
-        gone = min(gone, at_most)
-        doomed, self.segments = self.segments[:gone], self.segments[gone:]
-        if self.segments[0].base_offset > self.log_start_offset:
-            self._start_at(self.segments[0].base_offset)
-        self._drop_old_snapshots()
-        self.renames.add(doomed, DELETED_SUFFIX)
-        self.renames.finish()
-        return self.renames.take_retired()
 
     def replace(self, old: list[Segment], cleaned: Segment) -> None:
         """Replace the neighbouring segments ``old`` by a cleaned segment, which is on the disk (LocalLog.replaceSegments).
@@ -400,7 +387,7 @@ class Log:
             if not self.is_failed and not self.is_offline:
                 self.active.log.check()
                 snapshot.write(self.fs, self.directory, self.producers, self.log_end_offset)
-                self._drop_old_snapshots()
+                self.drop_old_snapshots()
                 self.flush()
         finally:
             self.abandon()

@@ -24,9 +24,11 @@ from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, t
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.recovery import RecoveryReport, open_log
+from ottla.storage.retention import delete_old
 from ottla.storage.settling import settle
 from ottla.storage.steps import Pace, Steps, run
 from ottla.storage.trash import Trash
+from ottla.storage.truncation import end_after, truncate_fully_and_start_at, truncate_to
 
 LOCK_FILE = ".lock"
 
@@ -148,6 +150,7 @@ class LogDirectory:
             may_be_compacted=self._last_stop.note_gaps_of(key),
             log_start_offset=self._last_stop.log_starts.get(key),
             aborted_checksum=self._last_stop.aborted_checksum(key),
+            high_watermark=self._last_stop.high_watermarks.get(key, 0),
         )
         with suppress(OSError):
             # A full disk must not keep a log out of service. The next start tries these writes again.
@@ -254,7 +257,7 @@ class LogDirectory:
         moved, pace = False, Pace()
         for log in list(self.logs.values()):
             try:
-                while not log.is_offline and (paths := log.delete_old(now_ms, RETENTION_SEGMENTS_PER_STEP)):
+                while not log.is_offline and (paths := delete_old(log, now_ms, RETENTION_SEGMENTS_PER_STEP)):
                     self.trash.add_files(paths, now_ms + log.config.file_delete_delay_ms)
                     moved = True
                     yield None
@@ -274,6 +277,35 @@ class LogDirectory:
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})
         log.delete_records(before_offset)
         return path
+
+    def truncate(self, log: Log, offset: int, now_ms: int) -> None:
+        """Truncate a follower's log (`truncate_to`). The recovery point in the checkpoint is lowered first.
+
+        Raises OSError. Where the checkpoint cannot be written, nothing has changed.
+        """
+        end = end_after(log, offset)
+        if end <= log.log_start_offset:
+            self.truncate_fully_and_start_at(log, end, now_ms)
+        else:
+            self._lower_recovery_point(log, end)
+            truncate_to(log, offset, now_ms)
+
+    def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int) -> None:
+        """Begin a follower's log anew at an offset, as `truncate` does. Raises OSError."""
+        self._lower_recovery_point(log, 0)
+        truncate_fully_and_start_at(log, offset, now_ms)
+        # A start would take the earlier log start for one behind the end, and begin there.
+        self.checkpoints.write_log_starts(self._last_stop)
+
+    def _lower_recovery_point(self, log: Log, offset: int) -> None:
+        if log.recovery_point > offset:
+            before, log.recovery_point = log.recovery_point, offset
+            if log.recovery_point_checkpoint > offset:
+                try:
+                    self.checkpoints.write_recovery_points(self._last_stop)
+                except OSError:
+                    log.recovery_point = before
+                    raise
 
     def expire_producers(self, now_ms: int, expiration_ms: int, at_once: int) -> Steps[None]:
         """Forget producers that were idle for ``expiration_ms``, in steps that each check at most ``at_once`` producers."""

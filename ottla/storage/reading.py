@@ -44,8 +44,12 @@ class Slice(msgspec.Struct, gc=False):
 EMPTY = b""
 
 
-def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True) -> Slice:
+def read(
+    log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True, to_end: bool = False
+) -> Slice:
     """Read batches from ``fetch_offset`` up to the high watermark or, with ``committed``, up to the last stable offset.
+
+    With ``to_end``, as for a follower, up to the log end (FetchIsolation).
 
     Reads at most ``max_bytes``, of one segment. With ``min_one_batch`` the first batch is read as a whole also where it is larger.
     Data and aborted transactions share one bound, which is read once (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
@@ -53,7 +57,7 @@ def read(log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_on
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"offset {fetch_offset} outside [{log.log_start_offset}, {log.log_end_offset}]")
-    bound = lso if committed else log.high_watermark
+    bound = lso if committed else log.log_end_offset if to_end else log.high_watermark
     fetched = Slice(EMPTY, log.high_watermark, lso, log.log_start_offset, [] if committed else None)
     if fetch_offset >= bound:
         return fetched

@@ -8,18 +8,15 @@ moves the recovery point to the log end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import msgspec
 
-from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import BatchHeader
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import LEADER_EPOCH_FILE, RECOVERY_POINTS
 from ottla.storage.filesystem import Damaged, Filesystem, is_damage
 from ottla.storage.log import Log
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.rebuilding import drop_snapshots, history_up_to, remake_transaction_indexes, take
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -35,7 +32,7 @@ from ottla.storage.segment import (
 )
 from ottla.storage.steps import run
 from ottla.storage.transaction_history import TransactionHistory
-from ottla.storage.txn_index import AbortedTxn, checksum_of
+from ottla.storage.txn_index import checksum_of
 from ottla.storage.walk import SoundBatches, whole_batches_behind
 
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
@@ -66,12 +63,14 @@ def open_log(
     log_start_offset: int | None = None,
     aborted_checksum: int | None = None,
     may_be_compacted: bool = False,
+    high_watermark: int | None = None,
 ) -> RecoveryReport:
     """Fill a new `Log` from its directory. Raises OSError, and its subclass `Damaged` where a file is not as it was written.
 
     ``clean``: the directory had a clean stop. A log with the recovery point 0 counts as not closed all the same.
     ``aborted_checksum``: the `checksum_of` its aborted transactions at that stop; None where unknown. ``may_be_compacted``: a
-    compaction may have left gaps also above the recovery point, so that no gap counts as lost data.
+    compaction may have left gaps also above the recovery point, so that no gap counts as lost data. ``high_watermark``: the
+    checkpoint's; None for a log without other replicas, all of which is committed.
     """
     report = RecoveryReport()
     clean = clean and recovery_point > 0
@@ -90,7 +89,7 @@ def open_log(
     if clean and aborted_checksum is not None and not remade and checksum_of(s.txn_index for s in log.segments) != aborted_checksum:
         report.rebuilt.append("the index of aborted transactions")
         remade = _recover_all(log, report)
-    log.log_end_offset = log.high_watermark = log.active.last_next_offset()
+    log.log_end_offset = log.active.last_next_offset()
     _check_end(log, recovery_point, clean=clean)
     if clean and log.log_end_offset > recovery_point:
         _check_beyond(log, report, recovery_point)
@@ -108,10 +107,15 @@ def open_log(
     log.recovery_point_checkpoint = min(recovery_point, log.log_end_offset)
     log.recovery_point = log.log_end_offset if clean else log.recovery_point_checkpoint
     log.epochs.truncate_start(log.log_start_offset)
+    end = log.log_end_offset
+    log.high_watermark = end if high_watermark is None else min(max(high_watermark, log.log_start_offset), end)
+    if not clean:
+        # A truncation that a crash has interrupted may have left snapshots of what the log no longer has.
+        drop_snapshots(log, end)
     snapshots = snapshot.offsets(log.fs, log.directory)
-    report.history = _history_up_to(log, log.log_end_offset, now_ms) if history is None else history
+    report.history = history_up_to(log, log.log_end_offset, now_ms) if history is None else history
     log.producers.drop_open_before(log.log_start_offset)
-    _remake_transaction_indexes(log, remade)
+    remake_transaction_indexes(log, remade)
     if snapshot.offsets(log.fs, log.directory) != snapshots:
         report.rebuilt.append("the producer snapshot")
     _write_rebuilt(log)
@@ -196,10 +200,10 @@ def _load_segments(
         if is_settled:
             remade.append(at)
         elif history is None:
-            history = _history_up_to(log, segment.base_offset, now_ms)
+            history = history_up_to(log, segment.base_offset, now_ms)
         report.segments_recovered += 1
         # The last segment is never compacted, so no batch in it has offsets on both sides of the recovery point.
-        on_batch = None if history is None else partial(_take, log, segment, history)
+        on_batch = None if history is None else partial(take, log, segment, history)
         sound = segment.recover(log.config.index_interval_bytes, recovery_point if is_last else 0, on_batch)
         reason = sound.reason
         # Compaction leaves gaps only below the recovery point, which it moves before. A recovery point of 0 in a compacted log may
@@ -273,16 +277,9 @@ def _cut_after(log: Log, at: int, sound: Recovered) -> None:
     for segment in reversed(doomed):
         for path in segment.mark_deleted():
             log.fs.unlink(path)
-    _drop_snapshots(log, sound.next_offset)
+    drop_snapshots(log, sound.next_offset)
     if sound.size_bytes < log.segments[at].log.size:
         log.segments[at].log.truncate(sound.size_bytes)
-
-
-def _drop_snapshots(log: Log, behind: int) -> None:
-    """Remove the producer snapshots at offsets above ``behind``, which the log no longer has (deleteProducerSnapshots)."""
-    for offset in snapshot.offsets(log.fs, log.directory):
-        if offset > behind:
-            log.fs.unlink(snapshot.path_of(log.directory, offset))
 
 
 def _restart_at(log: Log, offset: int, now_ms: int) -> None:
@@ -290,72 +287,7 @@ def _restart_at(log: Log, offset: int, now_ms: int) -> None:
         for path in segment.mark_deleted():
             log.fs.unlink(path)
     log.segments = [Segment(log.fs, log.directory, offset, now_ms)]
-    log.log_end_offset = log.high_watermark = offset
-
-
-def _history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
-    """Fill ``log.producers`` from the newest snapshot and the batches before offset ``at_most``; returns the history read.
-
-    At ``at_most`` a segment begins or the log ends.
-    """
-    start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
-    # Begin with the first segment, not with the log start: batches that DeleteRecords has deleted are still in the file, and a
-    # client may send the last of them again.
-    position = log.segments[0].base_offset if start is None else start
-    is_contiguous = start is not None or position == 0
-    history = TransactionHistory(log.producers, position, is_contiguous=is_contiguous, read_ms=now_ms)
-    for _, header, raw in _loaded_batches(log, position, at_most):
-        _note_epoch(log, header)
-        history.apply(header, raw)
-    return history
-
-
-def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
-    """The batches from offset ``start`` up to ``end``, where a segment begins or ends. The segments must be loaded."""
-    for segment in log.segments[log.segment_at(start) :] if start < end else ():
-        if segment.base_offset >= end:
-            break
-        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
-            if header.last_offset >= start:
-                yield segment, header, raw
-
-
-def _take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:
-    """Apply the next batch, of a segment whose transaction index is rebuilt: an aborted transaction gets its entry."""
-    _note_epoch(log, header)
-    completed = history.apply(header, raw)
-    if completed is not None and completed.is_aborted:
-        lso = history.producers.last_stable_offset_after(completed)
-        segment.txn_index.restore(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
-
-
-def _note_epoch(log: Log, header: BatchHeader) -> None:
-    if header.leader_epoch > log.epochs.latest:
-        log.epochs.restore(header.leader_epoch, header.base_offset)
-
-
-def _remake_transaction_indexes(log: Log, remade: list[int]) -> None:
-    """Rebuild the transaction indexes of the segments with the numbers ``remade`` from the segments' batches.
-
-    An entry needs the first offset of its transaction, which may lie in an earlier segment. So the batches are applied to a second
-    `ProducerState` that begins below these segments; the log's own state already stands at the log end. The second state begins
-    with a snapshot where one exists, because only a snapshot has the producers whose records retention or compaction has deleted
-    (LogLoader.recoverSegment).
-    """
-    if not remade:
-        return
-    first, last = (log.segments[at] for at in (remade[0], remade[-1]))
-    end = last.last_next_offset()
-    producers = ProducerState()
-    start = snapshot.load_newest(log.fs, log.directory, producers, first.base_offset)
-    position = log.segments[0].base_offset if start is None else start
-    history = TransactionHistory(producers, position, is_contiguous=False)
-    wanted = {log.segments[at].base_offset for at in remade}
-    for segment, header, raw in _loaded_batches(log, position, end):
-        if segment.base_offset in wanted:
-            _take(log, segment, history, header, raw)
-        else:
-            history.apply(header, raw)
+    log.log_end_offset = offset
 
 
 def _write_rebuilt(log: Log) -> None:

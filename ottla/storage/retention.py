@@ -1,11 +1,55 @@
-"""Which segments of a log are too old or exceed the log's size limit (UnifiedLog.deleteOldSegments)."""
+"""Removes the segments of a log that are too old or exceed the log's size limit (UnifiedLog.deleteOldSegments)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ottla.storage.config import LogConfig
-from ottla.storage.segment import Segment
+from ottla.storage.log import Log
+from ottla.storage.segment import DELETED_SUFFIX, Segment
+
+
+def delete_old(log: Log, now_ms: int, at_most: int) -> list[str]:
+    """Remove at most ``at_most`` of the oldest segments that are too old, exceed retention.bytes, or lie below the log start.
+
+    Returns the renamed files, which the caller unlinks later. Raises OSError where the disk refuses a rename: the segments are
+    then out of service already, and the next call tries the renames again.
+    """
+    log.renames.finish()
+    if log.renames.has_retired:
+        return log.renames.take_retired()
+    gone = _removable(log, now_ms)
+    if gone and gone == len(log.segments):
+        if log.active.size_bytes == 0:
+            gone -= 1
+        else:
+            try:
+                log.roll(now_ms)
+            except OSError:
+                # A full disk may have no room for a new segment. Remove the other segments all the same, to free space.
+                gone -= 1
+    if gone == 0:
+        return []
+    gone = min(gone, at_most)
+    doomed, log.segments = log.segments[:gone], log.segments[gone:]
+    if log.segments[0].base_offset > log.log_start_offset:
+        log.start_at(log.segments[0].base_offset)
+    log.drop_old_snapshots()
+    log.renames.add(doomed, DELETED_SUFFIX)
+    log.renames.finish()
+    return log.renames.take_retired()
+
+
+def _removable(log: Log, now_ms: int) -> int:
+    """How many of the oldest segments are to be removed."""
+    if not log.segments:
+        return 0
+    gone = 0
+    if "delete" in log.config.cleanup_policy:
+        gone = expired_count(log.segments, log.config, log.high_watermark, log.log_end_offset, now_ms)
+    while gone < len(log.segments) - 1 and log.segments[gone + 1].base_offset <= log.log_start_offset:
+        gone += 1
+    return gone
 
 
 def expired_count(segments: Sequence[Segment], config: LogConfig, high_watermark: int, log_end_offset: int, now_ms: int) -> int:

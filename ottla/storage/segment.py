@@ -317,6 +317,43 @@ class Segment:
     def _last_batch(self) -> tuple[int, BatchHeader] | None:
         return next(iter(deque(self.headers(self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)), maxlen=1)), None)
 
+    # truncation
+
+    def cut_at(self, offset: int) -> tuple[int, int]:
+        """Where to cut off every batch that reaches ``offset``: the file position, and the offset behind the last batch that stays.
+
+        Raises `Damaged` as `position_of` does.
+        """
+        indexed, start = self.offset_index.floor(offset - 1)
+        next_offset = self.base_offset
+        for position, header in self.headers(start):
+            if indexed >= 0 and (header.last_offset != indexed or header.magic != 2):
+                raise astray(self.offset_index.file.path, f"offset {indexed}")
+            indexed = -1
+            if header.last_offset >= offset:
+                return position, next_offset
+            next_offset = header.next_offset
+        return self.log.size, next_offset
+
+    def truncate(self, position: int, end_offset: int, now_ms: int) -> None:
+        """Cut the file at a batch, and remove the index entries at or above ``end_offset`` (LogSegment.truncateTo).
+
+        The indexes come first: a start after a crash rebuilds those of a log's last segment, but an entry for a batch that another
+        one has replaced would lead astray. Raises OSError, and the next start must recover the segment then.
+        """
+        self.time_index.truncate(end_offset)
+        self.offset_index.truncate(end_offset)
+        self.txn_index.truncate(end_offset)
+        self.log.truncate(position)
+        self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
+        indexed = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
+        self._bytes_since_index = position - indexed
+        for _, header in self.headers(indexed):
+            if header.max_timestamp_ms > self.max_timestamp_ms:
+                self.max_timestamp_ms, self.max_timestamp_offset = header.max_timestamp_ms, header.last_offset
+        if not position:
+            self.created_ms, self.first_timestamp_ms = now_ms, -1
+
     # end
 
     def files(self) -> list[File]:

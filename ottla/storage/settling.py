@@ -9,6 +9,9 @@ from ottla.storage.filesystem import Filesystem, SyncFailed, sync_file
 from ottla.storage.log import Log
 from ottla.storage.steps import Pace, Steps
 
+_Settled = tuple[Log, list[str], int, int]
+"""A log, its files that are to be synced, its recovery point after that, and how often the log had been truncated."""
+
 
 def _raised(_: Log, error: OSError) -> None:
     raise error
@@ -21,13 +24,23 @@ def _sync(fs: Filesystem, files: list[str]) -> None:
             sync_file(fs, path)
 
 
+def _sync_all(settled: list[_Settled], refused: dict[Log, OSError]) -> None:
+    for log, files, _, _ in settled:
+        try:
+            _sync(log.fs, files)
+        except SyncFailed:
+            raise
+        except OSError as error:
+            refused[log] = error
+
+
 def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised) -> Steps[None]:
     """Sync the closed segments of ``logs``, and move the logs' recovery points behind them.
 
     ``on_refused`` is called for a log whose files could not be opened or written. That log's recovery point stays, and the other
     logs are synced all the same. Raises `SyncFailed`.
     """
-    settled, pace = [], Pace()
+    settled, pace = list[_Settled](), Pace()
     for log in logs:
         if not log.is_failed and not log.is_offline:
             try:
@@ -39,27 +52,18 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
             else:
                 files, point = log.closed_files_to_sync()
                 if files and not log.is_failed and not log.is_offline:
-                    settled.append((log, files, point))
+                    settled.append((log, files, point, log.truncations))
         if pace.spend(1):
             yield None
     if not settled:
         return
 
     refused: dict[Log, OSError] = {}
-
-    def sync() -> None:
-        for log, files, _ in settled:
-            try:
-                _sync(log.fs, files)
-            except SyncFailed:
-                raise
-            except OSError as error:
-                refused[log] = error
-
-    yield sync
-    for log, _, point in settled:
+    yield lambda: _sync_all(settled, refused)
+    for log, _, point, truncations in settled:
         if log in refused:
             if not log.is_deleted:
                 on_refused(log, refused[log])
-        else:
+        elif log.truncations == truncations:
+            # Behind a truncation other batches, which are not synced, may have the offsets that were synced here.
             log.recovery_point = max(log.recovery_point, point)

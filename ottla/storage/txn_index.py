@@ -88,6 +88,13 @@ class TxnIndex:
         self._entries.pop()
         self._file.take_back(self._file.size - ENTRY_BYTES)
 
+    def truncate(self, offset: int) -> None:
+        """Remove the entries of transactions whose marker is at or above ``offset``, from the file as well."""
+        at = bisect_left(self._entries, offset, key=attrgetter("last_offset"))
+        del self._entries[at:]
+        if self.stored > at:
+            self._file.truncate(at * ENTRY_BYTES)
+
     def collect(self, fetch_offset: int, upper_bound: int, into: list[AbortedTxn]) -> bool:
         """Add the transactions that overlap [fetch_offset, upper_bound) to ``into``; True where no later segment has more."""
         entries = self._entries

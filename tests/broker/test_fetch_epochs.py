@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.coordinator.replication.leader import sole_leader
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -39,7 +40,8 @@ def client() -> Iterator[SimulatedClient]:
     with broker.connect() as client:
         create(client, "t", 2)  # type: ignore[arg-type]
         write(client, ENDS[0])
-        broker.broker.partitions.get("t", 0).log.leader_epoch = 1
+        partition = broker.broker.partitions.get("t", 0)
+        partition.lead(sole_leader(0, 1, partition.log.log_end_offset))
         write(client, ENDS[1] - ENDS[0])
         yield client
     broker.close()

@@ -6,9 +6,13 @@ import random
 
 import pytest
 
+from ottla.broker.disk_health import DiskHealth
 from ottla.broker.durability import GroupCommit
 from ottla.broker.gate import Gate
+from ottla.broker.partitions import Partition
 from ottla.broker.stepping import Stepping
+from ottla.coordinator.replication.leader import new_leader, sole_leader
+from ottla.protocol.records import build_batch
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
@@ -74,10 +78,60 @@ def test_where_the_disk_fails_answers_are_told_and_effects_never_happen(monkeypa
     assert world.left == [False]
 
 
-def test_nothing_stands_behind_what_is_not_committed() -> None:
+def test_nothing_stands_behind_what_is_not_written() -> None:
     world = World()
-    with pytest.raises(AssertionError, match="high watermark"):
+    with pytest.raises(AssertionError, match="log end"):
         world.gate.effect_behind(world.log, 1, world.env.settle)
+
+
+def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() -> None:
+    """On a partition with a follower, which fetches in pieces."""
+    world = World()
+    gate, left = Gate(None), list[str]()
+    partition = Partition(world.env, world.log, gate, DiskHealth(world.env, "/"), 1)
+    partition.lead(
+        new_leader(
+            broker_id=1,
+            leader_epoch=4,
+            start_offset=0,
+            replicas=[1, 2],
+            in_sync=[1, 2],
+            partition_epoch=0,
+            max_lag_ms=30_000,
+            min_in_sync=1,
+            live_epoch=lambda _: 7,
+            now_ms=world.env.now_ms(),
+        )
+    )
+    partition.waiters[lambda: left.append("a parked fetch")] = None
+    for _ in range(3):
+        partition.append_own(build_batch([(b"k", b"v")], START_MS))
+        gate.effect_behind(world.log, world.log.log_end_offset, lambda end=world.log.log_end_offset: left.append(f"behind {end}"))
+    assert (world.log.high_watermark, left) == (0, [])
+
+    def fetched(offset: int) -> None:
+        log = world.log
+        answered = partition.leader.fetched(
+            2,
+            fetch_offset=offset,
+            start_offset=0,
+            broker_epoch=7,
+            log_end_offset=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            now_ms=world.env.now_ms(),
+        )
+        partition.commit(answered.high_watermark)
+
+    fetched(2)
+    assert left == ["behind 1", "behind 2"]
+    gate.forget(world.log)
+    fetched(3)
+    assert (world.log.high_watermark, left) == (3, ["behind 1", "behind 2"]), "another broker decides now"
+    world.env.settle()
+    assert left[-1] == "a parked fetch"
+    partition.lead(sole_leader(1, 5, 3))
+    partition.append_own(build_batch([(b"k", b"v")], START_MS))
+    assert world.log.high_watermark == 4
 
 
 def test_a_stopped_gate_lets_nothing_leave() -> None:

@@ -42,7 +42,7 @@ def log_of(simulated: SimulatedBroker, index: int = 0) -> Log:
 def store(simulated: SimulatedBroker, raw: bytes | bytearray, index: int = 0) -> None:
     """Into the log as it is, as a directory of Apache Kafka's may have it."""
     raw = bytearray(raw)
-    log_of(simulated, index).append_as_leader(raw, read_header(raw), simulated.now_ms())
+    simulated.broker.partitions.get("t", index).append(raw, read_header(raw))
 
 
 def asked(*timestamps_ms: int, first: int = 0) -> ListOffsetsRequest:

@@ -12,7 +12,7 @@ from ottla.coordinator.group.member_ids import member_ids
 from ottla.coordinator.group.records import CommittedOffset, offset_record
 from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
-from ottla.protocol.records import build_batch, check_produced
+from ottla.protocol.records import build_batch
 from ottla.storage.cleaning import filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.log_dir import LogDirectory
@@ -20,6 +20,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import Steps, run
 from tests.coordinator.consumer_world import FakeTopics
 from tests.measuring import Limit, best, measured, slowest_step
+from tests.storage.logs import append
 
 pytestmark = [pytest.mark.heavy, measured]
 
@@ -53,7 +54,7 @@ def test_compaction(directory: LogDirectory, records: int, batches: int) -> None
         log = directory.create("t", n, config, bytes(16))
         for at in range(batches):
             raw = batch([b"%d" % ((at * records + i) % 5_000) for i in range(records)])
-            log.append_as_leader(raw, check_produced(raw), NOW_MS)
+            append(log, raw, NOW_MS)
         log.roll(NOW_MS)
         dirty = run(filthiest([log], NOW_MS))
         assert dirty is not None
@@ -69,7 +70,7 @@ def test_retention(directory: LogDirectory) -> None:
         log = directory.create("t", n, config, bytes(16))
         for _ in range(300):
             raw = batch([b"k"])
-            log.append_as_leader(raw, check_produced(raw), NOW_MS)
+            append(log, raw, NOW_MS)
         assert len(log.segments) > 200
         return directory.apply_retention(NOW_MS + 10, lambda log, error: None)
 
@@ -81,7 +82,7 @@ def test_checkpoints_of_many_partitions(directory: LogDirectory) -> None:
     for n in range(2_000):
         log = directory.create("t", n, LogConfig(), bytes(16))
         raw = batch([b"k"])
-        log.append_as_leader(raw, check_produced(raw), NOW_MS)
+        append(log, raw, NOW_MS)
 
     def attempt(n: int) -> Steps[object]:
         return directory.write_checkpoints()

@@ -31,7 +31,7 @@ def test_an_effect_that_is_refused_is_not_taken_for_a_refused_append() -> None:
     def refuse(_: Effect) -> None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
 
-    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"))
+    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
     runtime = Runtime(env, partition, lambda record, *_: replayed.append(record), Stepping(env, pytest.fail), refuse)
     with pytest.raises(RuntimeError, match="Wake"):
         runtime.execute(Result(None, records=[LogRecord(b"k", b"v")], effects=[Wake()]))

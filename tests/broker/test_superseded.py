@@ -110,7 +110,8 @@ class Env:
 
 def runtime(log: Log, replay: Any) -> Runtime:
     env = cast(Any, Env())
-    return Runtime(env, Partition(env, log, Gate(None), DiskHealth(env, "/")), replay, Stepping(env, pytest.fail))
+    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
+    return Runtime(env, partition, replay, Stepping(env, pytest.fail))
 
 
 def of_transactions(log: Log, *, everything: bool) -> object:

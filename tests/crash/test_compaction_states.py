@@ -29,7 +29,9 @@ def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory
     directory.acquire()
     partitions = list(directory.partitions_on_disk())
     if partitions:
-        return directory, directory.open("t", 0, COMPACTED, NOW_MS)[0]
+        log, _ = directory.open("t", 0, COMPACTED, NOW_MS)
+        log.move_high_watermark(log.log_end_offset)
+        return directory, log
     return directory, directory.create("t", 0, COMPACTED, bytes(16))
 
 

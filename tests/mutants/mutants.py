@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant(
         "an aborted entry is not written",
         file="ottla/storage/log.py",
-        function="Log.append_marker",
+        function="Log.write_marker",
         old="segment.txn_index.append(AbortedTxn(completed.producer_id, completed.first_offset, offset, lso))",
         new="segment.txn_index.append(AbortedTxn(0, -1, -1, 0))",
         caught_by="RDC-05",

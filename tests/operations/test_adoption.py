@@ -19,6 +19,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.retention import delete_old
 from ottla.storage.segment import LOG_SUFFIX
 from tests.storage.logs import NOW_MS, Logs, put
 
@@ -78,7 +79,7 @@ def test_a_log_whose_records_are_all_gone_goes_on_where_it_ended(tmp_path: Path)
         put(emptied)
     emptied.roll(NOW_MS)
     emptied.delete_records(9)
-    for path in emptied.delete_old(NOW_MS, 100):
+    for path in delete_old(emptied, NOW_MS, 100):
         fs.unlink(path)
     emptied.close()
     copied = str(tmp_path / "target" / "t-0")

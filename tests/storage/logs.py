@@ -38,6 +38,13 @@ class Logs:
         return log, open_log(log, NOW_MS, clean=clean, recovery_point=recovery_point, log_start_offset=start)
 
 
+def append(log: Log, raw: bytearray, now_ms: int = NOW_MS, *, implicit_add: bool = False) -> Appended:
+    """Append a client's batch to a log that is its partition's only replica."""
+    appended = log.append_as_leader(raw, check_produced(raw), now_ms, implicit_add=implicit_add)
+    log.move_high_watermark(log.log_end_offset)
+    return appended
+
+
 def put(
     log: Log,
     count: int = 1,
@@ -57,11 +64,13 @@ def put(
         base_sequence=sequence,
         transactional=transactional,
     )
-    return log.append_as_leader(raw, check_produced(raw), now_ms, implicit_add=implicit_add)
+    return append(log, raw, now_ms, implicit_add=implicit_add)
 
 
 def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 0) -> Appended:
-    return log.append_marker(EndTxnMarker(pid, epoch, commit, coordinator_epoch), NOW_MS, version)
+    appended = log.append_marker(EndTxnMarker(pid, epoch, commit, coordinator_epoch), NOW_MS, version)
+    log.move_high_watermark(log.log_end_offset)
+    return appended
 
 
 def state(log: Log, last_batches: int = DUPLICATE_WINDOW_BATCHES) -> tuple[object, ...]:

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 import pytest
 
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.records import batches, build_batch, check_produced, read_header, read_records
+from ottla.protocol.records import batches, build_batch, read_header, read_records
 from ottla.protocol.rewriting import delete_horizon_ms
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import Interrupted, clean, dirtiness, filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Appended, Log
 from ottla.storage.reading import read
+from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, Logs, end, state, stored
+from tests.storage.logs import NOW_MS, Logs, append, end, state, stored
 
 COMPACTED = LogConfig(
     segment_bytes=1_000,
@@ -47,7 +48,7 @@ def write(
         transactional=transactional,
         compression=compression,
     )
-    return log.append_as_leader(raw, check_produced(raw), now_ms)
+    return append(log, raw, now_ms)
 
 
 def compact(log: Log, now_ms: int = NOW_MS, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -147,7 +148,7 @@ def test_large_records_go_through_in_pieces(logs: Logs, compression: int) -> Non
 def test_a_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
     log = logs.new(ROOMY)
     zeros = build_batch([(b"a", b"1"), (b"bomb", bytes(40 << 20))], NOW_MS, compression=4)
-    log.append_as_leader(zeros, check_produced(zeros), NOW_MS)
+    append(log, zeros, NOW_MS)
     write(log, ("a", "2"))
     del zeros
     tracemalloc.start()
@@ -319,7 +320,7 @@ def test_a_map_that_is_full_cleans_what_it_knows_and_goes_on(log: Log) -> None:
 def test_records_without_a_key_go(log: Log) -> None:
     """They came before the topic was compacted."""
     raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
-    log.append_as_leader(raw, check_produced(raw), NOW_MS)
+    append(log, raw, NOW_MS)
     compact(log)
     assert contents(log) == [(1, "a", "1")]
 
@@ -360,7 +361,7 @@ def test_cleaning_stops_when_the_log_changes_under_it(log: Log) -> None:
     aside = next(s for s in steps if s is not None)
     aside()
     log.delete_records(log.segments[1].base_offset)
-    log.delete_old(NOW_MS, 1)
+    delete_old(log, NOW_MS, 1)
     with pytest.raises(Interrupted):
         next(steps)
     compact(log)

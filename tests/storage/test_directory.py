@@ -17,6 +17,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
+from ottla.storage.retention import delete_old
 from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn
@@ -29,6 +30,7 @@ def opened(fs: MemoryFilesystem | TracingFilesystem, config: LogConfig = SMALL) 
     directory = LogDirectory(fs, "/data")
     directory.acquire()
     log, _ = directory.open("t", 0, config, NOW_MS)
+    log.move_high_watermark(log.log_end_offset)
     directory.loaded()
     return directory, log
 
@@ -233,7 +235,7 @@ def test_retention_takes_the_start_of_an_open_transaction(fs: MemoryFilesystem) 
     while len(log.segments) < 4:
         put(log, 1)
     log.delete_records(log.segments[2].base_offset)
-    log.delete_old(NOW_MS, 10)
+    delete_old(log, NOW_MS, 10)
     assert log.last_stable_offset == log.log_start_offset == log.segments[0].base_offset
     end(log, 1, commit=True)
     assert log.last_stable_offset == log.log_end_offset

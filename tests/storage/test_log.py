@@ -10,6 +10,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import batches
 from ottla.storage.config import LogConfig
 from ottla.storage.reading import offset_for_timestamp, offset_of_max_timestamp, read
+from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, SMALL, Logs, end, put
 
@@ -171,13 +172,13 @@ def test_retention_by_size_and_time(logs: Logs) -> None:
     log = logs.new(LogConfig(segment_bytes=1_000, retention_bytes=3_000, retention_ms=-1))
     for _ in range(100):
         put(log)
-    gone = log.delete_old(NOW_MS, 100)
+    gone = delete_old(log, NOW_MS, 100)
     assert gone
     assert all(path.endswith(".deleted") for path in gone)
     assert 2_000 <= log.size_bytes <= 4_000
     assert log.log_start_offset == log.segments[0].base_offset > 0
     log.config = LogConfig(segment_bytes=1_000, retention_ms=1_000)
-    log.delete_old(NOW_MS + 2_000, 100)
+    delete_old(log, NOW_MS + 2_000, 100)
     assert log.log_start_offset == log.log_end_offset == 100
 
 
@@ -189,9 +190,9 @@ def test_delete_records_moves_the_start(logs: Logs) -> None:
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     log.delete_records(30)
     assert log.log_start_offset == 30
-    paths = log.delete_old(NOW_MS, 1)
+    paths = delete_old(log, NOW_MS, 1)
     assert [p.rpartition("/")[2] for p in paths if ".log" in p] == ["00000000000000000000.log.deleted"], "one at a time"
-    while log.delete_old(NOW_MS, 1):
+    while delete_old(log, NOW_MS, 1):
         pass
     assert log.segments[0].base_offset <= 30 < log.segments[1].base_offset
     log.delete_records(61)

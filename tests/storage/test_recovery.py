@@ -11,6 +11,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
+from ottla.storage.retention import delete_old
 from tests.storage.logs import NOW_MS, SMALL, Logs, busy, end, put, state
 
 
@@ -326,7 +327,7 @@ def test_offsets_go_on_after_retention_took_everything(logs: Logs, is_clean: boo
     log = logs.new(config)
     for _ in range(12):
         put(log)
-    log.delete_old(NOW_MS + 10, 100)
+    delete_old(log, NOW_MS + 10, 100)
     log.close() if is_clean else log.abandon()
     again, _ = logs.open(clean=is_clean, config=config)
     assert (again.log_start_offset, again.log_end_offset) == (12, 12)

@@ -21,6 +21,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
+from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
 from tests.storage.logs import NOW_MS, Logs, end, put, state
 
@@ -109,9 +110,9 @@ def test_retention_goes_on_where_the_disk_stopped_it() -> None:
         fs.refuse_the(nth)
         retired = []
         with suppress(OSError):
-            retired += log.delete_old(NOW_MS + 10, 100)
+            retired += delete_old(log, NOW_MS + 10, 100)
         fs.refuse_nothing()
-        while paths := log.delete_old(NOW_MS + 10, 100):
+        while paths := delete_old(log, NOW_MS + 10, 100):
             retired += paths
         renamed = {path for path in fs.files if path.endswith(".deleted")}
         assert renamed
@@ -130,11 +131,11 @@ def test_a_full_disk_gets_room_by_retention() -> None:
     for _ in range(12):
         put(log)
     fs.refuse_everything()
-    assert log.delete_old(NOW_MS + 10, 100)
+    assert delete_old(log, NOW_MS + 10, 100)
     assert len(log.segments) == 1
-    assert not log.delete_old(NOW_MS + 10, 100)
+    assert not delete_old(log, NOW_MS + 10, 100)
     fs.refuse_nothing()
-    assert log.delete_old(NOW_MS + 10, 100)
+    assert delete_old(log, NOW_MS + 10, 100)
     assert log.log_start_offset == log.log_end_offset == 12
 
 
@@ -169,7 +170,7 @@ def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
         assert after_a_crash.log_end_offset == log.log_end_offset
         assert after_a_crash.last_stable_offset == log.last_stable_offset
         put(log)
-        log.delete_old(NOW_MS, 100)
+        delete_old(log, NOW_MS, 100)
         assert not log.renames.are_owed
         dirty = dirtiness(log, NOW_MS)
         if dirty is not None:

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.records import build_batch, check_produced
+from ottla.protocol.records import build_batch
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import Interrupted, clean, filthiest
 from ottla.storage.config import LogConfig
@@ -15,8 +15,9 @@ from ottla.storage.filesystem import SyncFailed
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import TimestampedOffset, offset_for_timestamp
+from ottla.storage.retention import delete_old
 from ottla.storage.steps import Steps, run
-from tests.storage.logs import NOW_MS, put
+from tests.storage.logs import NOW_MS, append, put
 
 COMPACTED = LogConfig(
     segment_bytes=400, index_interval_bytes=100, cleanup_policy=("compact", "delete"), min_cleanable_dirty_ratio=0.0
@@ -159,7 +160,7 @@ def test_a_look_up_finds_the_first_record_however_its_log_changes(log: Log) -> N
         for _ in range(after):
             next(steps)
         again.delete_records(again.segments[3].base_offset)
-        for path in again.delete_old(NOW_MS, 100):
+        for path in delete_old(again, NOW_MS, 100):
             again.fs.unlink(path)
         assert result(steps) == wanted, after
 
@@ -182,7 +183,7 @@ def test_a_look_up_finds_the_first_record_although_segments_are_joined(log: Log)
 
 def put_keyed(log: Log, at: int) -> None:
     raw = build_batch([(b"%d" % at, b"v" * 20)], NOW_MS + at)
-    log.append_as_leader(raw, check_produced(raw), NOW_MS + at)
+    append(log, raw, NOW_MS + at)
 
 
 @pytest.mark.usefixtures("every_step")

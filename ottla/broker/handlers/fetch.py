@@ -30,13 +30,14 @@ from ottla.broker.fetch_sessions import (
     RequestedPartition,
     Session,
 )
-from ottla.broker.handlers.fetch_answers import divergence, refusal, response
+from ottla.broker.handlers.fetch_answers import diverging_answer, refusal, response
 from ottla.broker.handlers.parked import ParkedFetch, Waiter
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import Partition, Partitions, check_leader_epoch
+from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.stepping import Stepping
+from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -258,8 +259,8 @@ class Fetch:
         except KafkaError as error:
             return None, refusal(index, error.code), True
         try:
-            check_leader_epoch(partition, requested.leader_epoch)
-            diverging = divergence(partition, requested)
+            check_leader_epoch(partition.leader.leader_epoch, requested.leader_epoch)
+            diverging = diverging_answer(partition, requested)
             if diverging is not None:
                 return partition, diverging, True
             piece = partition.read(

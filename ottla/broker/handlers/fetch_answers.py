@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.fetch_sessions import NO_SESSION, RequestedPartition, Session
 from ottla.broker.partitions import Partition, leader_epoch_end
+from ottla.coordinator.replication.leader import divergence
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -28,7 +29,7 @@ def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
     )
 
 
-def divergence(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
+def diverging_answer(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
     """The offset at which the client's log diverges from this one, or None: its last leader epoch ends before its offset (KIP-595).
 
     Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
@@ -37,17 +38,17 @@ def divergence(partition: Partition, requested: RequestedPartition) -> Partition
         return None
     partition.log.check_online()
     log = partition.log
-    epoch, end_offset = leader_epoch_end(log, requested.last_epoch)
-    if epoch < 0 or requested.fetch_offset < log.log_start_offset:
+    diverging = divergence(requested.last_epoch, requested.fetch_offset, leader_epoch_end(partition, requested.last_epoch))
+    if requested.fetch_offset < log.log_start_offset:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-    if epoch == requested.last_epoch and requested.fetch_offset <= end_offset:
+    if diverging is None:
         return None
     return PartitionData(
         partition_index=requested.key[2],
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        diverging_epoch=EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
         aborted_transactions=None,
         records=b"",
     )

@@ -19,7 +19,8 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.partitions import Partition, Partitions, check_leader_epoch
+from ottla.broker.partitions import Partition, Partitions
+from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -97,7 +98,7 @@ def _answer(ports: Ports, context: RequestContext, topic: str, asked: ListOffset
         if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         partition = ports.partitions.get(topic, asked.partition_index)
-        check_leader_epoch(partition, asked.current_leader_epoch)
+        check_leader_epoch(partition.leader.leader_epoch, asked.current_leader_epoch)
         partition.log.check_online()
     except KafkaError as error:
         return error

@@ -13,7 +13,8 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.each import Handled, for_each
-from ottla.broker.partitions import Partitions, check_leader_epoch, leader_epoch_end
+from ottla.broker.partitions import Partitions, leader_epoch_end
+from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -42,12 +43,12 @@ def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestC
 def _look_up(ports: Ports, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = ports.partitions.get(topic, asked.partition)
-        check_leader_epoch(partition, asked.current_leader_epoch)
+        check_leader_epoch(partition.leader.leader_epoch, asked.current_leader_epoch)
         partition.log.check_online()
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)
-    epoch, end_offset = leader_epoch_end(partition.log, asked.leader_epoch)
-    return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
+    end = leader_epoch_end(partition, asked.leader_epoch)
+    return EpochEndOffset(error_code=0, partition=asked.partition, leader_epoch=end.epoch, end_offset=end.end_offset)
 
 
 def failed(request: OffsetForLeaderEpochRequest, version: int, code: Code) -> OffsetForLeaderEpochResponse:

@@ -1,0 +1,1 @@
+"""What a leader and its followers decide about a partition's replicas. Pure: offsets and times come as arguments."""

@@ -1,0 +1,302 @@
+"""What the leader of a partition knows of its followers, and what it decides from it (kafka.cluster.Partition, Replica).
+
+The leader's own log is not here: its end and its high watermark come as arguments, and a new high watermark is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from ottla.coordinator.replication.in_sync import InSync, committed
+from ottla.protocol.errors import Code, KafkaError
+
+UNKNOWN_OFFSET = -1
+NO_BROKER_EPOCH = -1
+"""A follower that does not say its broker epoch, as those before KIP-903. Its epoch is not compared."""
+ACKS_ALL = -1
+
+NO_FOLLOWERS: Mapping[int, Follower] = MappingProxyType({})
+
+LiveEpoch = Callable[[int], int | None]
+"""The broker epoch of a broker that is registered, and neither fenced nor shutting down; None for others."""
+
+
+class Follower(msgspec.Struct, kw_only=True):
+    """A follower as its fetches have shown it (Replica, ReplicaState).
+
+    ``end_offset`` is the offset that it asked for last, below which it has everything. ``leader_end_offset`` is where the leader's
+    log ended at that fetch: a follower that asks for this offset at its next fetch had caught up when it fetched before.
+    """
+
+    end_offset: int = UNKNOWN_OFFSET
+    start_offset: int = UNKNOWN_OFFSET
+    leader_end_offset: int = UNKNOWN_OFFSET
+    fetched_ms: int = 0
+    caught_up_ms: int = 0
+    broker_epoch: int | None = None
+
+    def fetched(self, fetch_offset: int, start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int) -> None:
+        """Note a fetch, which comes with a current leader epoch: only then do the offsets below it mean the same records."""
+        if fetch_offset >= leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif fetch_offset >= self.leader_end_offset:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.start_offset = start_offset
+        self.end_offset = fetch_offset
+        self.leader_end_offset = max(self.leader_end_offset, leader_end_offset)
+        self.fetched_ms = max(self.fetched_ms, now_ms)
+        self.broker_epoch = broker_epoch
+
+    def has_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+        return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
+
+
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows from a follower's fetch: the high watermark, and the change of the in-sync set to ask the controller for."""
+
+    high_watermark: int
+    expansion: InSync | None = None
+
+
+class Leader(msgspec.Struct, kw_only=True):
+    """The replication state of a partition that this broker leads in one leader epoch.
+
+    ``start_offset`` is the end of the log when the epoch began. Until a follower has that, it may still have records of an earlier
+    epoch that are to be truncated.
+    """
+
+    broker_id: int
+    leader_epoch: int
+    start_offset: int
+    in_sync: InSync
+    followers: Mapping[int, Follower]
+    max_lag_ms: int
+    min_in_sync: int
+    live_epoch: LiveEpoch
+    is_sole: bool
+    """Whether there is no other replica, so that the high watermark is the log's end."""
+
+    # the high watermark
+
+    def high_watermark(self, log_end_offset: int, high_watermark: int, now_ms: int) -> int:
+        """The new high watermark: what all replicas of the maximal in-sync set have (Partition.maybeIncrementLeaderHW).
+
+        A follower that may join the set holds it as well, or it would never catch up with a partition under load. It never goes
+        back, and stands still where fewer replicas than ``min.insync.replicas`` are in sync (KIP-966).
+        """
+        if self.is_under_min:
+            return high_watermark
+        reached = log_end_offset
+        for broker_id, follower in self.followers.items():
+            if follower.end_offset < reached and (
+                broker_id in self.in_sync.maximal
+                or (follower.has_caught_up(log_end_offset, now_ms, self.max_lag_ms) and self._is_eligible(broker_id, follower))
+            ):
+                reached = follower.end_offset
+        return max(reached, high_watermark)
+
+    @property
+    def effective_min(self) -> int:
+        """``min.insync.replicas``, at most the number of replicas."""
+        return min(self.min_in_sync, len(self.followers) + 1)
+
+    @property
+    def is_under_min(self) -> bool:
+        return len(self.in_sync.committed) < self.effective_min
+
+    @property
+    def low_watermark(self) -> int | None:
+        """The lowest log start of the live followers, None without one: DeleteRecords waits for it."""
+        return min((f.start_offset for b, f in self.followers.items() if self.live_epoch(b) is not None), default=None)
+
+    # fetches of followers
+
+    def fetched(
+        self,
+        broker_id: int,
+        *,
+        fetch_offset: int,
+        start_offset: int,
+        broker_epoch: int,
+        log_end_offset: int,
+        high_watermark: int,
+        now_ms: int,
+    ) -> Fetched:
+        """Note a follower's fetch that was answered. Raises NOT_LEADER_OR_FOLLOWER for an earlier life of the broker (KIP-903)."""
+        follower = self.follower(broker_id)
+        current = self.live_epoch(broker_id)
+        known = follower.broker_epoch
+        newest = max(NO_BROKER_EPOCH if current is None else current, NO_BROKER_EPOCH if known is None else known)
+        if NO_BROKER_EPOCH < broker_epoch < newest:
+            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"broker epoch {broker_epoch} of {broker_id}, {newest} is newer")
+        assert fetch_offset <= log_end_offset, f"{broker_id} has fetched at {fetch_offset} of {log_end_offset}"
+        follower.fetched(fetch_offset, start_offset, log_end_offset, broker_epoch, now_ms)
+        expansion: InSync | None = None
+        if self._may_join(broker_id, follower, high_watermark):
+            expansion = self.in_sync = self.in_sync.with_replica(broker_id)
+        return Fetched(high_watermark=self.high_watermark(log_end_offset, high_watermark, now_ms), expansion=expansion)
+
+    def follower(self, broker_id: int) -> Follower:
+        """Raises UNKNOWN_LEADER_EPOCH for a broker that is no replica as far as this leader knows: it may know more."""
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            raise KafkaError(Code.UNKNOWN_LEADER_EPOCH, f"broker {broker_id} is no replica")
+        return follower
+
+    def _may_join(self, broker_id: int, follower: Follower, high_watermark: int) -> bool:
+        return (
+            not self.in_sync.is_in_flight
+            and broker_id not in self.in_sync.committed
+            and follower.end_offset >= max(high_watermark, self.start_offset)
+            and self._is_eligible(broker_id, follower)
+        )
+
+    def _is_eligible(self, broker_id: int, follower: Follower) -> bool:
+        """Whether the controller would take a replica: its present life has fetched (Partition.isReplicaIsrEligible)."""
+        current = self.live_epoch(broker_id)
+        return current is not None and follower.broker_epoch in (NO_BROKER_EPOCH, current)
+
+    # the in-sync set
+
+    def shrink(self, log_end_offset: int, now_ms: int) -> InSync | None:
+        """The change that leaves out who lags for longer than ``replica.lag.time.max.ms``; None where nobody does.
+
+        None also while a change is under way: there is one at a time.
+        """
+        if self.in_sync.is_in_flight:
+            return None
+        late = frozenset(
+            broker_id
+            for broker_id in self.in_sync.committed - {self.broker_id}
+            if not self.followers[broker_id].has_caught_up(log_end_offset, now_ms, self.max_lag_ms)
+        )
+        if not late:
+            return None
+        self.in_sync = self.in_sync.without(late)
+        return self.in_sync
+
+    def broker_epochs(self, change: InSync) -> dict[int, int]:
+        """The new in-sync set as AlterPartition 3 names it: brokers with the epochs in which they have fetched."""
+        epochs = {}
+        for broker_id in sorted(change.proposed):
+            follower = self.followers.get(broker_id)
+            known = follower.broker_epoch if follower is not None else self.live_epoch(broker_id)
+            epochs[broker_id] = NO_BROKER_EPOCH if known is None else known
+        return epochs
+
+    def altered(self, change: InSync, in_sync: frozenset[int], leader_epoch: int, partition_epoch: int) -> bool:
+        """Take the controller's answer to ``change``; whether it counts. Metadata may have overtaken it."""
+        if self.in_sync is not change or leader_epoch != self.leader_epoch or partition_epoch < change.partition_epoch:
+            return False
+        self.in_sync = change.now(in_sync, partition_epoch)
+        return True
+
+    def alter_refused(self, change: InSync, code: Code) -> bool:
+        """Take the controller's refusal of ``change``; whether the same request is to be sent again."""
+        if self.in_sync is not change:
+            return False
+        self.in_sync = change.refused(code)
+        return self.in_sync is change
+
+    def learned(self, in_sync: frozenset[int], partition_epoch: int) -> None:
+        """Take what the metadata log says of this leader epoch. What is not newer changes nothing (Partition.makeLeader)."""
+        if partition_epoch > self.in_sync.partition_epoch:
+            self.in_sync = self.in_sync.now(in_sync, partition_epoch)
+
+    # answers to producers
+
+    def check_may_append(self, acks: int) -> None:
+        """Raises NOT_ENOUGH_REPLICAS where all in-sync replicas are to have a batch, and too few are in sync."""
+        if acks == ACKS_ALL and self.is_under_min:
+            in_sync = len(self.in_sync.committed)
+            raise KafkaError(Code.NOT_ENOUGH_REPLICAS, f"{in_sync} replicas are in sync, {self.effective_min} are required")
+
+    def answer_to(self, acks: int, end_offset: int, high_watermark: int) -> Code | None:
+        """What a producer is answered whose batch ends before ``end_offset``; None where it has to wait.
+
+        With acks 0 and 1 the leader's own log is enough (DelayedProduce, Partition.checkEnoughReplicasReachOffset).
+        """
+        if acks != ACKS_ALL:
+            return Code.NONE
+        if high_watermark < end_offset:
+            return None
+        return Code.NONE if len(self.in_sync.maximal) >= self.effective_min else Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def new_leader(
+    *,
+    broker_id: int,
+    leader_epoch: int,
+    start_offset: int,
+    replicas: Iterable[int],
+    in_sync: Iterable[int],
+    partition_epoch: int,
+    max_lag_ms: int,
+    min_in_sync: int,
+    live_epoch: LiveEpoch,
+    now_ms: int,
+) -> Leader:
+    """The state at the beginning of a leader epoch. Who is in sync has the whole lag time to fetch for the first time."""
+    members = frozenset(in_sync)
+    assert broker_id in members, f"{broker_id} leads out of sync with {set(members)}"
+    followers = {r: Follower(caught_up_ms=now_ms if r in members else 0) for r in replicas if r != broker_id}
+    return Leader(
+        broker_id=broker_id,
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        in_sync=committed(members, partition_epoch),
+        followers=followers,
+        max_lag_ms=max_lag_ms,
+        min_in_sync=min_in_sync,
+        live_epoch=live_epoch,
+        is_sole=not followers,
+    )
+
+
+def _always_live(_: int) -> int:
+    return NO_BROKER_EPOCH
+
+
+def sole_leader(broker_id: int, leader_epoch: int, start_offset: int) -> Leader:
+    """The state of a partition without other replicas: nobody lags, and every record is committed as soon as it is there."""
+    return Leader(
+        broker_id=broker_id,
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        in_sync=committed(frozenset({broker_id}), 0),
+        followers=NO_FOLLOWERS,
+        max_lag_ms=0,
+        min_in_sync=1,
+        live_epoch=_always_live,
+        is_sole=True,
+    )
+
+
+def check_leader_epoch(known: int, asked: int) -> None:
+    """Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH; the epoch -1 is not checked (Partition.checkCurrentLeaderEpoch)."""
+    if asked >= 0 and asked != known:
+        raise KafkaError(Code.FENCED_LEADER_EPOCH if asked < known else Code.UNKNOWN_LEADER_EPOCH)
+
+
+class EpochEnd(msgspec.Struct, frozen=True):
+    """A leader epoch and the offset at which it ends."""
+
+    epoch: int
+    end_offset: int
+
+
+NO_EPOCH_END = EpochEnd(-1, -1)
+
+
+def divergence(last_epoch: int, fetch_offset: int, end: EpochEnd) -> EpochEnd | None:
+    """The diverging epoch to answer a fetch with, None where the follower's log is a part of the leader's (KIP-595).
+
+    ``end`` is where the follower's last epoch, or the largest one below it, ends in the leader's log. Raises OFFSET_OUT_OF_RANGE
+    where the leader knows no such epoch (Partition.readRecords).
+    """
+    if end.epoch < 0:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"leader epoch {last_epoch} is not known")
+    return None if end.epoch == last_epoch and fetch_offset <= end.end_offset else end

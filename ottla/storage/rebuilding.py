@@ -1,0 +1,113 @@
+"""What a log's batches say again: producers, open transactions, transaction indexes and leader epochs.
+
+A start uses this after a crash, and a truncation for what lies below the offset at which it cuts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader
+from ottla.storage import snapshot
+from ottla.storage.log import Log
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.segment import Segment
+from ottla.storage.transaction_history import TransactionHistory
+from ottla.storage.txn_index import AbortedTxn
+
+
+def drop_snapshots(log: Log, behind: int) -> None:
+    """Remove the producer snapshots at offsets above ``behind``, which the log no longer has (deleteProducerSnapshots)."""
+    for offset in snapshot.offsets(log.fs, log.directory):
+        if offset > behind:
+            log.fs.unlink(snapshot.path_of(log.directory, offset))
+
+
+def history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
+    """Fill ``log.producers`` from the newest snapshot and the batches before offset ``at_most``; returns the history read.
+
+    At ``at_most`` a segment begins or the log ends.
+    """
+    start = snapshot.load_newest(log.fs, log.directory, log.producers, at_most)
+    # Begin with the first segment, not with the log start: batches that DeleteRecords has deleted are still in the file, and a
+    # client may send the last of them again.
+    position = log.segments[0].base_offset if start is None else start
+    is_contiguous = start is not None or position == 0
+    history = TransactionHistory(log.producers, position, is_contiguous=is_contiguous, read_ms=now_ms)
+    for _, header, raw in _loaded_batches(log, position, at_most):
+        _note_epoch(log, header)
+        history.apply(header, raw)
+    return history
+
+
+def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
+    """The batches from offset ``start`` up to ``end``, where a segment begins or ends. The segments must be loaded."""
+    for segment in log.segments[log.segment_at(start) :] if start < end else ():
+        if segment.base_offset >= end:
+            break
+        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
+            if header.last_offset >= start:
+                yield segment, header, raw
+
+
+def take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:
+    """Apply the next batch, of a segment whose transaction index is rebuilt: an aborted transaction gets its entry."""
+    _note_epoch(log, header)
+    completed = history.apply(header, raw)
+    if completed is not None and completed.is_aborted:
+        lso = history.producers.last_stable_offset_after(completed)
+        segment.txn_index.restore(AbortedTxn(completed.producer_id, completed.first_offset, completed.last_offset, lso))
+
+
+def _note_epoch(log: Log, header: BatchHeader) -> None:
+    if header.leader_epoch > log.epochs.latest:
+        log.epochs.restore(header.leader_epoch, header.base_offset)
+
+
+def remake_transaction_indexes(log: Log, remade: list[int]) -> None:
+    """Rebuild the transaction indexes of the segments with the numbers ``remade`` from the segments' batches.
+
+    An entry needs the first offset of its transaction, which may lie in an earlier segment. So the batches are applied to a second
+    `ProducerState` that begins below these segments; the log's own state already stands at the log end. The second state begins
+    with a snapshot where one exists, because only a snapshot has the producers whose records retention or compaction has deleted
+    (LogLoader.recoverSegment).
+    """
+    if not remade:
+        return
+    first, last = (log.segments[at] for at in (remade[0], remade[-1]))
+    end = last.last_next_offset()
+    producers = ProducerState()
+    start = snapshot.load_newest(log.fs, log.directory, producers, first.base_offset)
+    position = log.segments[0].base_offset if start is None else start
+    history = TransactionHistory(producers, position, is_contiguous=False)
+    wanted = {log.segments[at].base_offset for at in remade}
+    for segment, header, raw in _loaded_batches(log, position, end):
+        if segment.base_offset in wanted:
+            take(log, segment, history, header, raw)
+        else:
+            history.apply(header, raw)
+
+
+def reload_producers(log: Log, now_ms: int) -> None:
+    """Make the producers' state anew from the newest snapshot and the batches behind it (ProducerStateManager.truncateAndReload).
+
+    Also finds the transactions with a marker at or above the high watermark. The newest snapshot may lie above the high watermark,
+    and does not say which transactions were open there. So these are found with a second state that begins below.
+    """
+    log.producers.replace(())
+    log.unreplicated.clear()
+    if not log.segments:
+        return
+    history_up_to(log, log.log_end_offset, now_ms)
+    log.producers.drop_open_before(log.log_start_offset)
+    if log.high_watermark == log.log_end_offset:
+        return
+    producers = ProducerState()
+    start = snapshot.load_newest(log.fs, log.directory, producers, log.high_watermark)
+    position = log.segments[0].base_offset if start is None else start
+    history = TransactionHistory(producers, position, is_contiguous=False)
+    for _, header, raw in _loaded_batches(log, position, log.log_end_offset):
+        completed = history.apply(header, raw)
+        if completed is not None and completed.last_offset >= log.high_watermark:
+            log.unreplicated.append(completed)

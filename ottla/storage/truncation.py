@@ -1,0 +1,114 @@
+"""Truncates a follower's log to where it agrees with its leader's (KIP-101, KIP-279; LocalLog.truncateTo, truncateFullyAndStartAt).
+
+A crash in the middle leaves the log as it was, or less of its end. For that the checkpoint's recovery point must be at or below the
+new end before anything is removed, as `LogDirectory.truncate` sees to: the next start then reads what is left batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+
+from ottla.invariants import CHECKED
+from ottla.storage.filesystem import described
+from ottla.storage.invariants import check_log
+from ottla.storage.log import Log
+from ottla.storage.rebuilding import drop_snapshots, reload_producers
+from ottla.storage.segment import Segment
+
+
+def end_after(log: Log, offset: int) -> int:
+    """Where the log will end after `truncate_to`: at ``offset``, or before the batch that has records on both sides of it.
+
+    Raises `Damaged` where an index leads astray.
+    """
+    if offset >= log.log_end_offset:
+        return log.log_end_offset
+    if not log.segments or offset <= log.segments[0].base_offset:
+        return offset
+    _, end = log.segments[log.segment_at(offset)].cut_at(offset)
+    return end if end > log.log_start_offset else min(offset, log.log_start_offset)
+
+
+def truncate_to(log: Log, offset: int, now_ms: int) -> None:
+    """Remove every batch that reaches ``offset``, and make everything that followed from the batches anew.
+
+    The log never ends inside a batch, so that the next fetch brings the batch as a whole. Where nothing is left above the log
+    start, the log begins anew. Raises OSError, and the log is offline then.
+    """
+    if offset >= log.log_end_offset:
+        # A leader that has lost its office before its first batch may have left its epoch.
+        log.epochs.truncate_end(log.log_end_offset)
+        return
+    end = end_after(log, offset)
+    at = log.segment_at(offset)
+    if not log.segments or end < log.segments[at].base_offset or end <= log.log_start_offset:
+        truncate_fully_and_start_at(log, end, now_ms)
+        return
+    with _offline_where_refused(log):
+        _forget_behind(log, end)
+        doomed, log.segments = log.segments[at + 1 :], log.segments[: at + 1]
+        _remove(log, doomed)
+        position, _ = log.segments[at].cut_at(offset)
+        # A reader that pauses between two steps compares segments, and must not take what follows for what it was reading.
+        log.segments[at] = copy(log.segments[at])
+        log.segments[at].truncate(position, end, now_ms)
+        _end_at(log, end, now_ms)
+
+
+def truncate_fully_and_start_at(log: Log, offset: int, now_ms: int) -> None:
+    """Remove everything, and go on at ``offset``: the leader has nothing left of what the follower needs next, or ends before it.
+
+    Raises OSError, and the log is offline then.
+    """
+    with _offline_where_refused(log):
+        was_written = bool(log.segments)
+        drop_snapshots(log, -1)
+        doomed, log.segments = log.segments, []
+        _remove(log, doomed)
+        log.log_start_offset = offset
+        log.high_watermark = offset
+        if log.epochs.entries:
+            log.epochs.refill(())
+        if was_written:
+            following = Segment(log.fs, log.directory, offset, now_ms)
+            # The name of the file tells a start where the log ends.
+            following.log.append(b"")
+            log.segments = [following]
+        _end_at(log, offset, now_ms)
+
+
+def _forget_behind(log: Log, end: int) -> None:
+    """Remove the producer snapshots behind the new end first: later batches at their offsets would make them wrong."""
+    drop_snapshots(log, end)
+    log.high_watermark = min(log.high_watermark, end)
+
+
+def _remove(log: Log, doomed: list[Segment]) -> None:
+    """Remove segments from the newest on, so that a crash leaves no gap."""
+    for segment in reversed(doomed):
+        for path in segment.mark_deleted():
+            log.fs.unlink(path)
+
+
+def _end_at(log: Log, end: int, now_ms: int) -> None:
+    log.log_end_offset = end
+    log.truncations += 1
+    log.recovery_point = min(log.recovery_point, end)
+    log.recovery_point_checkpoint = min(log.recovery_point_checkpoint, end)
+    log.first_dirty_offset = min(log.first_dirty_offset, end)
+    log.epochs.truncate_end(end)
+    reload_producers(log, now_ms)
+    if CHECKED.whole_states:
+        check_log(log)
+
+
+@contextmanager
+def _offline_where_refused(log: Log) -> Iterator[None]:
+    """What the disk has refused half-way is settled by the next start, which reads the log's end batch by batch."""
+    try:
+        yield
+    except OSError as error:
+        log.offline_reason = f"a truncation was refused: {described(error)}"
+        raise

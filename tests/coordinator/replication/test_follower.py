@@ -1,0 +1,145 @@
+"""What a follower does with its leader's answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.coordinator.replication.follower import (
+    NEXT_STATES,
+    Action,
+    Answer,
+    Append,
+    AskOffsets,
+    FetchState,
+    FollowerLog,
+    Following,
+    IllegalTransition,
+    StartAt,
+    Stop,
+    Truncate,
+    Wait,
+    taken_over,
+    truncation_offset,
+)
+from ottla.coordinator.replication.leader import EpochEnd
+from ottla.protocol.errors import Code
+
+LOG = FollowerLog(start_offset=5, end_offset=100, high_watermark=40)
+
+
+def following(state: FetchState = FetchState.FETCHING) -> Following:
+    return Following(leader_id=1, leader_epoch=7, state=state)
+
+
+def test_records_are_appended_and_offsets_taken_over() -> None:
+    one = following()
+    action = one.fetched(Answer(records=b"x", high_watermark=90, start_offset=6), LOG, None)
+    assert action == Append(records=b"x", high_watermark=90, start_offset=6)
+    assert one.state is FetchState.FETCHING
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "start_offset", "expected"),
+    [
+        (90, 6, (90, 6)),
+        (130, 6, (100, 6)),
+        (30, 6, (40, 6)),
+        (90, 2, (90, 5)),
+        (-1, -1, (40, 5)),
+    ],
+)
+def test_what_is_taken_over(high_watermark: int, start_offset: int, expected: tuple[int, int]) -> None:
+    """The high watermark at most to the own end and never back, the log start never behind the high watermark."""
+    assert taken_over(Append(records=b"", high_watermark=high_watermark, start_offset=start_offset), LOG) == expected
+
+
+@pytest.mark.parametrize(
+    ("diverging", "own_end", "offset"),
+    [
+        (EpochEnd(3, 70), EpochEnd(3, 90), 70),
+        (EpochEnd(3, 95), EpochEnd(3, 90), 90),
+        (EpochEnd(3, 70), EpochEnd(2, 60), 60),
+        (EpochEnd(3, 50), EpochEnd(2, 60), 60),
+        (EpochEnd(3, 170), EpochEnd(3, 190), 100),
+        (EpochEnd(3, 70), None, 70),
+        (EpochEnd(3, 170), EpochEnd(-1, -1), 100),
+        (EpochEnd(-1, -1), EpochEnd(3, 90), 40),
+    ],
+)
+def test_where_to_truncate(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
+    """KIP-279: where the follower has no such epoch, at the end of its own earlier one, and it asks again."""
+    assert truncation_offset(diverging, own_end, LOG) == offset
+    assert following().fetched(Answer(diverging=diverging), LOG, own_end) == Truncate(offset)
+
+
+@pytest.mark.parametrize(
+    ("leader", "action"),
+    [((0, 80), Truncate(80)), ((120, 150), StartAt(120)), ((0, 100), Truncate(100)), ((50, 150), Truncate(100))],
+)
+def test_out_of_range(leader: tuple[int, int], action: Action) -> None:
+    one = following()
+    assert one.fetched(Answer(code=Code.OFFSET_OUT_OF_RANGE), LOG, None) == AskOffsets()
+    assert one.state is FetchState.OUT_OF_RANGE
+    assert one.offsets(*leader, LOG) == action
+    assert one.state is FetchState.FETCHING
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "state"),
+    [
+        (Code.NOT_LEADER_OR_FOLLOWER, Wait(), FetchState.DELAYED),
+        (Code.UNKNOWN_LEADER_EPOCH, Wait(), FetchState.DELAYED),
+        (Code.CORRUPT_MESSAGE, Wait(), FetchState.DELAYED),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, Wait(), FetchState.DELAYED),
+        (Code.FENCED_LEADER_EPOCH, Stop(Code.FENCED_LEADER_EPOCH), FetchState.FAILED),
+        (Code.KAFKA_STORAGE_ERROR, Stop(Code.KAFKA_STORAGE_ERROR), FetchState.FAILED),
+    ],
+)
+def test_errors(code: Code, action: Action, state: FetchState) -> None:
+    one = following()
+    assert one.fetched(Answer(code=code), LOG, None) == action
+    assert one.state is state
+    if state is FetchState.DELAYED:
+        one.go_on()
+        assert one.state is FetchState.FETCHING
+
+
+def test_only_the_last_fetch_is_awaited() -> None:
+    one = following()
+    first = one.ask()
+    assert one.is_awaited(first)
+    second = one.ask()
+    assert (one.is_awaited(first), one.is_awaited(second)) == (False, True)
+    one.failed(Code.CORRUPT_MESSAGE)
+    assert not one.is_awaited(second)
+    with pytest.raises(AssertionError):
+        one.ask()
+
+
+def test_what_does_not_follow_ends_it() -> None:
+    one = following()
+    assert one.cannot_go_on() == Stop(Code.UNKNOWN_SERVER_ERROR)
+    assert one.state is FetchState.FAILED
+
+
+@pytest.mark.parametrize("state", FetchState)
+def test_transitions_that_are_none_raise(state: FetchState) -> None:
+    moves = {
+        FetchState.FETCHING: lambda one: one.go_on(),
+        FetchState.FAILED: lambda one: one.cannot_go_on(),
+        FetchState.DELAYED: lambda one: one.failed(Code.CORRUPT_MESSAGE),
+    }
+    for target, move in moves.items():
+        one = following(state)
+        if target in NEXT_STATES[state]:
+            move(one)
+            assert one.state is target
+        else:
+            with pytest.raises(IllegalTransition):
+                move(one)
+    if state is not FetchState.FETCHING:
+        with pytest.raises(AssertionError):
+            following(state).fetched(Answer(), LOG, None)
+    if state is not FetchState.OUT_OF_RANGE:
+        with pytest.raises(AssertionError):
+            following(state).offsets(0, 1, LOG)

@@ -1,0 +1,368 @@
+"""A leader's decisions: who is in sync, how far a log is committed, and what producers are answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.replication.in_sync import GIVEN_UP, NEXT_STATES, VIEW_IS_OLD, IllegalTransition, InSyncState, committed
+from ottla.coordinator.replication.leader import (
+    ACKS_ALL,
+    NO_BROKER_EPOCH,
+    EpochEnd,
+    Fetched,
+    Leader,
+    check_leader_epoch,
+    divergence,
+    new_leader,
+    sole_leader,
+)
+from ottla.protocol.errors import Code, KafkaError
+
+LAG_MS = 30_000
+NOW_MS = 1_000_000
+
+
+class World:
+    """The leader 1 with the followers 2 and 3, and a log of 10 records."""
+
+    def __init__(self, in_sync: tuple[int, ...] = (1, 2, 3), min_in_sync: int = 2, start_offset: int = 0) -> None:
+        self.live: dict[int, int] = {1: 11, 2: 12, 3: 13}
+        self.now_ms = NOW_MS
+        self.end = 10
+        self.hw = 0
+        self.leader: Leader = new_leader(
+            broker_id=1,
+            leader_epoch=5,
+            start_offset=start_offset,
+            replicas=(1, 2, 3),
+            in_sync=in_sync,
+            partition_epoch=4,
+            max_lag_ms=LAG_MS,
+            min_in_sync=min_in_sync,
+            live_epoch=self.live.get,
+            now_ms=self.now_ms,
+        )
+
+    def fetch(self, broker_id: int, offset: int, epoch: int | None = None) -> Fetched:
+        fetched = self.leader.fetched(
+            broker_id,
+            fetch_offset=offset,
+            start_offset=0,
+            broker_epoch=self.live.get(broker_id, 0) if epoch is None else epoch,
+            log_end_offset=self.end,
+            high_watermark=self.hw,
+            now_ms=self.now_ms,
+        )
+        self.hw = fetched.high_watermark
+        return fetched
+
+    def shrink(self) -> Any:
+        return self.leader.shrink(self.end, self.now_ms)
+
+    def advance(self) -> int:
+        self.hw = self.leader.high_watermark(self.end, self.hw, self.now_ms)
+        return self.hw
+
+
+# the high watermark
+
+
+def test_the_high_watermark_is_the_least_end_of_the_in_sync_replicas() -> None:
+    world = World()
+    world.fetch(2, 7)
+    assert world.hw == 0, "3 has not fetched yet"
+    world.fetch(3, 4)
+    assert world.hw == 4
+    world.fetch(3, 9)
+    assert world.hw == 7
+    world.fetch(2, 10)
+    world.fetch(3, 10)
+    assert world.hw == 10
+
+
+def test_the_high_watermark_never_goes_back() -> None:
+    world = World()
+    world.fetch(2, 8)
+    world.fetch(3, 8)
+    world.fetch(2, 3)
+    assert world.hw == 8
+
+
+def test_a_follower_out_of_sync_moves_nothing_and_holds_nothing() -> None:
+    world = World(in_sync=(1, 2))
+    del world.live[3]
+    world.fetch(3, 10, epoch=13)
+    assert world.hw == 0
+    world.fetch(3, 1, epoch=13)
+    world.fetch(2, 10)
+    assert world.hw == 10
+
+
+def test_a_follower_that_may_join_holds_the_high_watermark() -> None:
+    """Else it could never reach it under load (Partition.maybeIncrementLeaderHW)."""
+    world = World(in_sync=(1, 2))
+    change = world.fetch(3, 10).expansion
+    assert change is not None
+    assert not world.leader.alter_refused(change, Code.INELIGIBLE_REPLICA)
+    world.end = 15
+    world.fetch(2, 15)
+    assert world.hw == 10
+    world.live.pop(3)
+    assert world.advance() == 15, "the controller would not take one that is fenced"
+
+
+def test_who_is_to_leave_holds_the_high_watermark_until_the_controller_has_agreed() -> None:
+    world = World()
+    world.fetch(2, 10)
+    world.fetch(3, 6)
+    world.now_ms += LAG_MS + 1
+    world.fetch(2, 10)
+    change = world.shrink()
+    assert change.proposed == {1, 2}
+    assert world.advance() == 6
+    assert world.leader.altered(change, change.proposed, 5, 5)
+    assert world.advance() == 10
+
+
+def test_who_is_to_join_holds_the_high_watermark_before_the_controller_has_agreed() -> None:
+    world = World(in_sync=(1, 2))
+    assert world.fetch(3, 10).expansion is not None
+    world.end = 12
+    world.now_ms += LAG_MS + 1
+    world.fetch(2, 12)
+    assert world.hw == 10
+
+
+def test_below_min_insync_replicas_the_high_watermark_stands_still() -> None:
+    world = World(in_sync=(1,), min_in_sync=2)
+    assert world.advance() == 0
+    assert World(in_sync=(1,), min_in_sync=1).advance() == 10
+
+
+def test_a_sole_replica_commits_at_once_whatever_is_the_minimum() -> None:
+    leader = sole_leader(1, 0, 0)
+    assert leader.is_sole
+    assert leader.high_watermark(10, 4, NOW_MS) == 10
+    leader.min_in_sync = 3
+    leader.check_may_append(ACKS_ALL)
+    assert leader.high_watermark(11, 10, NOW_MS) == 11
+    assert sole_leader(1, 0, 0).in_sync is leader.in_sync, "10,000 partitions share it"
+
+
+# lag
+
+
+@pytest.mark.parametrize(
+    ("offsets", "late_ms", "is_out"),
+    [
+        ([10], LAG_MS, False),
+        ([10], LAG_MS + 1, False),
+        ([9], LAG_MS, False),
+        ([9], LAG_MS + 1, True),
+        ([], LAG_MS, False),
+        ([], LAG_MS + 1, True),
+    ],
+)
+def test_who_lags_for_too_long_is_left_out(offsets: list[int], late_ms: int, is_out: bool) -> None:
+    """Not one that has everything, however long it does not fetch: there is nothing that it lacks."""
+    world = World(in_sync=(1, 2))
+    for offset in offsets:
+        world.fetch(2, offset)
+    world.now_ms += late_ms
+    assert (world.shrink() is not None) is is_out
+
+
+def test_who_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
+    """Under load nobody is ever at the end (KIP-16)."""
+    world = World(in_sync=(1, 2))
+    for _ in range(10):
+        world.now_ms += LAG_MS // 2
+        before, world.end = world.end, world.end + 10
+        world.fetch(2, before)
+        assert world.shrink() is None
+    for _ in range(4):
+        world.now_ms += LAG_MS // 2
+        world.end += 10
+        world.fetch(2, world.leader.follower(2).end_offset + 5)
+    assert world.shrink() is not None
+
+
+# joining
+
+
+def test_who_has_the_high_watermark_and_the_begin_of_the_epoch_joins() -> None:
+    world = World(in_sync=(1, 2), start_offset=8)
+    world.fetch(2, 6)
+    assert world.hw == 6
+    assert world.fetch(3, 7).expansion is None, "it may still have to truncate"
+    expansion = world.fetch(3, 8).expansion
+    assert expansion is not None
+    assert (expansion.committed, expansion.proposed, expansion.maximal) == ({1, 2}, {1, 2, 3}, {1, 2, 3})
+    assert world.leader.broker_epochs(expansion) == {1: 11, 2: 12, 3: 13}
+    assert world.fetch(3, 9).expansion is None, "one change at a time"
+    assert world.shrink() is None
+
+
+def test_a_fenced_broker_does_not_join() -> None:
+    world = World(in_sync=(1, 2))
+    del world.live[3]
+    assert world.fetch(3, 10, epoch=13).expansion is None
+    world.live[3] = 13
+    assert world.fetch(3, 10).expansion is not None
+
+
+def test_an_earlier_life_of_a_broker_does_not_join() -> None:
+    """KIP-903: what the broker had then may be lost since."""
+    world = World(in_sync=(1, 2), start_offset=10)
+    world.fetch(3, 9)
+    world.live[3] = 99
+    with pytest.raises(KafkaError) as raised:
+        world.fetch(3, 10, epoch=13)
+    assert raised.value.code is Code.NOT_LEADER_OR_FOLLOWER
+    assert world.leader.follower(3).end_offset == 9
+    world.live[3] = 13
+    assert world.fetch(3, 10, epoch=14).expansion is None, "a life that the metadata does not know yet"
+    assert world.fetch(3, 10, epoch=NO_BROKER_EPOCH).expansion is not None, "a broker of before KIP-903"
+
+
+def test_a_broker_that_is_no_replica_is_told_to_wait() -> None:
+    with pytest.raises(KafkaError) as raised:
+        World().fetch(4, 0)
+    assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
+
+
+# one change at a time
+
+
+@pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
+def test_what_follows_from_a_refusal(code: Code) -> None:
+    world = World(in_sync=(1, 2))
+    change = world.fetch(3, 10).expansion
+    assert change is not None
+    again = world.leader.alter_refused(change, code)
+    in_sync = world.leader.in_sync
+    assert again is (code not in GIVEN_UP | VIEW_IS_OLD)
+    assert in_sync.committed == {1, 2}
+    assert in_sync.maximal == ({1, 2} if code in GIVEN_UP else {1, 2, 3}), "the controller may have made the change"
+    assert in_sync.is_in_flight is (code not in GIVEN_UP)
+    world.leader.learned(frozenset({1, 2, 3}), 5)
+    assert (world.leader.in_sync.committed, world.leader.in_sync.partition_epoch) == ({1, 2, 3}, 5)
+    assert not world.leader.alter_refused(change, code), "an answer that metadata has overtaken"
+    assert not world.leader.altered(change, frozenset({1}), 5, 9)
+
+
+def test_answers_of_another_epoch_do_not_count() -> None:
+    world = World(in_sync=(1, 2))
+    change = world.fetch(3, 10).expansion
+    assert change is not None
+    assert not world.leader.altered(change, frozenset({1, 2, 3}), 6, 5)
+    assert not world.leader.altered(change, frozenset({1, 2, 3}), 5, 3)
+    world.leader.learned(frozenset({1, 2}), 4)
+    assert world.leader.in_sync is change, "metadata that is not newer changes nothing"
+    assert world.leader.altered(change, frozenset({1, 2, 3}), 5, 5)
+
+
+def test_transitions_that_are_none_raise() -> None:
+    base = committed(frozenset({1, 2}), 0)
+    reached = {
+        InSyncState.COMMITTED: base,
+        InSyncState.PENDING_EXPANSION: base.with_replica(3),
+        InSyncState.PENDING_SHRINK: base.without(frozenset({2})),
+        InSyncState.AWAITING_METADATA: base.with_replica(3).refused(Code.FENCED_LEADER_EPOCH),
+    }
+    for state, in_sync in reached.items():
+        assert in_sync.state is state
+        for target, move in {
+            InSyncState.PENDING_EXPANSION: lambda s: s.with_replica(4),
+            InSyncState.PENDING_SHRINK: lambda s: s.without(frozenset({2})),
+            InSyncState.AWAITING_METADATA: lambda s: s.refused(Code.FENCED_LEADER_EPOCH),
+            InSyncState.COMMITTED: lambda s: s.now(frozenset({1}), 7),
+        }.items():
+            if target in NEXT_STATES[state]:
+                assert move(in_sync).state is target
+            else:
+                with pytest.raises(IllegalTransition):
+                    move(in_sync)
+    with pytest.raises(AssertionError, match="partition epoch"):
+        base.now(frozenset({1}), 1).now(frozenset({1}), 0)
+
+
+def test_a_leader_is_in_sync() -> None:
+    with pytest.raises(AssertionError, match="leads out of sync"):
+        World(in_sync=(2, 3))
+
+
+# producers
+
+
+def test_too_few_replicas_in_sync_take_no_batch_that_all_are_to_have() -> None:
+    leader = World(in_sync=(1,), min_in_sync=2).leader
+    with pytest.raises(KafkaError) as raised:
+        leader.check_may_append(ACKS_ALL)
+    assert raised.value.code is Code.NOT_ENOUGH_REPLICAS
+    leader.check_may_append(1)
+    leader.check_may_append(0)
+    World(in_sync=(1, 2), min_in_sync=2).leader.check_may_append(ACKS_ALL)
+
+
+def test_the_minimum_is_at_most_the_number_of_replicas() -> None:
+    World(in_sync=(1, 2, 3), min_in_sync=9).leader.check_may_append(ACKS_ALL)
+
+
+@pytest.mark.parametrize(
+    ("acks", "high_watermark", "answer"),
+    [(0, 0, Code.NONE), (1, 0, Code.NONE), (-1, 4, None), (-1, 5, Code.NONE), (-1, 6, Code.NONE)],
+)
+def test_when_a_producer_is_answered(acks: int, high_watermark: int, answer: Code | None) -> None:
+    assert World().leader.answer_to(acks, 5, high_watermark) is answer
+
+
+def test_a_batch_that_too_few_replicas_got_is_answered_so() -> None:
+    world = World(in_sync=(1, 2), min_in_sync=2)
+    world.leader.in_sync = committed(frozenset({1}), 5)
+    assert world.leader.answer_to(ACKS_ALL, 5, 5) is Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert world.leader.answer_to(ACKS_ALL, 6, 5) is None
+
+
+# leader epochs
+
+
+@pytest.mark.parametrize(("asked", "code"), [(-1, None), (5, None), (4, Code.FENCED_LEADER_EPOCH), (6, Code.UNKNOWN_LEADER_EPOCH)])
+def test_leader_epochs_are_compared(asked: int, code: Code | None) -> None:
+    if code is None:
+        check_leader_epoch(5, asked)
+        return
+    with pytest.raises(KafkaError) as raised:
+        check_leader_epoch(5, asked)
+    assert raised.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("offset", "end", "diverging"),
+    [
+        (10, EpochEnd(3, 10), False),
+        (9, EpochEnd(3, 10), False),
+        (11, EpochEnd(3, 10), True),
+        (10, EpochEnd(2, 10), True),
+        (10, EpochEnd(2, 50), True),
+    ],
+)
+def test_where_logs_part(offset: int, end: EpochEnd, diverging: bool) -> None:
+    assert divergence(3, offset, end) == (end if diverging else None)
+
+
+def test_an_epoch_that_the_leader_does_not_know_is_out_of_range() -> None:
+    with pytest.raises(KafkaError) as raised:
+        divergence(3, 10, EpochEnd(-1, -1))
+    assert raised.value.code is Code.OFFSET_OUT_OF_RANGE
+
+
+def test_the_low_watermark_is_the_least_log_start_of_the_live_followers() -> None:
+    world = World()
+    world.fetch(2, 5)
+    world.leader.follower(2).start_offset = 3
+    assert world.leader.low_watermark == -1, "3 has not fetched yet"
+    del world.live[3]
+    assert world.leader.low_watermark == 3

@@ -1,0 +1,79 @@
+"""A crash at any moment of a truncation: the log is as before, or less of its end, and everything beside it fits."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.torn_disk import TornDisk
+from ottla.simulation.tracing_filesystem import TracingFilesystem
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.recovery import open_log
+from ottla.storage.steps import run
+from tests.storage.logs import NOW_MS, SMALL, busy, put, state, stored
+
+pytestmark = pytest.mark.heavy
+
+
+def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory, Log]:
+    directory = LogDirectory(fs, "/data")
+    directory.acquire()
+    log, _ = directory.open("t", 0, SMALL, NOW_MS)
+    directory.loaded()
+    return directory, log
+
+
+def known(log: Log) -> tuple[object, ...]:
+    """What the log's own batches say, read anew without any other file."""
+    assert isinstance(log.fs, MemoryFilesystem)
+    bare = MemoryFilesystem({p: d for p, d in log.fs.files.items() if p.startswith("/data/t-0/") and p.endswith(".log")})
+    again = Log(bare, "/data/t-0", "t", 0, SMALL)
+    open_log(again, NOW_MS, clean=False)
+    return state(again)
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_crash_inside_a_truncation(seed: int, anew: bool, is_synced: bool) -> None:
+    rng, fs = random.Random(seed), TracingFilesystem()
+    directory, log = directory_on(fs)
+    for epoch in range(3):
+        log.leader_epoch = epoch
+        busy(log, 40, seed=seed * 7 + epoch, first_pid=epoch * 10)
+    if is_synced:
+        log.flush()
+    run(directory.write_checkpoints())
+    before = [raw for _, raw in stored(log)]
+    begun = len(fs.trace)
+    offset = 9_000 if anew else rng.randrange(5, log.log_end_offset)
+    if anew:
+        directory.truncate_fully_and_start_at(log, offset, NOW_MS)
+    else:
+        directory.truncate(log, offset, NOW_MS)
+    cut = len(fs.trace)
+    # The next leader's batches, and a stop without a word: a snapshot of before must not count for them.
+    log.leader_epoch = 7
+    for _ in range(25):
+        put(log, 2, pid=77, epoch=0, sequence=log.producers.entries[77].last_sequence + 1 if 77 in log.producers.entries else 0)
+    after = [raw for _, raw in stored(log)]
+    disk = TornDisk()
+    for number, op in enumerate(fs.trace, 1):
+        disk.apply(op)
+        if number < begun:
+            continue
+        for name, image in disk.states(rng):
+            if not is_synced and name != "kept":
+                # What was never on the disk may be gone in any part, which recovery's own tests look at.
+                continue
+            _, again = directory_on(MemoryFilesystem(image))
+            assert again.offline_reason is None, (number, name)
+            lies = [raw for _, raw in stored(again)]
+            assert lies == before[: len(lies)] or lies == after[: len(lies)], (number, name)
+            again.high_watermark = again.log_end_offset
+            if lies and lies[0] == before[0]:
+                assert state(again) == known(again), (number, name)
+            assert number > cut or anew or len(lies) >= len([r for r in after if r in before]), (number, name)

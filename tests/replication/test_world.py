@@ -1,0 +1,121 @@
+"""What replication promises holds in every story, and a fault that is planted into it is noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.replication import follower, leader
+from ottla.coordinator.replication.in_sync import InSync
+from ottla.coordinator.replication.leader import Leader
+from ottla.protocol.errors import Code
+from ottla.storage import truncation
+from ottla.storage.following import UnexpectedOffset
+from ottla.storage.log import Log
+from tests.replication.world import play
+
+SEEDS = 25
+SEEDS_TO_CATCH = 150
+
+REACHED = (
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "acknowledged",
+    "alter FENCED_LEADER_EPOCH",
+    "alter INVALID_UPDATE_VERSION",
+    "alter NONE",
+    "diverging",
+    "elected",
+    "kept",
+    "lost",
+    "shrunk",
+    "too few in sync",
+    "truncated",
+)
+"""What has to come about in some story, or the stories show nothing."""
+
+
+def test_nothing_committed_is_lost_and_all_logs_are_one() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        seen.update(play(seed).seen)
+    assert all(seen[name] for name in REACHED), seen
+
+
+Plant = Callable[[pytest.MonkeyPatch], dict[str, Any]]
+
+
+def truncates_to_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(follower, "truncation_offset", lambda diverging, own_end, log: log.high_watermark)
+    return {}
+
+
+def commits_over_a_follower_that_is_to_leave(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(InSync, "maximal", property(lambda in_sync: in_sync.proposed))
+    return {}
+
+
+def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(Leader, "answer_to", lambda self, acks, end_offset, high_watermark: Code.NONE)
+    return {}
+
+
+def elects_out_of_sync(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"elects_out_of_sync": True}
+
+
+def keeps_its_producers_over_a_truncation(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(truncation, "reload_producers", lambda log, now_ms: None)
+    return {}
+
+
+def shows_what_a_marker_above_the_high_watermark_decides(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    def unstable(log: Log) -> int:
+        first = log.producers.first_unstable_offset
+        return log.high_watermark if first is None else min(first, log.high_watermark)
+
+    patched.setattr(Log, "last_stable_offset", property(unstable))
+    return {}
+
+
+def takes_fetches_of_an_earlier_life(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"names_lives": False}
+
+
+def commits_what_the_leader_alone_has(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(Leader, "high_watermark", lambda self, log_end_offset, high_watermark, now_ms: log_end_offset)
+    return {}
+
+
+def never_looks_where_logs_part(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(leader, "divergence", lambda last_epoch, fetch_offset, end: None)
+    return {}
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        truncates_to_the_high_watermark,
+        commits_over_a_follower_that_is_to_leave,
+        answers_before_the_high_watermark,
+        elects_out_of_sync,
+        keeps_its_producers_over_a_truncation,
+        shows_what_a_marker_above_the_high_watermark_decides,
+        takes_fetches_of_an_earlier_life,
+        commits_what_the_leader_alone_has,
+        never_looks_where_logs_part,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = plant(monkeypatch)
+    for seed in range(SEEDS_TO_CATCH):
+        try:
+            play(seed, **given)
+        except (AssertionError, UnexpectedOffset):
+            # An `Anomaly` of the world, an assert where state changes, or a follower that sees that it cannot go on.
+            return
+    pytest.fail(f"{SEEDS_TO_CATCH} seeds do not notice it")
