@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
@@ -66,7 +66,7 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     return 0
 
 
-def _session(place: JobPlace, name: str) -> Any:
+def _session(place: Place, name: str) -> Any:
     """Raises `Stopped`, but only once Spark's JVM has started. A JVM whose Python process ends during the start never ends."""
     from ottla.spark.session import session
 

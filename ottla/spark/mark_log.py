@@ -104,11 +104,11 @@ class MarkLog:
             raise
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
-    def read(self, transactional_id: str) -> Kept | None:
+    def read(self, transactional_id: str) -> MarkEntry | None:
         """The last mark that was committed: all of the partition is read, other ids' open transactions notwithstanding."""
         key = transactional_id.encode()
-        undecided: dict[int, Kept] = {}
-        last: Kept | None = None
+        undecided: dict[int, MarkEntry] = {}
+        last: MarkEntry | None = None
         start, end = self._cluster.ranges(self.topic)[PARTITION]
         for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
             if header.is_control:
@@ -126,9 +126,9 @@ class MarkLog:
                         last = kept
         return last
 
-    def _parsed(self, value: bytes | None) -> Kept:
+    def _parsed(self, value: bytes | None) -> MarkEntry:
         try:
-            return msgspec.json.decode(value or b"", type=Kept)
+            return msgspec.json.decode(value or b"", type=MarkEntry)
         except msgspec.DecodeError:
             raise PipelineError(
                 f"topic {self.topic!r} holds a record that is no mark of a stream's; give mark.log.topic another"
