@@ -16,8 +16,9 @@ from ottla.broker.partitions import Partition, Partitions, tell_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord
+from ottla.coordinator.topics import Topic
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, TOPIC_RESOURCE, ClusterState, Topic, as_allotted
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState, as_allotted
 from ottla.coordinator.partition_registration import sole_replica
 from ottla.coordinator.result import LogRecord
+from ottla.coordinator.topics import MAX_PARTITIONS_PER_TOPIC, Topic
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata

@@ -13,8 +13,8 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import Topic
 from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -22,8 +22,8 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import Topic
 from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages.metadata import (

@@ -7,7 +7,7 @@ from enum import Enum
 
 import msgspec
 
-from ottla.coordinator.cluster import ClusterState, Topic
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import policies
 from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT, metadata_record, record_version
 from ottla.coordinator.partition_registration import (
@@ -19,6 +19,7 @@ from ottla.coordinator.partition_registration import (
     PartitionRegistration,
 )
 from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import partition_change_record
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ottla.coordinator.cluster import ClusterState, Topic
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections
 from ottla.coordinator.controller.policies import check_broker_epoch
 from ottla.coordinator.partition_registration import (
@@ -17,6 +17,7 @@ from ottla.coordinator.partition_registration import (
     merged,
 )
 from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_EPOCH = -1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from random import Random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ottla.coordinator.broker_registration import BrokerRegistration
 from ottla.coordinator.cluster import ClusterState
@@ -13,9 +13,11 @@ from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]
+RandomBelow = Callable[[int], int]
+"""Gives a random number from 0 to below the given one."""
 
 
-def place(state: ClusterState, partition_count: int, replication_factor: int, random: Random) -> list[Replicas]:
+def place(state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow) -> list[Replicas]:
     """Replicas of new partitions. Each partition begins in the next rack and with that rack's next broker.
 
     So leaders and replicas are spread evenly, no rack gets a second replica of a partition before each has one, and the first
@@ -35,7 +37,7 @@ def place(state: ClusterState, partition_count: int, replication_factor: int, ra
             f"The target replication factor of {replication_factor} cannot be reached because only {len(usable)} broker(s) are "
             "registered or some brokers have all their log directories cordoned.",
         )
-    racks = _Racks([(b.broker_id, b.rack, b.is_fenced) for b in usable], random)
+    racks = _Racks([(b.broker_id, b.rack, b.is_fenced) for b in usable], random_below)
     return [racks.place(replication_factor) for _ in range(partition_count)]
 
 
@@ -43,17 +45,23 @@ def _is_cordoned(broker: BrokerRegistration) -> bool:
     return bool(broker.directories) and set(broker.directories) <= set(broker.cordoned_directories)
 
 
+def _shuffle(items: list[Any], random_below: RandomBelow) -> None:
+    for at in range(len(items) - 1, 0, -1):
+        other = random_below(at + 1)
+        items[at], items[other] = items[other], items[at]
+
+
 class _Stripe:
     """Brokers of a rack, in turns: each partition begins one further."""
 
-    def __init__(self, brokers: Iterable[int], random: Random) -> None:
+    def __init__(self, brokers: Iterable[int], random_below: RandomBelow) -> None:
         self.brokers = sorted(brokers)
-        self._offset = random.randrange(len(self.brokers)) if self.brokers else 0
+        self._offset = random_below(len(self.brokers)) if self.brokers else 0
         self._turn = -1
         self._taken = 0
 
-    def shuffle(self, random: Random) -> None:
-        random.shuffle(self.brokers)
+    def shuffle(self, random_below: RandomBelow) -> None:
+        _shuffle(self.brokers, random_below)
 
     def next(self, turn: int) -> int | None:
         """The next broker in this turn; None when all have been taken."""
@@ -70,24 +78,24 @@ class _Stripe:
 
 
 class _Racks:
-    def __init__(self, brokers: Sequence[tuple[int, str | None, bool]], random: Random) -> None:
-        self._random = random
+    def __init__(self, brokers: Sequence[tuple[int, str | None, bool]], random_below: RandomBelow) -> None:
+        self._random_below = random_below
         names = sorted({rack for _, rack, _ in brokers}, key=lambda rack: (rack is not None, rack or ""))
         self._stripes = [
-            tuple(_Stripe([b for b, r, f in brokers if r == name and f is fenced], random) for fenced in (False, True))
+            tuple(_Stripe([b for b, r, f in brokers if r == name and f is fenced], random_below) for fenced in (False, True))
             for name in names
         ]
         self._unfenced_count = sum(not fenced for _, _, fenced in brokers)
         self._turn = 0
-        self._offset = random.randrange(len(self._stripes))
+        self._offset = random_below(len(self._stripes))
 
     def place(self, replication_factor: int) -> Replicas:
         if self._turn == self._unfenced_count > 1:
             # Each broker has led once. In another order, so that the same brokers do not always follow the same leader.
-            self._random.shuffle(self._stripes)
+            _shuffle(self._stripes, self._random_below)
             for stripes in self._stripes:
                 for stripe in stripes:
-                    stripe.shuffle(self._random)
+                    stripe.shuffle(self._random_below)
             self._turn = 0
         count = len(self._stripes)
         order = [(self._offset + n) % count for n in range(count)]
@@ -160,9 +168,11 @@ def assigned(
     return partitions
 
 
-def placed(state: ClusterState, partition_count: int, replication_factor: int, random: Random) -> list[PartitionRegistration]:
+def placed(
+    state: ClusterState, partition_count: int, replication_factor: int, random_below: RandomBelow
+) -> list[PartitionRegistration]:
     """New partitions where `place` puts them. Raises INVALID_REPLICATION_FACTOR."""
-    return [new_partition(state, replicas) for replicas in place(state, partition_count, replication_factor, random)]
+    return [new_partition(state, replicas) for replicas in place(state, partition_count, replication_factor, random_below)]
 
 
 def new_partition(state: ClusterState, replicas: Replicas) -> PartitionRegistration:

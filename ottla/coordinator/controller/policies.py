@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.metadata_records import ELIGIBLE_LEADER_REPLICAS
 from ottla.coordinator.partition_registration import (
     LOST_DIRECTORY,
@@ -10,6 +10,7 @@ from ottla.coordinator.partition_registration import (
     UNASSIGNED_DIRECTORY,
     PartitionRegistration,
 )
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 
 

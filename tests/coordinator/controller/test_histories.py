@@ -59,7 +59,7 @@ class History:
 
         def create() -> Result[Any]:
             factor = random.randint(1, 3)
-            return state.create_topic(name, random.randbytes(16), 3, configs, placed(state, 3, factor, random))
+            return state.create_topic(name, random.randbytes(16), 3, configs, placed(state, 3, factor, random.randrange))
 
         def register() -> Result[Any]:
             world.incarnations[broker] = world.incarnations.get(broker, 0) + random.choice([0, 1])

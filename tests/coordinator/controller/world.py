@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from ottla.coordinator.broker_registration import ListenerEndpoint
-from ottla.coordinator.cluster import ClusterState, Topic
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller import registrations
 from ottla.coordinator.controller.elections import Where
@@ -17,6 +17,7 @@ from ottla.coordinator.controller.placement import assigned, placed
 from ottla.coordinator.controller.registrations import Registering
 from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.topics import Topic
 from tests.coordinator.cluster.states import seen
 
 T = TypeVar("T")
@@ -127,7 +128,7 @@ class World:
         return self._create(name, partitions, configs)
 
     def placed_topic(self, name: str, partition_count: int, factor: int, **configs: str) -> Topic:
-        return self._create(name, placed(self.state, partition_count, factor, self.random), configs)
+        return self._create(name, placed(self.state, partition_count, factor, self.random.randrange), configs)
 
     def _create(self, name: str, partitions: list[PartitionRegistration], configs: dict[str, str]) -> Topic:
         topic_id = self.random.randbytes(16)
