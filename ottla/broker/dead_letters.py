@@ -24,7 +24,7 @@ from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within
-from ottla.storage.names import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import next_decoded
 from ottla.storage.steps import Pace, Pause, Steps
 
@@ -190,7 +190,7 @@ class DeadLetterTopics:
                     if letters.first_offset <= record.offset <= letters.last_offset:
                         yield from writing.add_copy(record)
                 size_bytes = sum(len(record.key or b"") + len(record.value or b"") for record in records)
-                if pace.is_over(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
+                if pace.spend(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
                     yield None
         finally:
             if inflating_bytes:

@@ -17,7 +17,7 @@ NAMED_IN_A_NOTE = 3
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptEntries:
     """The entries to take over. ``configs`` are by type and name of the resource."""
 
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
@@ -37,9 +37,9 @@ class Kept:
         return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
 
 
-def kept_by(state: ClusterState) -> Kept:
+def kept_by(state: ClusterState) -> KeptEntries:
     configs = {resource: of_one for resource, of_one in state.configs.items() if resource[0] in CONFIGURED}
-    return Kept(state.client_quotas, state.credentials, configs)
+    return KeptEntries(state.client_quotas, state.credentials, configs)
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
@@ -53,7 +53,7 @@ def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
     return notes
 
 
-def keep_own(kept: Kept, state: ClusterState, target: str) -> list[str]:
+def keep_own(kept: KeptEntries, state: ClusterState, target: str) -> list[str]:
     """Remove entries from ``kept`` that ``target`` has as well. Returns a note for each kind of such entries.
 
     Raises `DirectoryError` where the remaining entries exceed the target's limits.

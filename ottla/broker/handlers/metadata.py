@@ -35,7 +35,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 SMALL_ENTRIES = 100
 """How many topics and partitions a small answer has at most. Such an answer has some kilobytes."""
@@ -54,7 +54,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: MetadataRequest, context: RequestContext) -> Handled[MetadataResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
