@@ -16,8 +16,9 @@ from ottla.broker.partitions import Partition, Partitions, log_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord
+from ottla.coordinator.topics import Topic
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
@@ -109,7 +110,7 @@ class Cluster:
         return read
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
-        self.state.replay(record)
+        self.state.replay(record, offset)
 
     def load(self, features: Mapping[str, int]) -> None:
         """Replay the metadata log, set the feature levels, and open every partition.
@@ -182,7 +183,7 @@ class Cluster:
                 self._directory.has_forgotten = False
                 for path in self._directory.checkpoints.paths:
                     self._gate.wrote_file(path, self._directory.path)
-        partition_log.leader_epoch = topic.leader_epochs[index]
+        partition_log.leader_epoch = topic.partitions[index].leader_epoch
         # After a failed sync no log accepts appends, new logs included.
         partition_log.is_failed |= self._disk.has_failed
         return self._partitions.add(partition_log)

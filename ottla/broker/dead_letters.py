@@ -18,8 +18,9 @@ from ottla.broker.gate import Gate
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
-from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE, Topic
+from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.coordinator.share.changes import DeadLetters
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within

@@ -6,15 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ottla.coordinator.client_quotas import MAX_ENTITIES, ClientQuotas
-from ottla.coordinator.cluster import (
-    BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
-    MAX_KEPT,
-    MAX_KEPT_CHARACTERS,
-    ClusterState,
-    characters_of,
-)
+from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, ClusterState
+from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, characters_of
 from ottla.coordinator.scram_credentials import MAX_USERS, ScramCredentials
 from ottla.storage.identity import DirectoryError
 
