@@ -3,7 +3,6 @@ the end."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import msgspec
 
 import ottla.spark
 from ottla.pipeline.dead_letters import check_limit
+from ottla.pipeline.progress import Reports
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
 from ottla.spark.checkpoint import has_committed, keeps_state
@@ -18,7 +18,7 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
 from ottla.spark.limits import PRODUCERS_LIMIT_BYTES, largest_batches
-from ottla.spark.listening import StreamProgress, progress_of
+from ottla.spark.listening import StreamProgress
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 from ottla.spark.wire import ClusterClient
@@ -136,9 +136,8 @@ class Running:
     def __init__(
         self, spark: SparkSession, job: Job, options: StreamOptions, on_retry: Callable[[int, BaseException], None]
     ) -> None:
-        self._reports: dict[int, BatchReport] = {}
-        self._seen = -1
-        sink = ottla.spark.sink(_sink_options(job, options), on_batch=self._keep, on_abort=on_retry)
+        self._reports = Reports(options.terms.topics.dead_letters)
+        sink = ottla.spark.sink(_sink_options(job, options), on_batch=self._reports.keep, on_abort=on_retry)
         check_topics(options.bootstrap, job.source, *job.targets)
         check_kept(spark, job, options)
         terms = msgspec.structs.replace(options.terms, limits=asked_limits(options, job))
@@ -147,7 +146,6 @@ class Running:
         frame = job.transform(read(spark, job, options), options.run, options.values, terms)
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(options.query_name or job.name)
-        self._dead_letters = terms.topics.dead_letters
         writer = writer.outputMode("update" if job.has_state else "append")
         if options.is_bounded:
             writer = writer.trigger(availableNow=True)
@@ -155,9 +153,6 @@ class Running:
             writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
         self._query: StreamingQuery = writer.start()
         self._sink = sink
-
-    def _keep(self, report: BatchReport) -> None:
-        self._reports[report.batch] = report
 
     def finish(
         self,
@@ -182,7 +177,7 @@ class Running:
             self._report_progress(on_progress)
             if self._sink.has_ended(0):
                 self._sink.close()
-        return list(self._reports.values())
+        return self._reports.all()
 
     def stop(self) -> None:
         """Stop the stream and its current batch, so that the batch's transaction is aborted now and not after its time-out.
@@ -195,12 +190,8 @@ class Running:
             raise PipelineError(f"the batch in hand has not ended in {STOP_TIMEOUT_S:.0f} s; its transaction ends by its time-out")
 
     def _report_progress(self, on_progress: Callable[[StreamProgress], None]) -> None:
-        for progress in self._query.recentProgress:
-            fields = json.loads(progress.json)
-            report = self._reports.get(fields["batchId"])
-            if report is not None and report.batch > self._seen:
-                self._seen = report.batch
-                on_progress(progress_of(report, fields, self._dead_letters))
+        for progress in self._reports.new(self._query):
+            on_progress(progress)
 
 
 def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:

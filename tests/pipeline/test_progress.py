@@ -1,0 +1,103 @@
+"""How a stream goes: every batch once, and of what Spark keeps no more than is new."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ottla.pipeline.progress import Reports
+from ottla.spark.listening import StreamProgress
+from ottla.spark.metrics import BatchReport
+
+
+class SparksProgress:
+    def __init__(self, batch: int, rows: int = 10) -> None:
+        self.batchId = batch
+        ends = {"purchases": {"0": rows * (batch + 1)}}
+        source = {"endOffset": ends, "latestOffset": {"purchases": {"0": 100, "1": 3}}}
+        fields: dict[str, Any] = {"batchId": batch, "numInputRows": rows, "processedRowsPerSecond": 5.0, "sources": [source]}
+        fields["stateOperators"] = [{"numRowsDroppedByWatermark": 2}, {}]
+        self.json = json.dumps(fields)
+
+
+class Query:
+    """As Spark's, and counts how much of it was asked for."""
+
+    def __init__(self) -> None:
+        self.kept: list[SparksProgress] = []
+        self.asked = 0
+
+    @property
+    def lastProgress(self) -> SparksProgress | None:
+        self.asked += bool(self.kept)
+        return self.kept[-1] if self.kept else None
+
+    @property
+    def recentProgress(self) -> list[SparksProgress]:
+        self.asked += len(self.kept)
+        return list(self.kept)
+
+
+def done(reports: Reports, query: Query, batch: int) -> None:
+    reports.keep(BatchReport(batch, by_topic={"dead-letters": 1}))
+    query.kept.append(SparksProgress(batch))
+
+
+def told(reports: Reports, query: Query) -> list[int]:
+    return [progress.report.batch for progress in reports.new(query)]
+
+
+def test_a_batch_is_told_of_once_and_with_what_spark_says_of_it() -> None:
+    reports, query = Reports("dead-letters"), Query()
+    done(reports, query, 0)
+    report = reports.all()[0]
+    assert list(reports.new(query)) == [
+        StreamProgress(report=report, rows=10, rows_per_second=5.0, behind=93, dead_letters=1, late=2)
+    ]
+    assert told(reports, query) == []
+
+
+def test_one_progress_is_read_for_a_batch_however_many_there_were() -> None:
+    reports, query = Reports("dead-letters"), Query()
+    for batch in range(50):
+        done(reports, query, batch)
+        assert told(reports, query) == [batch]
+        assert told(reports, query) == []
+    assert query.asked == 50
+
+
+def test_batches_that_ended_between_two_looks_are_all_told_of() -> None:
+    reports, query = Reports("dead-letters"), Query()
+    for batch in range(57, 60):
+        done(reports, query, batch)
+    assert told(reports, query) == [57, 58, 59]
+
+
+def test_a_batch_that_spark_has_not_closed_yet_is_told_of_later() -> None:
+    reports, query = Reports("dead-letters"), Query()
+    reports.keep(BatchReport(0))
+    assert told(reports, query) == []
+    query.kept.append(SparksProgress(0))
+    reports.keep(BatchReport(1))
+    assert told(reports, query) == [0]
+    assert told(reports, query) == []
+    query.kept.append(SparksProgress(1))
+    assert told(reports, query) == [1]
+
+
+def test_spark_waiting_hides_no_batch_and_is_none() -> None:
+    reports, query = Reports("dead-letters"), Query()
+    done(reports, query, 0)
+    query.kept.append(SparksProgress(1, rows=0))
+    assert told(reports, query) == [0]
+    assert told(reports, query) == []
+    done(reports, query, 1)
+    assert told(reports, query) == [1]
+
+
+def test_only_what_is_new_to_a_start_is_told_of() -> None:
+    """A progress without a report is of no batch that the sink has written."""
+    reports, query = Reports("dead-letters"), Query()
+    query.kept.append(SparksProgress(4))
+    assert told(reports, query) == []
+    assert query.asked == 0
