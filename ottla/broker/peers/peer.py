@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Protocol
 
 import structlog
@@ -280,7 +281,8 @@ class Peer:
                 return
             self._deadline_timer.cancel()
         self._deadline_ms = deadline_ms
-        delay_ms = max(0.0, deadline_ms - self._env.monotonic_ms())
+        # A clock may count whole milliseconds: rounded up, the timer never fires before the deadline.
+        delay_ms = max(0, ceil(deadline_ms - self._env.monotonic_ms()))
         self._deadline_timer = self._env.call_later(delay_ms, self._deadline_passed)
 
     def _deadline_passed(self) -> None:
