@@ -108,7 +108,7 @@ class Cluster:
         return read
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
-        self.state.replay(record)
+        self.state.replay(record, offset)
 
     def load(self, features: Mapping[str, int]) -> None:
         """Replay the metadata log, set the feature levels, and open every partition.
@@ -181,7 +181,7 @@ class Cluster:
                 self._directory.has_forgotten = False
                 for path in self._directory.checkpoints.paths:
                     self._gate.wrote_file(path, self._directory.path)
-        partition_log.leader_epoch = topic.leader_epochs[index]
+        partition_log.leader_epoch = topic.partitions[index].leader_epoch
         # After a failed sync no log accepts appends, new logs included.
         partition_log.is_failed |= self._disk.has_failed
         return self._partitions.add(partition_log)

@@ -1,33 +1,53 @@
-"""Cluster metadata: topics, configs, feature levels and producer-id blocks, in KRaft's record schemas.
+"""Cluster metadata: topics, configs, feature levels, registrations and producer-id blocks, in KRaft's record schemas.
 
 Replayed from ``__cluster_metadata-0`` (org.apache.kafka.controller ReplicationControlManager and friends).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ottla.coordinator.broker_registration import UNKNOWN_OFFSET, Registrations
 from ottla.coordinator.client_quotas import ClientQuotas
-from ottla.coordinator.metadata_records import FRAME_VERSION, metadata_record
+from ottla.coordinator.metadata_records import FRAME_VERSION, metadata_record, record_version
+from ottla.coordinator.partition_registration import PartitionRegistration, merged, registered, sole_replica
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.scram_credentials import ScramCredentials
+from ottla.coordinator.topic_names import check_creatable, check_topic_name
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages import (
+    abort_transaction_record,
+    access_control_entry_record,
+    begin_transaction_record,
+    broker_registration_change_record,
+    clear_elr_record,
     client_quota_record,
     config_record,
+    delegation_token_record,
+    end_transaction_record,
     feature_level_record,
+    fence_broker_record,
+    no_op_record,
+    partition_change_record,
     partition_record,
     producer_ids_record,
+    register_broker_record,
+    register_controller_record,
+    remove_access_control_entry_record,
+    remove_delegation_token_record,
     remove_topic_record,
     remove_user_scram_credential_record,
     topic_record,
+    unfence_broker_record,
+    unregister_broker_record,
+    unregister_controller_record,
     user_scram_credential_record,
+    zk_migration_state_record,
 )
 from ottla.protocol.primitives import read_uvarint
 
@@ -40,7 +60,6 @@ PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
 """The largest producer id that a controller is expected to allocate: it counts from 0 and never gets so far. Kafka also accepts
 larger ids, which clients have made up."""
-MAX_TOPIC_NAME = 249
 MAX_KEPT = 10_000
 """How many groups may have configs, and how many subscriptions to client metrics there may be. The limit is needed because a client
 may set configs for names of groups and subscriptions that do not exist."""
@@ -48,46 +67,28 @@ MAX_KEPT_CHARACTERS = 10_000_000
 """The size in characters of the names and configs of all groups together, and of all subscriptions together. A single name may have
 32,767 characters."""
 MAX_PARTITIONS_PER_TOPIC = 10_000
+NEWEST_METADATA_VERSION = 33
+"""The level 4.4-IV2 of ``metadata.version``."""
+REGISTRATIONS_SHARED = 1_000
+"""How many different registrations of partitions are remembered, so that equal ones are one object."""
 
 _FIRST_PARTITION = bytes(4)
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class Topic(msgspec.Struct):
-    """One topic. ``leader_epochs`` has one entry for each partition."""
+    """One topic and its partitions, by number."""
 
     name: str
     topic_id: bytes
-    leader_epochs: list[int] = msgspec.field(default_factory=list)
+    partitions: list[PartitionRegistration] = msgspec.field(default_factory=list)
 
     @property
     def partition_count(self) -> int:
-        return len(self.leader_epochs)
+        return len(self.partitions)
 
     @property
     def is_internal(self) -> bool:
         return self.name in INTERNAL_TOPICS
-
-
-def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION (org.apache.kafka.common.internals.Topic.validate)."""
-    if not name:
-        reason = "the empty string is not allowed"
-    elif name in (".", ".."):
-        reason = f"'{name}' is not allowed"
-    elif len(name) > MAX_TOPIC_NAME:
-        reason = f"the length of '{name}' is longer than the max allowed length {MAX_TOPIC_NAME}"
-    elif not _LEGAL_NAME.fullmatch(name):
-        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-    else:
-        return
-    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
-
-
-def check_creatable(name: str) -> None:
-    """Raises INVALID_REQUEST for the name of the metadata log, which no client may create (ControllerApis)."""
-    if name == METADATA_TOPIC:
-        raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
 def characters_of(name: str, configs: Mapping[str, str]) -> int:
@@ -118,7 +119,7 @@ class _Alike(NamedTuple):
     head: bytes
     tail: bytes
     topic_id: bytes
-    leader_epoch: int
+    partition: PartitionRegistration
 
 
 class ClusterState:
@@ -137,19 +138,34 @@ class ClusterState:
         self.features: dict[str, int] = {}
         self.client_quotas = ClientQuotas()
         self.credentials = ScramCredentials()
+        self.registrations = Registrations()
         self.next_producer_id = 0
         self._alike: _Alike | None = None
+        self._shared: dict[PartitionRegistration, PartitionRegistration] = {}
+        self._in_transaction: list[tuple[LogRecord, int]] | None = None
+        """The records of a transaction in the metadata log that has not ended (KIP-868), and their offsets."""
 
     # commands
 
-    def create_topic(self, name: str, topic_id: bytes, partition_count: int, configs: Mapping[str, str]) -> Result[Topic]:
-        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS."""
+    def create_topic(
+        self,
+        name: str,
+        topic_id: bytes,
+        partition_count: int,
+        configs: Mapping[str, str],
+        placed: Sequence[PartitionRegistration] | None = None,
+    ) -> Result[Topic]:
+        """Raises TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST or INVALID_PARTITIONS.
+
+        ``placed``: the partitions as they were placed on brokers. Without it this broker is the only replica of each.
+        """
         self.check_new_topic(name)
-        self._check_partitions(partition_count)
+        self.check_partitions(partition_count)
+        partitions = [sole_replica(self.node_id)] * partition_count if placed is None else list(placed)
         records = [metadata_record(topic_record, topic_record.TopicRecord(name=name, topic_id=topic_id))]
-        records += self._partitions(topic_id, range(partition_count))
+        records += self._new_partitions(topic_id, 0, partitions)
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
-        return Result(Topic(name, topic_id, [0] * partition_count), records)
+        return Result(Topic(name, topic_id, partitions), records)
 
     def check_new_topic(self, name: str) -> None:
         """Raises the errors of `create_topic` for a name that a new topic may not have."""
@@ -181,7 +197,15 @@ class ClusterState:
         folded = name.replace(".", "_")
         return folded.lower() if self._ignores_case else folded
 
-    def create_partitions(self, name: str, count: int) -> Result[None]:
+    def create_partitions(self, name: str, count: int, placed: Sequence[PartitionRegistration] | None = None) -> Result[None]:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, INVALID_PARTITIONS or POLICY_VIOLATION. ``placed``: see
+        `create_topic`; the new partitions alone."""
+        topic = self.check_more_partitions(name, count)
+        partitions = [sole_replica(self.node_id)] * (count - topic.partition_count) if placed is None else placed
+        return Result(None, self._new_partitions(topic.topic_id, topic.partition_count, partitions))
+
+    def check_more_partitions(self, name: str, count: int) -> Topic:
+        """Raises the errors of `create_partitions` for a number of partitions that the topic may not have."""
         topic = self.topic(name)
         if topic.is_internal:
             # Kafka allows it, and afterwards loses the ids whose hash leads to another partition (rule CRD-16, docs/rules.md).
@@ -193,8 +217,8 @@ class ClusterState:
                 Code.INVALID_PARTITIONS,
                 f"The topic {name} currently has {topic.partition_count} partition(s); {count} would not be an increase.",
             )
-        self._check_partitions(count)
-        return Result(None, self._partitions(topic.topic_id, range(topic.partition_count, count)))
+        self.check_partitions(count)
+        return topic
 
     def delete_topic(self, name: str) -> Result[Topic]:
         topic = self.topic(name)
@@ -225,9 +249,11 @@ class ClusterState:
         # metadata.version comes first, because it determines how the other records are read.
         levels.sort(key=lambda pair: pair[0] != "metadata.version")
         records = [metadata_record(feature, feature.FeatureLevelRecord(name=name, feature_level=level)) for name, level in levels]
+        records += self.registrations.snapshot(self.metadata_version)
+        version = record_version(partition_record, self.metadata_version)
         for topic in self.topics.values():
             records.append(metadata_record(topic_record, topic_record.TopicRecord(name=topic.name, topic_id=topic.topic_id)))
-            records += [self._partition(topic.topic_id, index, epoch) for index, epoch in enumerate(topic.leader_epochs)]
+            records += [p.to_record(topic.topic_id, index, version) for index, p in enumerate(topic.partitions)]
         for (kind, name), configs in self.configs.items():
             records += [self._config(kind, name, key, value) for key, value in configs.items()]
         records += self.client_quotas.snapshot() + self.credentials.snapshot()
@@ -250,22 +276,27 @@ class ClusterState:
         """The finalized level of ``transaction.version``."""
         return self.features.get("transaction.version", 0)
 
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of ``metadata.version``; that of `NEWEST_METADATA_VERSION` where the log has none yet."""
+        return self.features.get("metadata.version", NEWEST_METADATA_VERSION)
+
     def config_of(self, resource_type: int, name: str) -> dict[str, str]:
         return self.configs.get((resource_type, name), {})
 
     # replay
 
-    def replay(self, record: LogRecord) -> None:
+    def replay(self, record: LogRecord, offset: int = UNKNOWN_OFFSET) -> None:
         """Apply one record. Raises DecodeError, with nothing changed, for an unknown kind of record or one that does not fit."""
         raw = record.value or b""
         alike = self._alike
         if alike is not None and raw[alike[0] + 4 :] == alike[2] and raw[: alike[0]] == alike[1]:
-            at, _, _, topic_id, leader_epoch = alike
+            at, _, _, topic_id, partition = alike
             topic, index = self.topics_by_id.get(topic_id), int.from_bytes(raw[at : at + 4], "big", signed=True)
-            if topic is not None and index == len(topic.leader_epochs):
-                topic.leader_epochs.append(leader_epoch)
+            if topic is not None and index == len(topic.partitions):
+                topic.partitions.append(partition)
             else:
-                self._set_partition(topic_id, index, leader_epoch)
+                self._set_partition(topic_id, index, partition)
             return
         try:
             frame, pos = read_uvarint(raw, 0)
@@ -274,36 +305,89 @@ class ClusterState:
         except IndexError as error:
             raise DecodeError("no metadata record") from error
         known = _REPLAY.get(kind)
-        if known is None or frame != FRAME_VERSION:
+        if frame != FRAME_VERSION or (known is None and kind not in _SKIPPED):
             raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
+        if known is None:
+            return
         module, take = known
+        if self._in_transaction is not None and kind not in _TRANSACTION_ENDS:
+            self._in_transaction.append((record, offset))
+            return
         message = decode_body(module.decode, raw, pos, version)
-        take(self, message)
+        take(self, message, offset)
         if kind == partition_record.RECORD_TYPE:
             self._alike = _Alike(
-                at=pos, head=raw[:pos], tail=raw[pos + 4 :], topic_id=message.topic_id, leader_epoch=message.leader_epoch
+                at=pos,
+                head=raw[:pos],
+                tail=raw[pos + 4 :],
+                topic_id=message.topic_id,
+                partition=self.topics_by_id[message.topic_id].partitions[message.partition_id],
             )
 
-    def _replay_topic(self, message: Any) -> None:
+    def _replay_begin(self, message: Any, offset: int) -> None:
+        self._in_transaction, self._alike = [], None
+
+    def _replay_abort(self, message: Any, offset: int) -> None:
+        if self._in_transaction is None:
+            raise DecodeError("a record that aborts a transaction which has not begun")
+        self._in_transaction = None
+
+    def _replay_end(self, message: Any, offset: int) -> None:
+        if self._in_transaction is None:
+            raise DecodeError("a record that ends a transaction which has not begun")
+        records, self._in_transaction = self._in_transaction, None
+        errors = []
+        for record, its_offset in records:
+            try:
+                self.replay(record, its_offset)
+            except DecodeError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _replay_topic(self, message: Any, offset: int) -> None:
         topic = Topic(message.name, message.topic_id)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
         self._topics_by_folded_name[self._folded(topic.name)] = topic.name
 
-    def _replay_partition(self, message: Any) -> None:
-        self._set_partition(message.topic_id, message.partition_id, message.leader_epoch)
+    def _replay_partition(self, message: Any, offset: int) -> None:
+        self._set_partition(message.topic_id, message.partition_id, registered(message))
 
-    def _set_partition(self, topic_id: bytes, index: int, leader_epoch: int) -> None:
+    def _replay_partition_change(self, message: Any, offset: int) -> None:
+        topic, index = self.topics_by_id.get(message.topic_id), message.partition_id
+        if topic is None or not 0 <= index < topic.partition_count:
+            raise DecodeError(f"a change of partition {index} of a topic that does not have it")
+        topic.partitions[index] = self._sharing(merged(topic.partitions[index], message))
+
+    def _replay_clear_elr(self, message: Any, offset: int) -> None:
+        topics = [self.topics.get(message.topic_name)] if message.topic_name else self.topics.values()
+        cleared = partition_change_record.PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
+        for topic in topics:
+            if topic is None:
+                raise DecodeError(f"a record that clears eligible leaders of topic {message.topic_name}, which is not there")
+            for index, partition in enumerate(topic.partitions):
+                if partition.elr or partition.last_known_elr:
+                    topic.partitions[index] = self._sharing(merged(partition, cleared))
+
+    def _set_partition(self, topic_id: bytes, index: int, partition: PartitionRegistration) -> None:
         topic = self.topics_by_id.get(topic_id)
-        epochs = () if topic is None else topic.leader_epochs
-        if topic is None or not 0 <= index <= len(epochs):
+        partitions = () if topic is None else topic.partitions
+        if topic is None or not 0 <= index <= len(partitions):
             raise DecodeError(f"a record of partition {index} of a topic that does not have it")
-        if index == len(topic.leader_epochs):
-            topic.leader_epochs.append(leader_epoch)
+        partition = self._sharing(partition)
+        if index == len(topic.partitions):
+            topic.partitions.append(partition)
         else:
-            topic.leader_epochs[index] = leader_epoch
+            topic.partitions[index] = partition
 
-    def _replay_remove_topic(self, message: Any) -> None:
+    def _sharing(self, partition: PartitionRegistration) -> PartitionRegistration:
+        """An equal registration that other partitions have already, so that equal ones take memory once; else ``partition``."""
+        if len(self._shared) >= REGISTRATIONS_SHARED:
+            self._shared.clear()
+        return self._shared.setdefault(partition, partition)
+
+    def _replay_remove_topic(self, message: Any, offset: int) -> None:
         topic = self.topics_by_id.pop(message.topic_id, None)
         if topic is None:
             raise DecodeError("a record that removes a topic which is not there")
@@ -313,7 +397,7 @@ class ClusterState:
         configs = self.configs.pop((TOPIC_RESOURCE, topic.name), {})
         self._count_configs(TOPIC_RESOURCE, -bool(configs), -characters_of(topic.name, configs))
 
-    def _replay_config(self, message: Any) -> None:
+    def _replay_config(self, message: Any, offset: int) -> None:
         resource = (message.resource_type, message.resource_name)
         configs = self.configs.setdefault(resource, {})
         had_some, before = bool(configs), configs.pop(message.name, None)
@@ -334,40 +418,38 @@ class ClusterState:
         if not totals.resources:
             del self.config_totals[resource_type]
 
-    def _replay_feature(self, message: Any) -> None:
+    def _replay_feature(self, message: Any, offset: int) -> None:
         self.features[message.name] = message.feature_level
 
-    def _replay_producer_ids(self, message: Any) -> None:
+    def _replay_producer_ids(self, message: Any, offset: int) -> None:
         self.next_producer_id = message.next_producer_id
 
     # records
 
     @staticmethod
-    def _check_partitions(count: int) -> None:
+    def check_partitions(count: int) -> None:
         if count <= 0:
             raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
         if count > MAX_PARTITIONS_PER_TOPIC:
             raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
-    def _partitions(self, topic_id: bytes, indexes: range) -> list[LogRecord]:
-        """The records of new partitions. They differ only in the partition's number, so one record is encoded and copied."""
-        raw = self._partition(topic_id, 0).value or b""
-        at = raw.index(_FIRST_PARTITION + topic_id)
-        head, tail = raw[:at], raw[at + len(_FIRST_PARTITION) :]
-        return [LogRecord(None, head + index.to_bytes(4, "big") + tail) for index in indexes]
-
-    def _partition(self, topic_id: bytes, index: int, leader_epoch: int = 0) -> LogRecord:
-        node = [self.node_id]
-        message = partition_record.PartitionRecord(
-            partition_id=index,
-            topic_id=topic_id,
-            replicas=node,
-            isr=node,
-            leader=self.node_id,
-            leader_epoch=leader_epoch,
-            partition_epoch=0,
-        )
-        return metadata_record(partition_record, message)
+    def _new_partitions(self, topic_id: bytes, first: int, partitions: Sequence[PartitionRegistration]) -> list[LogRecord]:
+        """The records of new partitions. Equal ones differ only in the partition's number, so one record is encoded and copied."""
+        version = record_version(partition_record, self.metadata_version)
+        around: dict[PartitionRegistration, tuple[bytes, bytes]] = {}
+        records = []
+        last: PartitionRegistration | None = None
+        head = tail = b""
+        for index, partition in enumerate(partitions, first):
+            if partition is not last:
+                last = partition
+                if partition not in around:
+                    raw = partition.to_record(topic_id, 0, version).value or b""
+                    at = raw.index(_FIRST_PARTITION + topic_id)
+                    around[partition] = raw[:at], raw[at + len(_FIRST_PARTITION) :]
+                head, tail = around[partition]
+            records.append(LogRecord(None, head + index.to_bytes(4, "big") + tail))
+        return records
 
     @staticmethod
     def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:
@@ -376,18 +458,45 @@ class ClusterState:
         )
 
 
-_REPLAY: dict[int, tuple[Any, Callable[[ClusterState, Any], None]]] = {
+_REPLAY: dict[int, tuple[Any, Callable[[ClusterState, Any, int], None]]] = {
     module.RECORD_TYPE: (module, take)
     for module, take in (
         (topic_record, ClusterState._replay_topic),
         (partition_record, ClusterState._replay_partition),
+        (partition_change_record, ClusterState._replay_partition_change),
+        (clear_elr_record, ClusterState._replay_clear_elr),
         (remove_topic_record, ClusterState._replay_remove_topic),
         (config_record, ClusterState._replay_config),
         (feature_level_record, ClusterState._replay_feature),
         (producer_ids_record, ClusterState._replay_producer_ids),
-        (client_quota_record, lambda state, message: state.client_quotas.replay(message)),
-        (user_scram_credential_record, lambda state, message: state.credentials.replay(message)),
-        (remove_user_scram_credential_record, lambda state, message: state.credentials.replay_removal(message)),
+        (begin_transaction_record, ClusterState._replay_begin),
+        (end_transaction_record, ClusterState._replay_end),
+        (abort_transaction_record, ClusterState._replay_abort),
+        (client_quota_record, lambda state, message, _: state.client_quotas.replay(message)),
+        (user_scram_credential_record, lambda state, message, _: state.credentials.replay(message)),
+        (remove_user_scram_credential_record, lambda state, message, _: state.credentials.replay_removal(message)),
+        (register_broker_record, lambda state, message, offset: state.registrations.replay_broker(message, offset)),
+        (unregister_broker_record, lambda state, message, _: state.registrations.replay_removal(message)),
+        (fence_broker_record, lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=True)),
+        (unfence_broker_record, lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=False)),
+        (broker_registration_change_record, lambda state, message, _: state.registrations.replay_change(message)),
+        (register_controller_record, lambda state, message, _: state.registrations.replay_controller(message)),
+        (unregister_controller_record, lambda state, message, _: state.registrations.replay_controller_removal(message)),
     )
 }
 """For each type of record, its generated module and the method that applies a record of the type."""
+
+_TRANSACTION_ENDS = {end_transaction_record.RECORD_TYPE, abort_transaction_record.RECORD_TYPE}
+
+_SKIPPED = {
+    module.RECORD_TYPE
+    for module in (
+        no_op_record,  # It only moves the log's end on, as a sign that the controller lives.
+        access_control_entry_record,  # There are no ACLs here.
+        remove_access_control_entry_record,
+        delegation_token_record,  # There are no delegation tokens here.
+        remove_delegation_token_record,
+        zk_migration_state_record,  # The migration from ZooKeeper has ended before there was ottla.
+    )
+}
+"""Types of records that Apache Kafka's controllers write and that are passed over on purpose."""

@@ -5,14 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.coordinator.result import LogRecord
+from ottla.protocol.messages import (
+    partition_change_record,
+    partition_record,
+    register_broker_record,
+)
 from ottla.protocol.primitives import uvarint
 
 FRAME_VERSION = 1
 
+DIRECTORY_ASSIGNMENT = 17
+"""The level 3.7-IV2 of ``metadata.version``, from which on replicas have log directories (KIP-858)."""
+ELIGIBLE_LEADER_REPLICAS = 23
+"""The level 4.0-IV1, from which on partitions have eligible leader replicas (KIP-966)."""
+CORDONED_DIRECTORIES = 30
+"""The level 4.3-IV0, from which on brokers may name directories that get no new partitions (KIP-1066)."""
 
-def metadata_record(module: Any, message: Any) -> LogRecord:
-    """``message`` in the newest version of its schema's ``module``."""
-    version = module.MAX_VERSION
+_VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
+    register_broker_record.RECORD_TYPE: ((CORDONED_DIRECTORIES, 4), (DIRECTORY_ASSIGNMENT, 3), (0, 1)),
+    partition_record.RECORD_TYPE: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
+    partition_change_record.RECORD_TYPE: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
+}
+"""By type of record: the levels of ``metadata.version`` that brought versions of the record, newest first, and these versions."""
+
+
+def record_version(module: Any, metadata_version: int) -> int:
+    """The version in which a record is written at a level of ``metadata.version`` (MetadataVersion)."""
+    levels = _VERSIONS.get(module.RECORD_TYPE)
+    if levels is None:
+        newest: int = module.MAX_VERSION
+        return newest
+    return next(version for level, version in levels if metadata_version >= level)
+
+
+def metadata_record(module: Any, message: Any, version: int | None = None) -> LogRecord:
+    """``message`` in the given version of its schema's ``module``, or else in the newest."""
+    version = module.MAX_VERSION if version is None else version
     parts: list[Any] = [uvarint(FRAME_VERSION), uvarint(module.RECORD_TYPE), uvarint(version)]
     module.encode(parts.append, message, version)
     return LogRecord(None, b"".join(parts))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, TOPIC_RESOURCE, ClusterState, Topic, as_allotted
+from ottla.coordinator.partition_registration import sole_replica
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
@@ -40,13 +41,26 @@ class PartitionDirectory:
 
 
 @dataclass(slots=True)
+class AdoptedTopic:
+    """A topic to adopt. ``leader_epochs`` has one entry for each partition: the newest that its metadata and its log know."""
+
+    name: str
+    topic_id: bytes
+    leader_epochs: list[int] = field(default_factory=list)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.leader_epochs)
+
+
+@dataclass(slots=True)
 class AdoptionPlan:
     """What to adopt from Apache Kafka. ``partitions`` are by topic and number.
 
     ``kept`` is what a cluster stores beside topics. It is adopted with all topics, but not with single ones.
     """
 
-    topics: dict[str, Topic] = field(default_factory=dict)
+    topics: dict[str, AdoptedTopic] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     partitions: dict[tuple[str, int], PartitionDirectory] = field(default_factory=dict)
     kept: Kept = field(default_factory=Kept)
@@ -91,8 +105,8 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
         if known is None:
             described = metadata.topics.get(topic)
             topic_id = read_partition_metadata(fs, path) or (described.topic_id if described is not None else NO_UUID)
-            known = plan.topics[topic] = Topic(topic, topic_id if topic_id != NO_UUID else next(ids))
-            known.leader_epochs = list(described.leader_epochs) if described is not None else []
+            known = plan.topics[topic] = AdoptedTopic(topic, topic_id if topic_id != NO_UUID else next(ids))
+            known.leader_epochs = _leader_epochs(described) if described is not None else []
             plan.configs[topic] = dict(metadata.config_of(TOPIC_RESOURCE, topic))
         epochs = known.leader_epochs
         epochs += [0] * (index + 1 - len(epochs))
@@ -101,6 +115,10 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
     if not plan.topics:
         raise DirectoryError("; ".join([f"{source} holds no partition directories", *plan.notes]))
     return plan
+
+
+def _leader_epochs(topic: Topic) -> list[int]:
+    return [partition.leader_epoch for partition in topic.partitions]
 
 
 def _directories(fs: Filesystem, source: str, notes: list[str]) -> dict[TopicPartition, str]:
@@ -137,7 +155,7 @@ def _topics_without_directories(
         if metadata.is_kafkas or name in written:
             left.append(name)
         else:
-            plan.topics[name] = Topic(name, topic.topic_id, list(topic.leader_epochs))
+            plan.topics[name] = AdoptedTopic(name, topic.topic_id, _leader_epochs(topic))
             plan.configs[name] = dict(metadata.state.config_of(TOPIC_RESOURCE, name))
     if left:
         shown = ", ".join(sorted(left)[:NAMED_IN_A_NOTE]) + (", ..." if len(left) > NAMED_IN_A_NOTE else "")
@@ -282,7 +300,10 @@ def _records(state: ClusterState, plan: AdoptionPlan) -> Iterable[list[LogRecord
     fresh = ClusterState(state.node_id)
     if not state.features:
         fresh.features = dict(DEFAULT_FEATURES)
-    fresh.topics = plan.topics
+    for topic in plan.topics.values():
+        # The brokers that had replicas stay behind: here each partition is led by this node.
+        partitions = [sole_replica(state.node_id, epoch) for epoch in topic.leader_epochs]
+        fresh.topics[topic.name] = Topic(topic.name, topic.topic_id, partitions)
     fresh.configs = {(TOPIC_RESOURCE, name): configs for name, configs in plan.configs.items() if configs}
     fresh.configs |= plan.kept.configs
     fresh.client_quotas, fresh.credentials = plan.kept.client_quotas, plan.kept.credentials

@@ -56,7 +56,7 @@ def replay_batch(state: ClusterState, header: BatchHeader, raw: Buffer, *, is_st
     """
     for record in () if header.is_control else records_of(raw, header):
         try:
-            state.replay(LogRecord(record.key, record.value))
+            state.replay(LogRecord(record.key, record.value), record.offset)
         except (DecodeError, KeyError, IndexError) as error:
             if is_strict:
                 raise DecodeError(f"record {record.offset}: {error}") from error

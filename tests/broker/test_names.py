@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.coordinator.cluster import ClusterState, Topic
+from ottla.coordinator.partition_registration import sole_replica
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
@@ -127,7 +128,7 @@ def test_a_topic_that_an_earlier_version_put_over_the_metadata_is_removed(broker
         produce(client, "kept")
         cluster = broker.broker.cluster
         shadow = ClusterState(1)
-        shadow.topics = {METADATA_TOPIC: Topic(METADATA_TOPIC, bytes(range(16)), [0])}
+        shadow.topics = {METADATA_TOPIC: Topic(METADATA_TOPIC, bytes(range(16)), [sole_replica(1)])}
         shadow.next_producer_id = cluster.state.next_producer_id
         cluster._runtime.execute(Result(None, shadow.snapshot()))
         assert METADATA_TOPIC in cluster.state.topics

@@ -333,7 +333,7 @@ def test_cluster_metadata() -> None:
     state, log = ClusterState(1), list[LogRecord]()
 
     def seen(cluster: ClusterState) -> tuple[Any, ...]:
-        topics = {n: (t.topic_id, list(t.leader_epochs)) for n, t in cluster.topics.items()}
+        topics = {n: (t.topic_id, list(t.partitions)) for n, t in cluster.topics.items()}
         configs = {k: dict(v) for k, v in cluster.configs.items() if v}
         return topics, configs, dict(cluster.features), cluster.next_producer_id
 

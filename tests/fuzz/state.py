@@ -117,7 +117,7 @@ def live(broker: BrokerServer) -> State:
 
 
 def _cluster(cluster: ClusterState) -> State:
-    out: State = {("topic", name): (topic.topic_id, tuple(topic.leader_epochs)) for name, topic in cluster.topics.items()}
+    out: State = {("topic", name): (topic.topic_id, tuple(topic.partitions)) for name, topic in cluster.topics.items()}
     out |= {("configs", *resource): tuple(sorted(configs.items())) for resource, configs in cluster.configs.items() if configs}
     out["features",] = tuple(sorted(cluster.features.items()))
     return out

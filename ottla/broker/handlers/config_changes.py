@@ -26,8 +26,8 @@ from ottla.coordinator.cluster import (
     TOPIC_RESOURCE,
     ConfigTotals,
     characters_of,
-    check_topic_name,
 )
+from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import WORK_A_STEP, Steps
 

@@ -31,8 +31,8 @@ from ottla.coordinator.cluster import (
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
-    check_topic_name,
 )
+from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -12,7 +12,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.each import Handled
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.cluster import check_topic_name
+from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,

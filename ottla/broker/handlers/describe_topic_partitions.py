@@ -13,7 +13,8 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import Topic, check_topic_name
+from ottla.coordinator.cluster import Topic
+from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -104,7 +105,7 @@ def _describe(node_id: int, topic: Topic, begin: int, end: int) -> DescribeTopic
             error_code=0,
             partition_index=i,
             leader_id=node_id,
-            leader_epoch=topic.leader_epochs[i],
+            leader_epoch=topic.partitions[i].leader_epoch,
             replica_nodes=node,
             isr_nodes=node,
             eligible_leader_replicas=[],

@@ -22,7 +22,8 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import Topic, check_topic_name
+from ottla.coordinator.cluster import Topic
+from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages.metadata import (
@@ -156,12 +157,12 @@ def _describe(ports: Ports, request: MetadataRequest, topic: Topic) -> MetadataR
             error_code=0,
             partition_index=index,
             leader_id=node_id,
-            leader_epoch=epoch,
+            leader_epoch=partition.leader_epoch,
             replica_nodes=node,
             isr_nodes=node,
             offline_replicas=[],
         )
-        for index, epoch in enumerate(topic.leader_epochs)
+        for index, partition in enumerate(topic.partitions)
     ]
     return MetadataResponseTopic(
         error_code=0,

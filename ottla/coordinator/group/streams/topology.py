@@ -8,9 +8,9 @@ from itertools import chain
 
 import msgspec
 
-from ottla.coordinator.cluster import check_topic_name
 from ottla.coordinator.group.streams.java_order import hash_order
 from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages import streams_group_heartbeat as heartbeat

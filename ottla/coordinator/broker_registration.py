@@ -1,0 +1,182 @@
+"""The brokers and controllers that the cluster's metadata knows, as they registered themselves, replayed from the metadata log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ottla.coordinator.metadata_records import CORDONED_DIRECTORIES, metadata_record, record_version
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.messages import register_broker_record as registering
+from ottla.protocol.messages import register_controller_record as controller
+
+UNKNOWN_OFFSET = -1
+
+
+class ListenerEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one listener of a broker or controller is reached."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+Listeners = tuple[ListenerEndpoint, ...]
+SupportedFeatures = dict[str, tuple[int, int]]
+"""The lowest and highest level of each feature that a node supports."""
+
+
+class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker (org.apache.kafka.metadata.BrokerRegistration)."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    """New with each start of the broker's process."""
+    listeners: Listeners
+    features: SupportedFeatures
+    rack: str | None = None
+    is_fenced: bool = True
+    """A fenced broker leads nothing and is not shown to clients."""
+    is_in_controlled_shutdown: bool = False
+    directories: tuple[bytes, ...] = ()
+    """The ids of its log directories that work, sorted."""
+    cordoned_directories: tuple[bytes, ...] = ()
+    """Those of `directories` that get no new partitions (KIP-1066)."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker may become a leader."""
+        return not self.is_fenced and not self.is_in_controlled_shutdown
+
+    def to_record(self, metadata_version: int) -> LogRecord:
+        """The record that registers this broker, as it is written at a level of ``metadata.version``."""
+        version = record_version(registering, metadata_version)
+        message = registering.RegisterBrokerRecord(
+            broker_id=self.broker_id,
+            incarnation_id=self.incarnation_id,
+            broker_epoch=self.broker_epoch,
+            end_points=[
+                registering.BrokerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in self.listeners
+            ],
+            features=[
+                registering.BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in self.features.items()
+            ],
+            rack=self.rack,
+            fenced=self.is_fenced,
+            in_controlled_shutdown=self.is_in_controlled_shutdown,
+            log_dirs=list(self.directories),
+            cordoned_log_dirs=list(self.cordoned_directories) if metadata_version >= CORDONED_DIRECTORIES else None,
+        )
+        return metadata_record(registering, message, version)
+
+
+class ControllerRegistration(msgspec.Struct, frozen=True, kw_only=True):
+    """One controller of the quorum (org.apache.kafka.metadata.ControllerRegistration)."""
+
+    controller_id: int
+    incarnation_id: bytes
+    listeners: Listeners
+    features: SupportedFeatures
+
+    def to_record(self) -> LogRecord:
+        message = controller.RegisterControllerRecord(
+            controller_id=self.controller_id,
+            incarnation_id=self.incarnation_id,
+            zk_migration_ready=False,
+            end_points=[
+                controller.ControllerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol)
+                for e in self.listeners
+            ],
+            features=[
+                controller.ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in self.features.items()
+            ],
+        )
+        return metadata_record(controller, message)
+
+
+class Registrations:
+    """All registered brokers and controllers, by id."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[int, BrokerRegistration] = {}
+        self.controllers: dict[int, ControllerRegistration] = {}
+        self.record_offsets: dict[int, int] = {}
+        """By broker: the offset of the record that registered it. A broker is unfenced only when it has read so far."""
+
+    def snapshot(self, metadata_version: int) -> list[LogRecord]:
+        """The records from which a replay makes these registrations again."""
+        brokers = [self.brokers[broker_id].to_record(metadata_version) for broker_id in sorted(self.brokers)]
+        return brokers + [self.controllers[controller_id].to_record() for controller_id in sorted(self.controllers)]
+
+    # replay
+
+    def replay_broker(self, message: Any, offset: int) -> None:
+        self.brokers[message.broker_id] = BrokerRegistration(
+            broker_id=message.broker_id,
+            broker_epoch=message.broker_epoch,
+            incarnation_id=message.incarnation_id,
+            listeners=_listeners(message.end_points),
+            features=_features(message.features),
+            rack=message.rack,
+            is_fenced=message.fenced,
+            is_in_controlled_shutdown=message.in_controlled_shutdown,
+            directories=tuple(sorted(message.log_dirs)),
+            cordoned_directories=tuple(sorted(message.cordoned_log_dirs or ())),
+        )
+        self.record_offsets[message.broker_id] = offset
+
+    def replay_removal(self, message: Any) -> None:
+        self._of_epoch(message.broker_id, message.broker_epoch)
+        del self.brokers[message.broker_id]
+        self.record_offsets.pop(message.broker_id, None)
+
+    def replay_fencing(self, message: Any, *, is_fenced: bool) -> None:
+        before = self._of_epoch(message.id, message.epoch)
+        self.brokers[message.id] = msgspec.structs.replace(before, is_fenced=is_fenced)
+
+    def replay_change(self, message: Any) -> None:
+        """In a change, 0 leaves a flag as it is. 1 sets it; -1 takes fencing back, whereas a controlled shutdown cannot end."""
+        before = self._of_epoch(message.broker_id, message.broker_epoch)
+        if message.fenced not in (-1, 0, 1) or message.in_controlled_shutdown not in (0, 1):
+            raise DecodeError(f"an unknown change of broker {message.broker_id}")
+        cordoned = message.cordoned_log_dirs
+        self.brokers[message.broker_id] = msgspec.structs.replace(
+            before,
+            is_fenced=message.fenced == 1 if message.fenced else before.is_fenced,
+            is_in_controlled_shutdown=before.is_in_controlled_shutdown or message.in_controlled_shutdown == 1,
+            directories=tuple(sorted(message.log_dirs)) or before.directories,
+            cordoned_directories=before.cordoned_directories if cordoned is None else tuple(sorted(cordoned)),
+        )
+
+    def replay_controller(self, message: Any) -> None:
+        self.controllers[message.controller_id] = ControllerRegistration(
+            controller_id=message.controller_id,
+            incarnation_id=message.incarnation_id,
+            listeners=_listeners(message.end_points),
+            features=_features(message.features),
+        )
+
+    def replay_controller_removal(self, message: Any) -> None:
+        if self.controllers.pop(message.controller_id, None) is None:
+            raise DecodeError(f"a record that removes controller {message.controller_id}, which is not registered")
+
+    def _of_epoch(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+        registration = self.brokers.get(broker_id)
+        if registration is None or registration.broker_epoch != broker_epoch:
+            raise DecodeError(f"a record of broker {broker_id} with epoch {broker_epoch}, which is not registered")
+        return registration
+
+
+def _listeners(end_points: list[Any]) -> Listeners:
+    return tuple(ListenerEndpoint(name=e.name, host=e.host, port=e.port, security_protocol=e.security_protocol) for e in end_points)
+
+
+def _features(features: list[Any]) -> SupportedFeatures:
+    return {f.name: (f.min_supported_version, f.max_supported_version) for f in features}
