@@ -34,12 +34,14 @@ PATIENCE_S = 30.0
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     directory: Path = tmp_path_factory.mktemp("kafka")
+    kafka = ApacheKafka(directory)
     try:
-        running = ApacheKafka(directory).start()
+        kafka.start()
+        yield kafka
     except Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")
-    with running:
-        yield running
+    finally:
+        kafka.stop()
 
 
 class Member:

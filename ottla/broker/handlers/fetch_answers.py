@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.fetch_sessions import NO_SESSION, Asked, Session
+from ottla.broker.handlers.current_leaders import leader_for_fetch
 from ottla.broker.partitions import Partition, leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
@@ -51,6 +52,13 @@ def divergence(partition: Partition, asked: Asked) -> PartitionData | None:
         aborted_transactions=None,
         records=b"",
     )
+
+
+def not_here(index: int, error: KafkaError) -> PartitionData:
+    """The response for a partition that is not on this broker; with its leader, where it has one elsewhere (KIP-951)."""
+    data = refusal(index, error.code)
+    data.current_leader = leader_for_fetch(error)
+    return data
 
 
 def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
