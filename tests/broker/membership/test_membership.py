@@ -13,12 +13,15 @@ from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Interva
 from ottla.broker.membership.membership import Membership
 from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, MetadataFetch
 from ottla.broker.membership.metadata_replica import MetadataReplica
+from ottla.broker.membership.producer_ids import ControllerProducerIds
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import Peer, PeerEnv
+from ottla.broker.producer_ids import ProducerIds
 from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import APIS
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -86,6 +89,8 @@ class Controller:
         self.snapshot: SnapshotId | None = None
         self.refuses = Code.NONE
         self.lets_go = False
+        self.allocations: list[tuple[int, int]] = []
+        self.block = AllocateProducerIdsResponse(producer_id_start=5_000, producer_id_len=1_000)
         self._listening = env.network.listen(HOST, PORT, lambda: Connected(self))
 
     def close(self) -> None:
@@ -104,6 +109,9 @@ class Controller:
             )
         if isinstance(request, FetchRequest):
             return self._fetch(request)
+        if isinstance(request, AllocateProducerIdsRequest):
+            self.allocations.append((request.broker_id, request.broker_epoch))
+            return self.block
         keys = [ApiVersion(api_key=key, min_version=APIS[key].min_version, max_version=APIS[key].max_version) for key in KEYS]
         return ApiVersionsResponse(api_keys=keys)
 
@@ -121,7 +129,7 @@ class Controller:
         return FetchResponse(responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])])
 
 
-KEYS = (1, API_VERSIONS_KEY, 62, 63)
+KEYS = (1, API_VERSIONS_KEY, 62, 63, 67)
 
 
 class World:
@@ -144,12 +152,12 @@ class World:
             lifecycle=BrokerLifecycle(identity, Intervals()),
             fetch=MetadataFetch("abc", 2, b"d" * 16),
             replica=MetadataReplica(lambda record, offset: self.applied.append(record.value), lambda: None),
-            heartbeats=self._peer(),
-            fetches=self._peer(),
+            heartbeats=self.peer(),
+            fetches=self.peer(),
             changed=self._changed,
         )
 
-    def _peer(self) -> Peer:
+    def peer(self) -> Peer:
         env = cast(PeerEnv, self.env)
         return Peer(env, HOST, PORT, client_id="2", bug=lambda: pytest.fail("a bug"), buffers=ReceiveBuffers())
 
@@ -280,3 +288,50 @@ def test_a_log_that_begins_with_a_snapshot_is_not_taken_for_an_empty_one() -> No
     assert world.membership.replica.end_offset == 0
     assert world.applied == []
     assert world.membership.lifecycle.state is BrokerState.STARTING
+
+
+def test_producer_ids_come_from_the_controllers_block() -> None:
+    world = World().run()
+    ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
+    with pytest.raises(KafkaError) as waiting:
+        ids.new()
+    assert waiting.value.code == Code.COORDINATOR_LOAD_IN_PROGRESS
+    world.env.settle()
+    assert [ids.new(), ids.new()] == [5_000, 5_001]
+    assert world.controller.allocations == [(2, EPOCH)]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        AllocateProducerIdsResponse(error_code=Code.STALE_BROKER_EPOCH),
+        AllocateProducerIdsResponse(producer_id_start=-1, producer_id_len=1_000),
+        AllocateProducerIdsResponse(producer_id_start=7, producer_id_len=0),
+    ],
+)
+def test_a_block_that_is_none_is_asked_for_again(block: AllocateProducerIdsResponse) -> None:
+    world = World().run()
+    world.controller.block = block
+    ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            ids.new()
+        assert refused.value.code == Code.COORDINATOR_LOAD_IN_PROGRESS
+        world.env.settle()
+    assert len(world.controller.allocations) == 2
+    world.controller.block = AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1)
+    with pytest.raises(KafkaError):
+        ids.new()
+    world.env.settle()
+    assert ids.new() == 0
+
+
+def test_without_a_controller_no_producer_id_is_made_up() -> None:
+    world = World().run()
+    world.controller.close()
+    ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
+    with pytest.raises(KafkaError):
+        ids.new()
+    world.env.settle()
+    with pytest.raises(KafkaError, match="nobody listens"):
+        ids.new()
