@@ -24,7 +24,7 @@ from rich.table import Table
 
 import ottla.spark
 from ottla import Broker
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, export
@@ -172,7 +172,7 @@ def large_records(spark: Any, pairs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="ottla-bench-") as name, Broker(data_dir=Path(name) / "data") as broker:
         broker.create_topic("numbers", partitions=2)
         broker.create_topic("large", partitions=2, configs={"max.message.bytes": str(2 * LARGE_BYTES)})
-        with Cluster(broker.bootstrap) as cluster:
+        with KafkaClient(broker.bootstrap) as cluster:
             cluster.produce("numbers", [NewRecord(b"%d" % n, key=b"%d" % n) for n in range(LARGE_RECORDS)])
         frame = spark.readStream.format("kafka").options(**source_options(broker.bootstrap, "numbers")).load()
         digits = f.lpad(f.col("value").cast("string"), 10, "0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# That of `typing`, which is not imported here: the command line is to begin at once.
+# `typing` has this constant as well, but is not imported here, because the command line has to start fast.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    # The command line starts faster without what only a user's program needs.
+    # These names are imported at first use: the command line starts faster without what only a user's program needs.
     if name in ("Broker", "BrokerFailed", "ControlError", "Snapshot"):
         from ottla import handle
 

@@ -1,6 +1,6 @@
-"""Where the command line begins: a signal ends the process at once, and without a traceback, until a command handles it.
+"""The entry point of the command line. Until a command handles signals, a signal ends the process at once and without a traceback.
 
-While modules are imported nothing was begun yet that had to be ended, and an exception there may be lost or shown.
+While modules are imported, nothing has begun that must be ended, and an exception there may be lost or printed.
 """
 
 import gc
@@ -10,15 +10,16 @@ import sys
 
 
 def main() -> int:
-    """The exit code."""
+    """Run the command line; returns the exit code."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        # What shells give a command that Ctrl-C has ended.
+        # The exit code that shells give a command that Ctrl-C has ended.
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     if sys.argv[1:2] == ["serve"]:
-        # As the broker does later. Process 1 of a container ignores the signal otherwise, and whoever stops it waits.
+        # SIGTERM ends the process, as it later ends the broker. Process 1 of a container would otherwise ignore the signal, and
+        # whoever stops the container would wait.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-        # Imports make much that stays and little garbage; the collector would walk it a hundred times, an eighth of a start.
-        # `ottla.broker.main` has it work from the start's end on.
+        # Imports make many objects that stay and little garbage. The collector would walk them a hundred times, which takes an
+        # eighth of a start. `ottla.broker.main` turns the collector on at the end of the start.
         gc.disable()
     from ottla.cli import main as run
 

@@ -1,4 +1,4 @@
-"""Addresses as people write them: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them."""
+"""Parses addresses as people write them: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def split_address(text: str) -> Address:
 
 
 def broker_address(text: str) -> Address:
-    """Host and port at which a broker may be. Raises `BadArgument`."""
+    """Host and port of a broker: the port is not 0. Raises `BadArgument`."""
     host, number = split_address(text)
     if not host or not number:
         raise BadArgument(f"{text!r} is no broker's address; HOST:PORT is wanted, as in 127.0.0.1:9092")

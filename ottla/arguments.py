@@ -1,4 +1,4 @@
-"""What people write for a program to read: how many, and for how long. `ottla.addresses` has the addresses, with the same error."""
+"""Parses numbers and durations that people write. `ottla.addresses` parses addresses, and raises the same error."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ SECONDS_PER_DAY = 86_400
 
 
 class BadArgument(ValueError):
-    """A text that is not what was asked for; its own text is one line that says what is wanted."""
+    """A text cannot be parsed. The error's own text is one line that says what is wanted."""
 
 
 def count(text: str) -> int:
-    """A number of things, one at least. Raises `BadArgument`."""
+    """The number of things in a text, at least one. Raises `BadArgument`."""
     if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) < 1:
         raise BadArgument(f"{text!r} is not a number of 1 or more")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """A time above 0, at most a day. Raises `BadArgument`."""
+    """The time in a text in seconds, above 0 and at most a day. Raises `BadArgument`."""
     try:
         value = float(text)
     except ValueError:

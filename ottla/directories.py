@@ -1,4 +1,4 @@
-"""``ottla graduate``, ``ottla adopt`` and ``ottla audit``: data directories handed over, taken over, and looked through."""
+"""The commands ``ottla graduate``, ``ottla adopt`` and ``ottla audit``, which hand over, take over and check data directories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVEL_OF_4_3 = 30
 
 
 class TopicSize(NamedTuple):
-    """How much of a topic is handed over, or taken over."""
+    """How much of a topic is handed over or taken over."""
 
     topic: str
     partitions: int
@@ -32,7 +32,7 @@ class TopicSize(NamedTuple):
 
 
 class Bar:
-    """A progress bar on a terminal, a line at the end elsewhere."""
+    """A progress bar on a terminal; elsewhere one line at the end."""
 
     def __init__(self, title: str, out: TextIO = sys.stderr) -> None:
         self._title = title
@@ -54,7 +54,8 @@ class Bar:
 
 
 def _counted(bar: Bar, total: int) -> Callable[[int], None]:
-    """Moves the bar on by the bytes it is given. Files may have more than was counted before: the bar ends at its end."""
+    """A callable that moves the bar on by a number of bytes. Files may have grown since ``total`` was counted, so the bar stops at
+    its end."""
     done = 0
 
     def on_read(size: int) -> None:
@@ -66,7 +67,7 @@ def _counted(bar: Bar, total: int) -> Callable[[int], None]:
 
 
 def _carefully(work: Callable[[], int]) -> int:
-    """Run it; what a person must mend becomes one line on stderr and the exit code 1."""
+    """Run the work; returns its exit code. An error that a person must mend becomes one line on stderr and the exit code 1."""
     from ottla.protocol.errors import KafkaError
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError
@@ -90,15 +91,16 @@ def graduate(
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
-    """The exit code: 0 when done, 1 with a line on stderr when it cannot be.
+    """Graduate a directory. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be.
 
-    ``features``: levels unlike the directory's own. ``as_json``: one document in place of the lines, here and below.
+    ``features`` are levels that differ from the directory's own. With ``as_json``, also in the other commands, one document is
+    printed in place of the lines.
     """
     from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
-    # What is only read need not be writable.
+    # A directory that is only read need not be writable.
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 
     def work() -> int:
@@ -132,7 +134,7 @@ def _document(said: dict[str, Any]) -> str:
 
 
 def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
-    """The topics that hold something, and those that are not the cluster's own."""
+    """The topics that contain records and are not the cluster's own."""
     topics = []
     for topic in sorted(plan.state.topics.values(), key=lambda t: t.name):
         size = sum(s for n, files in plan.directories.items() if n.rpartition("-")[0] == topic.name for _, s in files)
@@ -142,7 +144,7 @@ def _handed_over(plan: GraduationPlan) -> list[TopicSize]:
 
 
 def _graduated(plan: GraduationPlan, directory: str | None) -> dict[str, Any]:
-    """``directory`` is Apache Kafka's now, None after a dry run."""
+    """The report as a document. ``directory`` is now Apache Kafka's; None after a dry run."""
     return {
         "cluster_id": plan.identity.cluster_id,
         "node_id": plan.identity.node_id,
@@ -177,7 +179,7 @@ def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) ->
 
 
 def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """The exit code: 0 when done, 1 with a line on stderr when it cannot be."""
+    """Adopt topics. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
     from ottla.broker.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
@@ -223,7 +225,8 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
 
 
 def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """The exit code: 0 when every transaction is whole, 2 when one is not or cannot be read, 1 when the directory cannot be."""
+    """Audit a directory. The exit code is 0 when every transaction is whole, 2 when one is torn or unreadable, and 1 when the
+    directory cannot be read."""
     from ottla.operations.directory_audit import audit_directory, size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading
     from ottla.storage.real_filesystem import RealFilesystem

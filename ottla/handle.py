@@ -1,4 +1,4 @@
-"""A handle on a broker process: start, stop, kill, restart on the same directory; a clean broker for each test."""
+"""A handle on a broker process: starts, stops, kills and restarts it on the same directory, and empties it for each test."""
 
 from __future__ import annotations
 
@@ -46,15 +46,16 @@ _GIVEN_OTHERWISE = {
     "ottla.control.port": "the handle itself",
     "ottla.control.token": "the handle itself",
 }
-"""Settings that the handle gives itself, and by what it is told them."""
+"""Settings that the handle sets itself, with the handle's argument that determines each."""
 
 
 class BrokerFailed(Exception):
-    """The broker did not start or did not stop; the text ends with its last log lines."""
+    """The broker did not start or did not stop. The text ends with the broker's last log lines."""
 
 
 class Snapshot:
-    """All that a broker held at one moment; `Broker.restore` goes back to it. It is kept as long as its broker's directory."""
+    """The state of a broker at one moment, to which `Broker.restore` goes back. It exists as long as the directory of its
+    broker."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -64,31 +65,32 @@ class Snapshot:
 
 
 class Clock:
-    """A broker's clock. One that is manual stands still until `advance`."""
+    """The clock of a broker. A manual clock stands still until `advance`."""
 
     def __init__(self, control: Callable[[], Remote], *, is_manual: bool) -> None:
         self._control = control
         self.is_manual = is_manual
         self.last_ms: int | None = None
-        """Where a manual one stands: a broker that is started again goes on from there."""
+        """The last known time of a manual clock, in ms. A broker that is started again begins at this time."""
 
     def __repr__(self) -> str:
         return f"<ottla.Clock {'manual' if self.is_manual else 'machine'}>"
 
     @property
     def now_ms(self) -> int:
-        """In ms since 1970. Raises `ControlError`."""
+        """The time in ms since 1970. Raises `ControlError`."""
         shown: int = self._control().get("/v1/clock")["now_ms"]
         return shown
 
     def approximate_ms(self) -> int:
-        """`now_ms` without asking the broker."""
+        """The time of `now_ms`, without asking the broker."""
         return time.time_ns() // 1_000_000 if self.last_ms is None else self.last_ms
 
     def advance(self, duration: str | timedelta) -> None:
-        """Let time pass: ``61s``, ``1h30m``, ``7d``. What is due on the way happens in its order, before this returns.
+        """Let time pass: ``61s``, ``1h30m``, ``7d``. Timers that become due are called in the order of their times before this
+        returns.
 
-        Raises ValueError for what is no duration, `ControlError` for a broker whose clock is not manual.
+        Raises ValueError for an invalid duration, and `ControlError` for a broker whose clock is not manual.
         """
         self.last_ms = self._control().post("/v1/clock/advance", {"by_ms": duration_ms(duration)})["now_ms"]
 
@@ -96,21 +98,21 @@ class Clock:
 class Broker:
     """One broker in a process of its own, on a directory that outlives a restart.
 
-    ``settings`` are Kafka's ``server.properties`` keys, ``features`` feature levels. Without ``data_dir`` a temporary
-    directory is used and removed at the end. The port stays the same over restarts. A broker ends with the process that has
-    started it, and its temporary directory with it, also where that process is killed.
+    ``settings`` are Kafka's ``server.properties`` keys, and ``features`` are feature levels. Without ``data_dir`` the broker has a
+    temporary directory, which is removed at the end. The port stays the same over restarts. The broker ends with the process that
+    has started it, even where that process is killed, and then also removes its temporary directory.
 
     With ``clock="manual"`` time stands still until `clock` is moved.
 
-    Raises ValueError for a setting that the handle gives itself: where it listens and where its data lies.
+    Raises ValueError for a setting that the handle sets itself: the listeners and the data directory.
     """
 
     _module = "ottla"
-    """What the process runs; a test may put faults around it."""
+    """The module that the process runs. A test may name one that adds faults."""
     _python = sys.executable
-    """What runs it; a benchmark may name the Python of another checkout."""
+    """The Python that runs the module. A benchmark may name the Python of another checkout."""
     _is_steered = True
-    """Whether it has a door and an owner, which a checkout of before has not."""
+    """Whether the process has a door and an owner. Older checkouts have neither."""
     _start_timeout_s = START_TIMEOUT_S
 
     def __init__(
@@ -126,16 +128,16 @@ class Broker:
         for name, instead in _GIVEN_OTHERWISE.items():
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is given by {instead}")
-        # Made by the broker, so that nothing is left where it is never started.
+        # The broker makes the directory, so that a handle that is never started leaves nothing behind.
         self._temporary = Path(tempfile.gettempdir(), f"ottla-{uuid.uuid4().hex[:12]}")
         self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
-        # Where nobody closes the handle. Where the process is killed, the broker sees to it.
+        # This removes the directory where nobody closes the handle. Where this process is killed, the broker removes it.
         weakref.finalize(self, _remove, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
         self.clock = Clock(self._control, is_manual=clock == "manual")
         self.faults = RemoteFaults(self._control)
-        """Errors, delays, lost answers and crashes on demand: `docs/faults.md`."""
+        """Faults on demand, such as errors, delays, lost answers and crashes: `docs/faults.md`."""
         self._questions = Questions(lambda: self.bootstrap)
         self._snapshots = 0
         self._remote: Remote | None = None
@@ -148,14 +150,12 @@ class Broker:
         self._readers: list[threading.Thread] = []
         self._lines: deque[str] = deque(maxlen=KEPT_LOG_LINES)
         self.logged_lines = 0
-        """How many lines the broker has logged, over all its starts."""
+        """How many lines the broker has logged in all its lives."""
         self.ready: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         state = "paused" if self._is_paused else f"pid {self.pid}" if self.is_running else "not running"
         return f"<ottla.Broker {self.bootstrap} {state}, data in {self.data_dir}>"
-
-    # state
 
     @property
     def data_dir(self) -> Path:
@@ -163,7 +163,7 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` for a client's ``bootstrap.servers``."""
+        """The ``host:port`` for a client's ``bootstrap.servers``."""
         return f"{self._host}:{self._port}"
 
     @property
@@ -180,18 +180,16 @@ class Broker:
 
     @property
     def logs(self) -> list[str]:
-        """Lines the broker has logged, over all its starts, newest last."""
+        """The newest lines that the broker has logged in all its lives, newest last."""
         return list(self._lines)
 
     def logs_since(self, logged_lines: int) -> list[str]:
-        """Those after the first ``logged_lines``, as far as they are kept."""
+        """The lines after the first ``logged_lines`` lines, as far as they are kept."""
         newer = self.logged_lines - logged_lines
         return self.logs[-newer:] if newer > 0 else []
 
-    # life
-
     def start(self) -> Self:
-        """Raises `BrokerFailed`."""
+        """Start the broker, and wait until it listens. Raises `BrokerFailed`."""
         if self.is_running:
             return self
         command = [self._python, "-m", self._module, "serve"]
@@ -214,16 +212,16 @@ class Broker:
         try:
             self._wait_until_ready(process)
         except BaseException:
-            # Also where Ctrl-C interrupts: nobody else knows of the process, which has a session of its own.
+            # The process is ended even where Ctrl-C interrupts: it has a session of its own, so nothing else would end it.
             self.kill()
             raise
-        # The broker has taken a free one itself, which nobody can have taken before it.
+        # The broker has chosen a free port itself, so that no other process can have taken the port before the broker.
         self._port = split_address(next(iter(self.ready["listening"].values())))[1]
         if self._is_steered:
             control = self.ready["control"]
             self._remote = Remote(control["url"], control["token"])
             if self.clock.is_manual:
-                # Where it stands until somebody moves it.
+                # A manual clock stands at this time until somebody moves it.
                 self.clock.last_ms = self.clock.now_ms
         return self
 
@@ -265,7 +263,7 @@ class Broker:
         self._is_paused = False
 
     def stop(self) -> int:
-        """SIGTERM, and wait; the exit code. Raises `BrokerFailed` when it does not end."""
+        """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` when the process does not end."""
         process = self._process
         if process is None:
             return 0
@@ -279,7 +277,7 @@ class Broker:
         return code
 
     def kill(self) -> None:
-        """SIGKILL: what a crash does."""
+        """Send SIGKILL, which is like a crash."""
         process = self._process
         if process is None:
             return
@@ -289,7 +287,7 @@ class Broker:
         self._ended(process)
 
     def restart(self, *, kill: bool = False) -> Self:
-        """Stop (or kill) and start again on the same directory and port."""
+        """Stop or kill the broker, and start it again on the same directory and port."""
         if kill:
             self.kill()
         else:
@@ -297,34 +295,32 @@ class Broker:
         return self.start()
 
     def close(self) -> None:
-        """Stop and, if the directory was temporary, remove it."""
+        """Stop the broker and, if the directory is temporary, remove it."""
         try:
             self.stop()
         finally:
             _remove(self._temporary, os.getpid())
 
-    # while it runs
-
     def reset(self) -> None:
-        """All topics, groups, transactions and settings are gone, and clients lose their connections; address and cluster id stay.
+        """Remove all topics, groups, transactions and settings. Clients lose their connections; address and cluster id stay.
 
-        Raises `ControlError`, as do the following.
+        Raises `ControlError`, as do the following methods.
         """
         self._control().post("/v1/reset")
 
     def snapshot(self) -> Snapshot:
-        """Keep all that the broker holds. Clients lose their connections."""
+        """Copy the state of the broker. Clients lose their connections."""
         self._snapshots += 1
         taken = Snapshot(self._temporary / f"snapshot-{self._snapshots}")
         self._control().post("/v1/snapshot", {"path": str(taken.path)})
         return taken
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a snapshot, as often as wanted. Clients lose their connections."""
+        """Go back to a snapshot, which may be done any number of times. Clients lose their connections."""
         self._control().post("/v1/restore", {"path": str(snapshot.path)})
 
     def pause(self) -> None:
-        """The broker stands still: connections stay open, and nothing is answered until `resume`."""
+        """Let the broker stand still: connections stay open, and nothing is answered until `resume`."""
         self._control().post("/v1/pause")
         self._is_paused = True
 
@@ -332,26 +328,25 @@ class Broker:
         self._control().post("/v1/resume")
         self._is_paused = False
 
-    # questions
-
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
-        """With as many partitions as the setting ``num.partitions`` says, unless they are given.
+        """Create a topic. By default it has ``num.partitions`` partitions.
 
-        Raises `ottla.client.ClientError`, as do the following.
+        Raises `ottla.client.ClientError`, as do the following methods.
         """
         self._questions.create_topic(name, partitions, configs)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
-        """All that a topic holds now, by partition and offset: what is committed, what was aborted, or all."""
+        """All records that a topic has now, by partition and offset: the committed ones, the aborted ones, or all."""
         return self._questions.records(topic, isolation)
 
     def transaction(self, transactional_id: str) -> Transaction:
-        """The transaction of an id as it stands."""
+        """The current transaction of an id."""
         return self._questions.transaction(transactional_id)
 
     def history(self, transactional_id: str) -> dict[str, Any]:
-        """What has happened to a transactional id since the broker was started, as `docs/control.md` has it: ``holder``, the client
-        that has it, and ``events``: requests with their clients and errors, who was fenced, decisions and markers.
+        """The events of a transactional id since the broker was started, as `docs/control.md` describes them: ``holder``, the
+        client that has the id, and ``events``, which are requests with their clients and errors, fenced producers, decisions and
+        markers.
 
         Raises `ControlError`.
         """
@@ -362,9 +357,9 @@ class Broker:
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
-        """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last.
+        """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-        A topic, group or transactional id that it asks for and that is not there yet is waited for as well.
+        A condition that fails because a topic, group or transactional id does not exist yet is called again.
         """
         return wait_for(condition, timeout_s)
 
@@ -387,13 +382,14 @@ class Broker:
 
 
 def _remove(directory: Path, pid: int) -> None:
-    """A process that was forked off the handle's has the handle as well, and none of its directories."""
+    """Remove the directory. A process that was forked off the handle's process has a copy of the handle, but must not remove
+    directories."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def _lines_of(pipe: IO[str] | None) -> Iterator[str]:
-    """Until its end, or until it is closed: nobody waits for a reader whose start was interrupted."""
+    """The lines of a pipe until its end, or until it is closed because a start was interrupted."""
     assert pipe is not None
     with contextlib.suppress(ValueError):
         yield from pipe

@@ -1,4 +1,4 @@
-"""Asks a broker how it is over a plain socket: no client library, no rooms."""
+"""Asks a broker over a plain socket whether it is well. The module imports neither a client library nor other modules of ottla."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def listening_address(ready_file: Path) -> str:
-    """``host:port`` at which the broker that wrote this file listens. Raises `NotReady`."""
+    """The ``host:port`` at which the broker that wrote the ready file listens. Raises `NotReady`."""
     try:
         host, port = split_address(next(iter(read_ready_file(ready_file)["listening"].values())))
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
@@ -26,7 +26,7 @@ def listening_address(ready_file: Path) -> str:
 
 
 def ask(bootstrap: str, timeout_s: float) -> None:
-    """Raises `NotReady` unless the broker at ``host:port`` answers and its log directory is well (DescribeLogDirs)."""
+    """Check that the broker at ``host:port`` answers and that its log directory is well (DescribeLogDirs). Raises `NotReady`."""
     host, port = split_address(bootstrap)
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
@@ -58,7 +58,7 @@ def _knows_versions(connection: socket.socket) -> bool:
 
 
 def _failed_directories(connection: socket.socket) -> list[str]:
-    """The log directories with an error; no partition is asked for."""
+    """The log directories with an error. The request names no partition."""
     answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
     _throttle_ms, count = struct.unpack_from(">ii", answer)
     at, failed = 8, []
@@ -75,7 +75,7 @@ def _failed_directories(connection: socket.socket) -> list[str]:
 
 
 def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
-    """Send one request and read its answer, without the correlation id. Raises OSError."""
+    """Send one request and return its answer without the correlation id. Raises OSError."""
     request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, -1) + body
     connection.sendall(struct.pack(">i", len(request)) + request)
     (size,) = struct.unpack(">i", _read(connection, 4))

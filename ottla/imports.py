@@ -1,4 +1,5 @@
-"""What a broker's process imports of other people's packages, and what of them it leaves out: a start is mostly imports."""
+"""Imports the third-party packages of a broker's process without the parts that a broker does not use, because most of the time of
+a start is spent on imports."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _CODEC = "aiokafka.record._crecords"
 
 
 def import_packages() -> None:
-    """Import what a broker wants of structlog, crc32c and aiokafka, and nothing that these import for other uses."""
+    """Import structlog, crc32c and the record codec of aiokafka, without the modules that these packages import for other uses."""
     import_bare("crc32c", crc32c="crc32c._crc32c")
     import_bare("aiokafka")
     import_bare("aiokafka.record")
@@ -26,15 +27,15 @@ def import_packages() -> None:
 
 @contextmanager
 def importing_without(name: str) -> Iterator[None]:
-    """Let the imports within go on as where the package ``name`` is not installed.
+    """Let the imports inside the block behave as if the package ``name`` were not installed.
 
-    For packages that take another one in only because it is there: structlog takes rich, whose modules a broker never uses,
-    and whose memory and time it would have to bear. A package that is imported already stays imported.
+    This is for packages that import another one only because it is installed: structlog imports rich, which a broker never uses and
+    whose time and memory it would pay for. A package that is imported already stays imported.
     """
     if name in sys.modules:
         yield
         return
-    # What Python's import system takes for a module that cannot be imported.
+    # Python's import system takes None for a module that cannot be imported.
     sys.modules[name] = cast(ModuleType, None)
     try:
         yield
@@ -43,11 +44,12 @@ def importing_without(name: str) -> Iterator[None]:
 
 
 def import_bare(name: str, **members: str) -> None:
-    """Make a package known by its name alone, so that one of its modules can be imported without all that the package imports.
+    """Put an empty package into `sys.modules`, so that one of its modules can be imported without all that the package imports.
 
-    aiokafka imports its whole client, and a broker needs its record codec: 3 MiB, and an eighth of a start. crc32c asks for its own
-    version by modules that cost as much. The process must never want the package itself: of its own names only ``members`` are
-    there, each with the module that has it. Does nothing where it is imported already, is not installed, or has no such module.
+    aiokafka imports its whole client, and a broker needs only its record codec: this saves 3 MiB and an eighth of a start. crc32c
+    finds out its own version by modules that cost as much. The process must never use the package itself, of which only ``members``
+    are there, each given with the module that has it. Does nothing where the package is imported already, is not installed, or has
+    no such module.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None:

@@ -1,7 +1,7 @@
-"""Whether whole states are checked after each change, beside the asserts that cost next to nothing and are always made.
+"""Says whether whole states are checked after each change, in addition to the cheap asserts that are always made.
 
-Tests and simulations switch it on: a state that has gone wrong is then seen where it went wrong, not by the client that suffers
-from it later. A broker that serves never does, because a whole state has no bound.
+Tests and simulations turn these checks on, so that a wrong state is seen where it arises and not later by a client. A broker that
+serves clients never does, because the size of a whole state has no bound.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 MAX_ELEMENTS = 200
-"""Of a state with more entries only what costs little is checked, so that tests with thousands of them take no longer."""
+"""For a state with more entries only cheap checks are made, so that tests with thousands of entries take no longer."""
 
 
 class Switch(msgspec.Struct):
-    """One for the process."""
+    """The switch of this process."""
 
     whole_states: bool = False
 

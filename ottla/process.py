@@ -1,4 +1,4 @@
-"""What a process of the command line does before anything else."""
+"""Prepares a process of the command line: its standard streams, Ctrl-C, and the owner that it must not outlive."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from contextlib import suppress
 from pathlib import Path
 
 OWNER_CHECK_S = 0.1
-"""How often a process looks whether the one that has started it is still there."""
+"""How often a process checks whether its owner still exists, in seconds."""
 ENDS_WITHIN_S = 0.6
-"""How long a process may take to end cleanly once its owner is gone. After that it ends as it is."""
+"""How long a process may take to end cleanly after its owner has ended, in seconds. After that it ends at once."""
 REMOVAL_ATTEMPTS = 5
-"""How often a directory is removed into which something may still be written."""
+"""How often the removal of a directory is tried while something may still write into it."""
 
 
 def open_standard_streams() -> None:
-    """Put /dev/null in the place of stdin, stdout and stderr where whoever started the process has closed them.
+    """Open /dev/null in place of stdin, stdout and stderr where they were closed when the process was started.
 
-    The next file or socket would get the free number, and what is printed there would land in a log segment.
+    The next file or socket would otherwise get the free number, and printed text would land in a log segment.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest free number is the one that is missing.
+            # The system gives the lowest free number, which is the missing one.
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
 
 def interrupt_on_ctrl_c() -> None:
-    """Ctrl-C raises KeyboardInterrupt from now on, so that a command can end what it begins; see `ottla.__main__`."""
+    """Let Ctrl-C raise KeyboardInterrupt from now on, so that a command can end what it begins; see `ottla.__main__`."""
     with suppress(ValueError):
-        # Only the main thread may say so. Whoever started the process may have told it to ignore the signal.
+        # Only the main thread may set a handler. The process may have been started with the signal ignored.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Owner:
-    """The process that has started this one, and that this one does not outlive: a test suite, which may be killed.
+    """The process that has started this one and that this one must not outlive, such as a test suite, which may be killed.
 
-    A pipe would not tell that it is gone: its other children may hold the end of it open. Nobody wants ``owned_directory`` any
-    more when the owner is gone.
+    A pipe would not show that the owner is gone, because other children of it may hold the pipe's end open. ``owned_directory`` is
+    removed when the owner is gone.
     """
 
     def __init__(self, *, pid: int, owned_directory: Path | None = None) -> None:
@@ -59,7 +59,7 @@ class Owner:
         return os.getppid() != self.pid
 
     def watch(self, end: Callable[[], None]) -> None:
-        """Call ``end`` from another thread once the owner is gone, and see to it that the process ends, whatever it is doing."""
+        """Call ``end`` from another thread once the owner is gone, and make sure that the process ends, whatever it is doing."""
 
         def run() -> None:
             while not self.is_gone:
@@ -73,7 +73,7 @@ class Owner:
         threading.Thread(target=run, name="owner", daemon=True).start()
 
     def ended(self) -> None:
-        """The work is done, and the process is about to end."""
+        """Note that the work is done and the process is about to end."""
         if self.is_gone:
             self._remove_directory()
         self._has_ended.set()

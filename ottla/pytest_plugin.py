@@ -1,11 +1,11 @@
 """Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``.
 
-``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants. Tests that
-want the same share one broker, in each xdist worker; one that wants it ``fresh`` has it reset before. With ``--ottla-bootstrap``
-or ``OTTLA_BOOTSTRAP`` the same tests run against a broker that is there already, Apache Kafka for one; those that want a broker
-of their own are skipped then.
+``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants. Tests with equal
+wishes share one broker in each xdist worker; for a test with ``fresh`` the broker is reset first. With ``--ottla-bootstrap`` or
+``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and tests that want a broker of their own
+are skipped.
 
-Nothing of the broker is imported here: it runs as its own process, from the first test on that asks for one.
+Nothing of the broker is imported here. The broker runs in a process of its own, which starts when the first test asks for it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from ottla.handle import Broker
 
 MAX_BROKERS = 8
-"""How many run at once in a session; each takes some 45 MiB."""
+"""How many brokers of a session run at once. Each takes some 45 MiB."""
 MAX_REPORTED_LINES = 200
-"""How much of the broker's log the report of a failed test carries, its newest lines."""
+"""How many of the newest lines of the broker's log the report of a failed test has."""
 _BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 _OPTIONS: dict[str, tuple[type, ...]] = {"settings": (Mapping,), "features": (Mapping,), "fresh": (bool,), "clock": (str,)}
-"""What the marker takes, and of which type each is."""
+"""The options of the marker and their types."""
 _CLOCKS = ("machine", "manual")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which broker a test wants; those that are equal are one."""
+    """The broker that a test wants. Equal wishes get the same broker."""
 
     settings: tuple[tuple[str, str], ...] = ()
     features: tuple[tuple[str, int], ...] = ()
@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """A test's broker, and how things stood before the test."""
+    """A test's broker, and its state before the test."""
 
     broker: Broker
     logged_lines: int
@@ -52,7 +52,7 @@ class Before:
 
 
 class External:
-    """A broker that was there before the tests: what can be asked of any, by the names that `ottla.Broker` gives it."""
+    """A broker that existed before the tests. It has the methods of `ottla.Broker` that work with every Kafka broker."""
 
     def __init__(self, bootstrap: str) -> None:
         from ottla.questions import Questions, wait_for
@@ -71,7 +71,7 @@ class External:
 
 @dataclass(slots=True)
 class Brokers:
-    """Those that tests of one session and worker have asked for."""
+    """The brokers of one session and worker."""
 
     running: dict[Wanted, Broker] = field(default_factory=dict)
 
@@ -81,12 +81,12 @@ class Brokers:
         broker = self.running.pop(wanted, None)
         if broker is None:
             if len(self.running) >= MAX_BROKERS:
-                # The one that nobody has asked for the longest.
+                # This is the broker whose last use is the longest ago.
                 self.running.pop(next(iter(self.running))).close()
             broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features), clock=wanted.clock)
         self.running[wanted] = broker
         if not broker.is_running:
-            # It is new, or a test has stopped or killed it.
+            # The broker is new, or a test has stopped or killed it.
             broker.start()
         if broker.is_paused:
             broker.resume()
@@ -122,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _pairs(lines: list[str], where: str) -> dict[str, str]:
-    """Raises `pytest.UsageError`."""
+    """The keys and values of lines ``KEY=VALUE``. Raises `pytest.UsageError`."""
     pairs = {}
     for line in lines:
         name, equals, value = line.partition("=")
@@ -137,7 +137,7 @@ def _text(value: Any) -> str:
 
 
 def _marked(item: pytest.Item) -> dict[str, Any]:
-    """The options of a test's markers, the nearest one first. Raises `pytest.UsageError`."""
+    """The options of a test's markers, in which a nearer marker wins. Raises `pytest.UsageError`."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:
@@ -175,7 +175,7 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
 
 
 def _levels(features: Mapping[str, Any]) -> dict[str, int]:
-    """Raises `pytest.UsageError`."""
+    """The checked levels. Raises `pytest.UsageError`."""
     try:
         return {str(name): int(level) for name, level in features.items()}
     except (TypeError, ValueError):
@@ -193,7 +193,7 @@ def _ottla_brokers() -> Iterator[Brokers]:
 
 @pytest.fixture(scope="session")
 def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
-    """The broker of those tests that want no other, for fixtures of the whole session."""
+    """The broker of the tests that want no special one, for fixtures with the scope of a session."""
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
         return External(bootstrap)
@@ -203,9 +203,9 @@ def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
 
 @pytest.fixture
 def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
-    """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against another.
+    """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against an existing broker.
 
-    Faults that the test leaves are removed: they would be the next one's.
+    Faults that the test leaves are removed, so that they do not strike the next test.
     """
     options = _marked(request.node)
     bootstrap = request.config.getoption("--ottla-bootstrap")
@@ -220,17 +220,17 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
     pid, known = broker.pid, {fault.id for fault in broker.faults.all()}
     yield broker
-    # A process that the test has started anew numbers its faults anew.
+    # A process that the test has started numbers its faults from 1 again.
     _remove_faults(broker, known if broker.pid == pid else ())
 
 
 def _remove_faults(broker: Broker, known: Collection[int]) -> None:
-    """All but those that fixtures of a wider scope had added."""
+    """Remove all faults but those that fixtures of a wider scope have added."""
     from ottla.control.remote import ControlError
 
     if not broker.is_running:
         return
-    # The test may have killed it a moment ago.
+    # The test may just have killed the broker.
     with suppress(ControlError):
         if broker.is_paused:
             broker.resume()
@@ -244,12 +244,15 @@ _BROKER = pytest.StashKey[Before]()
 
 def _told_of(before: Before) -> list[tuple[str, str]]:
     """Sections of a report: what the broker has logged since, and what became of its transactions."""
+    from ottla.control.remote import Remote
     from ottla.reported import transactions_since
 
     broker = before.broker
     sections = [(f"{broker!r} has logged", broker.logs_since(before.logged_lines)[-MAX_REPORTED_LINES:])]
     if broker.is_running and not broker.is_paused:
-        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms)))
+        control = broker.ready["control"]
+        door = Remote(control["url"], control["token"])
+        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms, door)))
     return [(title, "\n".join(lines)) for title, lines in sections if lines]
 
 
@@ -265,23 +268,24 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def ottla_bootstrap(ottla: Broker | External) -> str:
-    """``host:port`` of the broker."""
+    """The ``host:port`` of the broker."""
     return ottla.bootstrap
 
 
 @pytest.fixture
 def ottla_records(ottla: Broker | External) -> Callable[..., list[Record]]:
-    """``ottla_records(topic, isolation="committed")``: all that a topic holds now; ``aborted`` and ``all`` are the others."""
+    """A function ``ottla_records(topic, isolation="committed")`` that returns all records that a topic has now. Other isolations
+    are ``aborted`` and ``all``."""
     return ottla.records
 
 
 @pytest.fixture
 def ottla_topic() -> str:
-    """A topic name that nobody has used; the broker makes the topic when it is first asked for."""
+    """A topic name that was never used. The broker makes the topic when a client first asks for it."""
     return f"topic-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def ottla_group() -> str:
-    """A consumer group id that nobody has used."""
+    """A consumer group id that was never used."""
     return f"group-{uuid.uuid4().hex[:12]}"

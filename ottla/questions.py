@@ -1,4 +1,4 @@
-"""What a test asks of a cluster, ottla's or another: the handle's and the plugin's questions, each over a connection of its own."""
+"""The questions that the handle and the plugin ask a cluster, ottla's or another. Each question opens a connection of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.kafka_client import KafkaClient
     from ottla.client.reading import Isolation
     from ottla.client.records import Record
     from ottla.client.transactions import Transaction
@@ -16,32 +16,33 @@ T = TypeVar("T")
 
 TIMEOUT_S = 10.0
 PAUSE_S = 0.02
-"""Between two looks at what is waited for."""
+"""The pause between two calls of a condition, in seconds."""
 NOT_THERE_YET = ("UNKNOWN_TOPIC_OR_PARTITION", "GROUP_ID_NOT_FOUND", "TRANSACTIONAL_ID_NOT_FOUND")
-"""Errors that `wait_for` takes for "not yet", by Kafka's names: this module imports nothing of the protocol until it is used."""
+"""Errors that `wait_for` reads as "not yet", by Kafka's names, because this module imports the protocol only when it is used."""
 
 
 class Questions:
-    """About the cluster that is at ``bootstrap()`` at the moment. Each raises `ottla.client.ClientError`, a line for a person."""
+    """Questions about the cluster at the address that ``bootstrap()`` returns. Each raises `ottla.client.ClientError`, one line for
+    a person."""
 
     def __init__(self, bootstrap: Callable[[], str]) -> None:
         self._bootstrap = bootstrap
 
-    def cluster(self) -> Cluster:
-        """A connection for more than these questions; to be closed."""
-        from ottla.client import Cluster
+    def cluster(self) -> KafkaClient:
+        """A client for several requests. The caller closes it."""
+        from ottla.client import KafkaClient
 
-        return Cluster(self._bootstrap(), TIMEOUT_S)
+        return KafkaClient(self._bootstrap(), TIMEOUT_S)
 
     def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
-        """With as many partitions as the broker's ``num.partitions`` says, unless they are given."""
+        """Create a topic. By default it has as many partitions as the broker's ``num.partitions`` says."""
         from ottla.client.topics import BROKER_DEFAULT
 
         with self.cluster() as cluster:
             cluster.create_topic(name, BROKER_DEFAULT if partitions is None else partitions, configs=dict(configs or {}))
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
-        """All that a topic holds now, by partition and offset."""
+        """All records that a topic has now, by partition and offset."""
         with self.cluster() as cluster:
             return cluster.records(topic, isolation=isolation)
 
@@ -56,10 +57,10 @@ class Questions:
 
 
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
-    """What ``condition`` gives, once that is true. Raises TimeoutError, with what it gave last.
+    """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value.
 
-    A topic, a group or a transactional id that the condition asks for and that is not there yet is waited for as well: who waits
-    for an application's lag begins before the application has made its group. Any other error of the condition ends the waiting.
+    A condition that fails because a topic, group or transactional id does not exist yet is called again, because a test may wait
+    for an application's lag before the application has made its group. Any other error of the condition ends the waiting.
     """
     from ottla.client.errors import KafkaAnswered
 

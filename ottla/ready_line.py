@@ -1,4 +1,4 @@
-"""What ``ottla serve --ready-file`` writes, read by whoever looks for that broker."""
+"""Reads the file that ``ottla serve --ready-file`` writes, for programs that look for that broker."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class NotReady(Exception):
-    """A broker is not there or not well; the text is one line for a person."""
+    """A broker does not run or is not well. The text is one line for a person."""
 
 
 def read_ready_file(path: Path) -> dict[str, Any]:
-    """The line that the broker has printed too. Raises `NotReady`."""
+    """The line that the broker has also printed, decoded. Raises `NotReady`."""
     try:
         said = json.loads(path.read_text())
     except FileNotFoundError:

@@ -1,33 +1,45 @@
-"""What the report of a failed test says of the transactions that it saw."""
+"""The lines about transactions in the report of a failed test."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.control.remote import Remote
+
 MAX_TRANSACTIONAL_IDS = 5
-"""Those that something happened to last."""
+"""How many transactional ids are reported: those with the newest events."""
 MAX_EVENTS = 30
-"""Of each, the newest."""
+"""How many of the newest events of each id are reported."""
 MAX_IDS_READ = 200
 TIMEOUT_S = 5.0
 
 
-def transactions_since(bootstrap: str, since_ms: int) -> list[str]:
-    """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer."""
+def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None) -> list[str]:
+    """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer.
+
+    The broker's ``door`` adds who has asked, what was refused and who has fenced whom.
+    """
+    from ottla.cli.commands import Refused
     from ottla.cli.output import printable
+    from ottla.cli.txn_history import history, merged
     from ottla.cli.txn_timeline import lines as shown
-    from ottla.client import ClientError, Cluster
+    from ottla.client import ClientError, KafkaClient
     from ottla.client.timeline import Event, timeline
 
     told: list[tuple[str, list[Event]]] = []
     try:
-        with Cluster(bootstrap, TIMEOUT_S) as cluster:
+        with KafkaClient(bootstrap, TIMEOUT_S) as cluster:
             for listing in cluster.transactions()[:MAX_IDS_READ]:
-                events = [e for e in timeline(cluster.brokers, listing.transactional_id) if e.time_ms >= since_ms]
+                name = listing.transactional_id
+                events = merged(timeline(cluster.brokers, name), history(door, name))
+                events = [event for event in events if event.time_ms >= since_ms]
                 if events:
-                    told.append((listing.transactional_id, events))
-    except (ClientError, OSError) as error:
+                    told.append((name, events))
+    except (ClientError, Refused, OSError) as error:
         return [f"their transactions cannot be told: {error}"]
     newest = sorted(told, key=lambda one: one[1][-1].time_ms)[-MAX_TRANSACTIONAL_IDS:]
     lines: list[str] = []
     for name, events in newest:
-        lines += [f"{printable(name)}:", *(f"  {line}" for line in shown(events[-MAX_EVENTS:]))]
+        lines += [f"{printable(name)}:", *(f"  {printable(line)}" for line in shown(events[-MAX_EVENTS:]))]
     return lines

@@ -1,4 +1,4 @@
-"""What spark-submit is given: ``spark-submit ... ottla/submit.py JOB`` is ``ottla pipeline JOB`` on its cluster."""
+"""The script for spark-submit: ``spark-submit ... ottla/submit.py JOB`` runs ``ottla pipeline JOB`` on spark-submit's cluster."""
 
 from __future__ import annotations
 

@@ -65,15 +65,20 @@ def _group(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Each test carries the rules of docs/rules.md that it is about, and whose answers it asks for.
 
-    What takes minutes comes first, the largest group before the others, then what takes seconds: nothing else is left to run beside
-    one that begins last. What is on its own and short fills the end.
+    What takes minutes comes first, the largest group before the others, then what talks to brokers, which waits for most of its
+    time, again by the size of its group, then what takes seconds: nothing else is left to run beside one that begins last. What is
+    on its own and short fills the end.
     """
-    sizes = Counter(_group(item) for item in items if _takes_minutes(item))
+    sizes = Counter(_group(item) for item in items)
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, int]:
         if _takes_minutes(item):
-            return -sizes[_group(item)]
-        return 1 if item.get_closest_marker("heavy") else 2 if item.get_closest_marker("xdist_group") else 3
+            return 0, -sizes[_group(item)]
+        if item.get_closest_marker("xdist_group") is None:
+            return 4, 0
+        if item.get_closest_marker("wire"):
+            return 1, -sizes[_group(item)]
+        return (2 if item.get_closest_marker("heavy") else 3), 0
 
     items.sort(key=place)
     for item in items:

@@ -19,38 +19,48 @@ def command(source: Path, class_path: str, *options: str) -> list[str]:
 
     Classes are kept by the source's text, the class path and the build of Java. Raises `Unavailable` where there is no compiler.
     """
-    return [java(), *options, "-cp", os.pathsep.join((str(_classes(source, class_path)), class_path)), source.stem]
+    return [java(), *options, "-cp", os.pathsep.join((str(classes(source, class_path)), class_path)), source.stem]
 
 
-def _classes(source: Path, class_path: str) -> Path:
+def classes(source: Path, class_path: str) -> Path:
+    """The folder of the program's classes. Raises as `command` does."""
     made_of = (source.read_text(encoding="utf-8"), class_path, java_version(java()))
     folder = cache_dir() / "java"
     folder.mkdir(parents=True, exist_ok=True)
-    classes = folder / f"{source.stem}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
-    with classes.with_suffix(".lock").open("w") as lock:
+    compiled = folder / f"{source.stem}-{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}"
+    with compiled.with_suffix(".lock").open("w") as lock:
         # One process compiles, others wait.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not classes.exists():
-            _compile(source, class_path, classes)
-    return classes
+        if not compiled.exists():
+            _compile(source, class_path, compiled)
+    return compiled
 
 
-def _compile(source: Path, class_path: str, classes: Path) -> None:
-    """Makes the folder ``classes``, which is there as a whole or not at all."""
-    # A launcher expands these wildcards for the program that it starts, not for what that program is given.
-    jars = [str(jar) for part in class_path.split(os.pathsep) for jar in sorted(Path(part).parent.glob("*.jar"))]
-    with tempfile.TemporaryDirectory(dir=classes.parent) as unfinished:
+def expanded(class_path: str) -> list[Path]:
+    """What a class path names, with the jars of a folder in the place of its ``*``.
+
+    Java's launcher expands these wildcards for the program that it starts, not for what that program is given.
+    """
+    paths: list[Path] = []
+    for part in map(Path, class_path.split(os.pathsep)):
+        paths += sorted(part.parent.glob("*.jar")) if part.name == "*" else [part]
+    return paths
+
+
+def _compile(source: Path, class_path: str, compiled: Path) -> None:
+    """Makes the folder ``compiled``, which is there as a whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=compiled.parent) as unfinished:
         target = Path(unfinished) / "classes"
         compiler = [java(), "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-encoding", "UTF-8"]
         done = subprocess.run(
-            [*compiler, "-cp", os.pathsep.join(jars), "-d", str(target), str(source)],
+            [*compiler, "-cp", os.pathsep.join(map(str, expanded(class_path))), "-d", str(target), str(source)],
             capture_output=True,
             text=True,
             timeout=COMPILE_TIMEOUT_S,
             check=False,
         )
-        if "jdk.compiler" in done.stderr:
+        if "java.lang.module.FindException: Module " in done.stderr:
             raise Unavailable("this Java has no compiler: set JAVA_HOME to a whole JDK")
         if done.returncode:
             raise RuntimeError(f"javac {source}:\n{done.stdout}{done.stderr}")
-        target.rename(classes)
+        target.rename(compiled)

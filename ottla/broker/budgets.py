@@ -25,7 +25,7 @@ FIRST_MS = 30_000.0
 log = structlog.get_logger("network")
 
 
-class Held(Protocol):
+class BudgetHolder(Protocol):
     """The part of a connection that the budgets use."""
 
     peer: str
@@ -64,8 +64,8 @@ class ResponseBudget:
         self._total_bytes = 0
         # For each connection with unread answers: their bytes at the last `note`, and the total of read bytes with the time of the
         # check that saw this total first.
-        self._holders: dict[Held, int] = {}
-        self._progress: dict[Held, tuple[int, float]] = {}
+        self._holders: dict[BudgetHolder, int] = {}
+        self._progress: dict[BudgetHolder, tuple[int, float]] = {}
         self._waiting: dict[Callable[[], None], None] = {}
         self._read_bytes = 0
         self._timer: Timer | None = None
@@ -83,7 +83,7 @@ class ResponseBudget:
     def waiting_count(self) -> int:
         return len(self._waiting)
 
-    def note(self, holder: Held, unsent_bytes: int) -> None:
+    def note(self, holder: BudgetHolder, unsent_bytes: int) -> None:
         """Set the number of bytes of a connection's unread answers."""
         self._total_bytes += unsent_bytes - self._holders.get(holder, 0)
         if unsent_bytes:
@@ -92,7 +92,7 @@ class ResponseBudget:
             self._holders.pop(holder, None)
             self._progress.pop(holder, None)
 
-    def remove(self, holder: Held) -> None:
+    def remove(self, holder: BudgetHolder) -> None:
         """Forget a connection that was closed."""
         self.note(holder, 0)
         self.forget(holder.go_on)
@@ -174,15 +174,15 @@ class RequestBudget:
         self.closed_count = 0
         """How many connections were closed because others waited for their memory."""
         self.used_bytes = 0
-        self._charged: dict[Held, int] = {}
+        self._charged: dict[BudgetHolder, int] = {}
         # For each connection with an unfinished frame the time of the last bytes, in ms.
-        self._unfinished: dict[Held, float] = {}
-        self._waiting: dict[Held, None] = {}
+        self._unfinished: dict[BudgetHolder, float] = {}
+        self._waiting: dict[BudgetHolder, None] = {}
         # `_first` is the connection that may exceed the limit, since `_first_since_ms`. `_next` is the connection whose
-        # `Held.go_on` is being called, and which may become the first.
-        self._first: Held | None = None
+        # `BudgetHolder.go_on` is being called, and which may become the first.
+        self._first: BudgetHolder | None = None
         self._first_since_ms = 0.0
-        self._next: Held | None = None
+        self._next: BudgetHolder | None = None
         self._timer: Timer | None = None
 
     @property
@@ -193,20 +193,20 @@ class RequestBudget:
     def is_used_up(self) -> bool:
         return 0 <= self.limit_bytes <= self.used_bytes
 
-    def ask(self, holder: Held, size_bytes: int) -> bool:
+    def ask(self, holder: BudgetHolder, size_bytes: int) -> bool:
         """Whether a connection may hold ``size_bytes`` for an unfinished frame. If so, the bytes are counted.
 
-        False where the connection must wait: its `Held.go_on` is called later.
+        False where the connection must wait: its `BudgetHolder.go_on` is called later.
         """
         more = size_bytes - self._charged.get(holder, 0)
-        if more > 0 and 0 <= self.limit_bytes < self.used_bytes + more and not self._is_first(holder):
+        if more > 0 and 0 <= self.limit_bytes < self.used_bytes + more and not self._become_first(holder):
             self._waiting[holder] = None
             self._watch()
             return False
         self.charge(holder, size_bytes, is_unfinished=True)
         return True
 
-    def charge(self, holder: Held, size_bytes: int, *, is_unfinished: bool = False) -> None:
+    def charge(self, holder: BudgetHolder, size_bytes: int, *, is_unfinished: bool = False) -> None:
         """Set the bytes that a connection holds, without a check.
 
         ``is_unfinished``: they are a frame whose rest has not arrived.
@@ -224,12 +224,13 @@ class RequestBudget:
         if self._first is holder and (size_bytes <= SMALL_BYTES or not self.is_used_up):
             self._first = None
 
-    def remove(self, holder: Held) -> None:
+    def remove(self, holder: BudgetHolder) -> None:
         """Forget a connection that was closed."""
         self.charge(holder, 0)
         self._waiting.pop(holder, None)
 
-    def _is_first(self, holder: Held) -> bool:
+    def _become_first(self, holder: BudgetHolder) -> bool:
+        """Make a connection the one that may exceed the budget, unless there is another; returns whether it is the one."""
         if self._first is None and (self._next is holder or not self._waiting):
             self._first = holder
             self._first_since_ms = self._env.monotonic_ms()
@@ -263,7 +264,7 @@ class RequestBudget:
             if now_ms - since_ms >= self.stall_ms and holder not in self._waiting:
                 self._close(holder, f"has not gone on for {self.stall_ms} ms")
 
-    def _close(self, holder: Held, what: str) -> None:
+    def _close(self, holder: BudgetHolder, what: str) -> None:
         self.closed_count += 1
         self.remove(holder)
         holder.abort(f"its request {what}, and others wait for the memory that it holds")

@@ -12,23 +12,24 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import NotLeader, Partition, Partitions, tell_offline
+from ottla.broker.partitions import NotLeader, Partition, Partitions, log_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState, Topic
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord
+from ottla.coordinator.topics import Topic
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.names import TopicPartition
 from ottla.storage.recovery import RecoveryReport
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 from ottla.storage.transaction_history import TransactionHistory
 
 SUPPORTED_FEATURES = {
@@ -132,9 +133,7 @@ class Cluster:
                 self._set_aside(name, index)
         for topic in self.state.topics.values():
             config = self.log_config(topic.name)
-            for index in range(topic.partition_count):
-                if not self._leads(topic, index):
-                    continue
+            for index in (index for index in range(topic.partition_count) if self._leads(topic, index)):
                 exists = (topic.name, index) in on_disk or self._directory.was_written(topic.name, index)
                 self._open(topic, index, config, exists=exists)
         self._directory.loaded()
@@ -175,7 +174,7 @@ class Cluster:
             partition_log, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
             self._note_losses(partition_log.directory, report)
             if partition_log.offline_reason is not None:
-                tell_offline(partition_log)
+                log_offline(partition_log)
             elif report.history is not None:
                 self._read[topic.name, index] = report.history
         else:
@@ -286,7 +285,7 @@ class Cluster:
         pace = Pace()
         for index in range(first, topic.partition_count):
             self.open_missing(topic.name, index, topic)
-            if pace.is_over(OPEN_WORK):
+            if pace.spend(OPEN_WORK):
                 yield None
 
     def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
@@ -319,7 +318,7 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         topic = self._runtime.execute(self.state.delete_topic(name))
-        left = begun(self._partitions.remove(name, range(topic.partition_count)))
+        left = run_first_step(self._partitions.remove(name, range(topic.partition_count)))
         if left is not None:
             self._stepping.run(left, lambda _: None, self._step_failed)
         for deleted in self.on_topic_deleted:

@@ -18,12 +18,13 @@ from ottla.broker.gate import Gate
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
-from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE, Topic
+from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.coordinator.share.changes import DeadLetters
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within
-from ottla.storage.names import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import next_decoded
 from ottla.storage.steps import Pace, Pause, Steps
 
@@ -189,7 +190,7 @@ class DeadLetterTopics:
                     if letters.first_offset <= record.offset <= letters.last_offset:
                         yield from writing.add_copy(record)
                 size_bytes = sum(len(record.key or b"") + len(record.value or b"") for record in records)
-                if pace.is_over(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
+                if pace.spend(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
                     yield None
         finally:
             if inflating_bytes:

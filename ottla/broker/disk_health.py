@@ -82,7 +82,7 @@ class DiskHealth:
         if self._refused:
             self._refused.pop(what, None)
             if not self._refused:
-                self._is_back()
+                self._end_refusals()
 
     def failed(self, error: BaseException) -> None:
         """Note that a sync has failed. The state is final."""
@@ -97,7 +97,7 @@ class DiskHealth:
             log.error(event, directory=self._directory, error=error, hint=hint)
         self.has_failed = True
 
-    def _is_back(self) -> None:
+    def _end_refusals(self) -> None:
         log.info(
             "disk_takes_writes_again",
             directory=self._directory,
@@ -122,7 +122,7 @@ class DiskHealth:
             return
         is_quiet = self._env.monotonic_ms() - self._last_ms >= QUIET_MS
         if (self._for_space or is_quiet) and self._has_room():
-            self._is_back()
+            self._end_refusals()
         else:
             self._probe_later()
 

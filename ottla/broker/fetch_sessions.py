@@ -17,7 +17,7 @@ INITIAL_EPOCH = 0
 NO_SESSION = 0
 
 
-class Asked(msgspec.Struct, gc=False):
+class RequestedPartition(msgspec.Struct, gc=False):
     """A partition of a fetch: the fields of the request, and the offsets that the last response has told the client."""
 
     key: PartitionKey
@@ -26,8 +26,8 @@ class Asked(msgspec.Struct, gc=False):
     leader_epoch: int
     last_epoch: int = -1
     """The leader epoch of the last record that the client has; below 0 where the client does not send it."""
-    told_high_watermark: int = -1
-    told_log_start: int = -1
+    sent_high_watermark: int = -1
+    sent_log_start_offset: int = -1
 
 
 class Session:
@@ -35,15 +35,17 @@ class Session:
 
     __slots__ = ("epoch", "last_used_ms", "names_by_id", "partitions", "session_id")
 
-    def __init__(self, session_id: int, partitions: dict[PartitionKey, Asked], now_ms: int, *, names_by_id: bool) -> None:
+    def __init__(
+        self, session_id: int, partitions: dict[PartitionKey, RequestedPartition], now_ms: int, *, names_by_id: bool
+    ) -> None:
         self.session_id = session_id
         self.epoch = 1
         self.names_by_id = names_by_id
         self.partitions = partitions
         self.last_used_ms = now_ms
 
-    def update(self, asked: Iterable[Asked], forgotten: Iterable[PartitionKey]) -> None:
-        for new in asked:
+    def update(self, requested: Iterable[RequestedPartition], forgotten: Iterable[PartitionKey]) -> None:
+        for new in requested:
             known = self.partitions.get(new.key)
             if known is None:
                 self.partitions[new.key] = new
@@ -55,9 +57,9 @@ class Session:
 
     def served(self, key: PartitionKey) -> None:
         """Move a partition behind the others after its data was sent, so that a busy partition does not starve the others."""
-        asked = self.partitions.pop(key, None)
-        if asked is not None:
-            self.partitions[key] = asked
+        requested = self.partitions.pop(key, None)
+        if requested is not None:
+            self.partitions[key] = requested
 
 
 class FetchSessions:
@@ -81,7 +83,7 @@ class FetchSessions:
     def get(self, session_id: int) -> Session | None:
         return self._sessions.get(session_id)
 
-    def open(self, partitions: dict[PartitionKey, Asked], now_ms: int, *, names_by_id: bool = False) -> Session | None:
+    def open(self, partitions: dict[PartitionKey, RequestedPartition], now_ms: int, *, names_by_id: bool = False) -> Session | None:
         """Open a session with these partitions, whose dictionary it keeps; None where there is no room.
 
         ``names_by_id``: the client names topics by their ids, as from Fetch 13 on.
@@ -118,14 +120,14 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
-    def update(self, session: Session, asked: Iterable[Asked], forgotten: Iterable[PartitionKey]) -> None:
+    def update(self, session: Session, requested: Iterable[RequestedPartition], forgotten: Iterable[PartitionKey]) -> None:
         """Apply an incremental fetch to its session.
 
         Raises FETCH_SESSION_ID_NOT_FOUND where the new partitions exceed ``max_partitions``. The session is then closed, and the
         client opens a new one with all its partitions.
         """
         before = len(session.partitions)
-        session.update(asked, forgotten)
+        session.update(requested, forgotten)
         self.partition_count += len(session.partitions) - before
         if self.partition_count > self._max_partitions and len(session.partitions) > before:
             self.close(session.session_id)

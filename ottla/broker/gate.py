@@ -65,7 +65,7 @@ class Gate:
         Where the damaged file belongs to the coordinator that waits, that coordinator's partition is offline then.
         """
 
-        def settled(is_durable: bool) -> None:
+        def on_synced(is_durable: bool) -> None:
             if is_durable:
                 then()
             elif self.group_commit is not None and not self.group_commit.has_failed:
@@ -74,7 +74,7 @@ class Gate:
         if self.group_commit is None:
             then()
         else:
-            self.group_commit.then(settled)
+            self.group_commit.then(on_synced)
 
     def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.

@@ -23,7 +23,7 @@ from ottla.storage.settling import settle
 from ottla.storage.steps import Steps
 
 TRASH_CHECK_MS = 1_000
-LEFT_TOLD = 20
+LEFTOVERS_LOGGED = 20
 """How many deleted files that could not be removed are logged one by one."""
 PRODUCERS_AT_ONCE = 5_000
 """How many producers one step of expiry checks, in about a millisecond."""
@@ -141,7 +141,7 @@ class Housekeeping:
 
     def _empty_trash(self) -> Steps[None]:
         left = yield from self._directory.trash.empty(self._env.now_ms())
-        for line in left[:LEFT_TOLD]:
+        for line in left[:LEFTOVERS_LOGGED]:
             log.warning("not_removed", reason=line, hint="the next start tries again")
 
     def _expire_producers(self) -> Steps[None]:

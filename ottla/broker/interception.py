@@ -18,7 +18,7 @@ from ottla.protocol.errors import Code, KafkaError
 # requests
 
 
-class Topics(Protocol):
+class RequestTopics(Protocol):
     """Finds the topics of a request that names topics by their ids, or only names a fetch session."""
 
     def name_of(self, topic_id: bytes) -> str | None: ...
@@ -28,7 +28,7 @@ class Topics(Protocol):
         ...
 
 
-class Asked(NamedTuple):
+class IncomingRequest(NamedTuple):
     """A request before it is handled. ``request`` is valid only until then, because its bytes lie in a receive buffer."""
 
     api_key: int
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     size_bytes: int
     refusal: Callable[[Any, int, Code], Any]
     """Makes the API's response with one error from the request, its version and the error; gives None for no response."""
-    topics: Topics
+    topics: RequestTopics
 
 
 class Latch:
@@ -143,7 +143,7 @@ class Reached(NamedTuple):
     partition: int = -1
 
 
-class Held(KafkaError):
+class DecisionDelayed(KafkaError):
     """A decision that must not be logged before ``latch`` is open.
 
     A handler that cannot wait answers with the error's code, CONCURRENT_TRANSACTIONS, so that the client retries.
@@ -165,7 +165,7 @@ class Interception(Protocol):
     @property
     def watched_points(self) -> Collection[Point]: ...
 
-    def intercept(self, asked: Asked) -> Verdict | None:
+    def intercept(self, incoming: IncomingRequest) -> Verdict | None:
         """What happens to a request; None to handle the request normally."""
         ...
 

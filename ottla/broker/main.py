@@ -42,7 +42,7 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         uvloop.run(serving)
 
 
-def _tell_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) -> None:
+def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
@@ -57,7 +57,12 @@ def _tell_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) 
         ready["control"] = {"url": door.url, "token": door.token}
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=door is not None)
-    print(_for_people(broker, door) if sys.stdout.isatty() else line, flush=True)
+    try:
+        print(_for_people(broker, door) if sys.stdout.isatty() else line, flush=True)
+    except OSError as error:
+        # Nobody reads it, or the disk behind it is full.
+        error.filename = "stdout"
+        raise
 
 
 def _for_people(broker: BrokerServer, door: Door | None) -> str:
@@ -117,7 +122,7 @@ async def _serve(
     door = None
     try:
         door = steering.open_door(serving) if steering.open_door is not None else None
-        _tell_ready(serving.broker, ready_file, door)
+        _report_ready(serving.broker, ready_file, door)
         await serving.stop_wanted.wait()
     finally:
         if door is not None:

@@ -6,7 +6,7 @@ A transport carries WriteTxnMarkers requests to brokers. Local partitions use th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
@@ -32,24 +32,26 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 from ottla.storage.steps import Steps, run
 
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50
 """How many markers of one transaction are written without a pause. Each takes about 50 us."""
-RETRIABLE = {
+RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.NOT_ENOUGH_REPLICAS,
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
+"""The answers to a marker after which it is sent again. Any other error is final for that partition."""
 
 log = structlog.get_logger("markers")
 
 
-class Transport(Protocol):
+class MarkerTransport(Protocol):
     """Carries a request to a broker. ``on_response`` is called with the response, possibly before the call returns."""
 
     def write_txn_markers(
@@ -97,7 +99,7 @@ class MarkerSender:
         stepping: Stepping,
         lifecycle: Lifecycle,
         cluster_state: ClusterState,
-        transport: Transport,
+        transport: MarkerTransport,
         is_served: Callable[[TransactionShard], bool],
         on_written: Callable[[TransactionShard, str], None],
         interception: Interception | None = None,
@@ -210,19 +212,22 @@ class MarkerSender:
         self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], response: WriteTxnMarkersResponse
     ) -> None:
         written, again = deleted, set()
-        if self._listener is not None:
-            _tell(self._listener, self._env.now_ms(), metadata, response)
+        refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
                 where, code = (topic.name, partition.partition_index), Code(partition.error_code)
                 if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
                     written.add(where)
-                elif code in RETRIABLE:
+                    continue
+                refused.setdefault(code, []).append(where)
+                if code in RETRIABLE_MARKER_CODES:
                     again.add(where)
                 else:
                     # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
                     # marker.
                     log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
+        if self._listener is not None and refused:
+            _report_markers(self._listener, self._env.now_ms(), metadata, refused)
         if again:
             partitions = frozenset(again)
             self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
@@ -263,14 +268,11 @@ class MarkerSender:
         )
 
 
-def _tell(listener: TransactionListener, now_ms: int, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
-    """One event for all markers with the same outcome."""
-    by_code: dict[Code, list[TopicPartition]] = {}
-    for topic in response.markers[0].topics:
-        for partition in topic.partitions:
-            by_code.setdefault(Code(partition.error_code), []).append((topic.name, partition.partition_index))
+def _report_markers(
+    listener: TransactionListener, now_ms: int, metadata: TxnMetadata, refused: Mapping[Code, Collection[TopicPartition]]
+) -> None:
     outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
-    for code, partitions in by_code.items():
+    for code, partitions in refused.items():
         listener.happened(of_transaction(Kind.MARKERS, metadata, outcome, now_ms, partitions, code))
 
 
@@ -297,7 +299,9 @@ class _MarkerWalk:
     the whole transaction.
     """
 
-    def __init__(self, interception: Interception, transport: Transport, metadata: TxnMetadata, marker: WritableTxnMarker) -> None:
+    def __init__(
+        self, interception: Interception, transport: MarkerTransport, metadata: TxnMetadata, marker: WritableTxnMarker
+    ) -> None:
         self._interception = interception
         self._transport = transport
         self._metadata = metadata

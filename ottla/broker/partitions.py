@@ -12,10 +12,10 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Damaged, described, is_damage
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.names import TopicPartition
 from ottla.storage.reading import Slice, read
 from ottla.storage.steps import Pace, Steps
 
@@ -49,10 +49,10 @@ def take_offline(partition_log: Log, reason: str) -> None:
     """
     if partition_log.offline_reason is None:
         partition_log.offline_reason = reason
-        tell_offline(partition_log)
+        log_offline(partition_log)
 
 
-def tell_offline(partition_log: Log) -> None:
+def log_offline(partition_log: Log) -> None:
     log.error(
         "partition_offline",
         partition=repr(partition_log),
@@ -234,7 +234,7 @@ class Partitions:
                 self.directory.delete(deleted, unique, self._env.now_ms())
             except OSError as error:
                 log.warning("directory_not_removed", partition=repr(deleted), error=described(error))
-            if pace.is_over(DELETE_WORK):
+            if pace.spend(DELETE_WORK):
                 yield None
 
     def known(self, topic: str, index: int) -> Partition | None:

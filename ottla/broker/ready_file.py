@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import stat
 from pathlib import Path
+from typing import IO
 
 from ottla.broker.config.definitions import ConfigError
 
@@ -11,10 +13,14 @@ _BEGINNING = b'{"event": "ready"'
 
 
 class ReadyFile:
-    """Writes and removes the ready file, and never replaces a file that a broker has not written. None stands for no file."""
+    """Writes and removes the ready file, and never replaces a file that a broker has not written. None stands for no file.
+
+    A broker locks its file for as long as it runs, so that another one with another directory does not take it for its own.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
+        self._written: IO[str] | None = None
 
     def check(self) -> None:
         """Raises `ConfigError` where another file would be replaced, or the file cannot be written."""
@@ -36,6 +42,9 @@ class ReadyFile:
         try:
             with self._path.open("rb") as file:
                 beginning = file.read(len(_BEGINNING))
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return "another broker that runs has it; give another name"
         except OSError as error:
             return error.strerror or str(error)
         return "" if beginning in (b"", _BEGINNING) else "it is not what a broker has written; give another name"
@@ -47,10 +56,16 @@ class ReadyFile:
             half = self._path.with_name(f"{self._path.name}.tmp")
             half.unlink(missing_ok=True)
             half.touch(mode=0o600 if is_secret else 0o666, exist_ok=False)
-            half.write_text(line)
+            self._written = half.open("w")
+            fcntl.flock(self._written, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._written.write(line)
+            self._written.flush()
             half.replace(self._path)
 
     def remove(self) -> None:
         """Remove the file, unless a broker has not written it. A missing file is no error. Raises OSError."""
+        if self._written is not None:
+            self._written.close()
+            self._written = None
         if self._path is not None and not self._why_not():
             self._path.unlink(missing_ok=True)

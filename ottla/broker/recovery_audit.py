@@ -10,11 +10,11 @@ import structlog
 from msgspec import to_builtins
 
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory

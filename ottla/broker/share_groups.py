@@ -67,11 +67,11 @@ class ShareGroupStates:
 
         Where one state is refused, the group records none, and its next heartbeat asks for all of them again.
         """
-        refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(begun=True)
+        refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(double_first=True)
         work = id_work(asked.group_id)
         for topic_id, offsets in asked.start_offsets.items():
             for partition, start_offset in offsets.items():
-                if pace.is_over(STATE_WORK + 2 * work):
+                if pace.spend(STATE_WORK + 2 * work):
                     yield None
                 key = ShareKey(asked.group_id, topic_id, partition)
                 try:
@@ -106,10 +106,10 @@ class ShareGroupStates:
 
     def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states. Returns the first error of each topic, by topic id."""
-        refusals, pace, work = dict[bytes, KafkaError](), Pace(begun=True), id_work(group_id)
+        refusals, pace, work = dict[bytes, KafkaError](), Pace(double_first=True), id_work(group_id)
         for topic_id, numbers in partitions.items():
             for partition in sorted(numbers):
-                if pace.is_over(STATE_WORK + work):
+                if pace.spend(STATE_WORK + work):
                     yield None
                 key = ShareKey(group_id, topic_id, partition)
                 try:

@@ -304,9 +304,9 @@ class SharePartitions:
     def _release(self, session: ShareSession) -> Steps[None]:
         """Release the records of an ended session. The member keeps records of partitions that its new session has."""
         group_id, member_id = session.key
-        pace = Pace(begun=True)
+        pace = Pace(double_first=True)
         for where in session.partitions:
-            if pace.is_over(RELEASE_WORK + id_work(group_id)):
+            if pace.spend(RELEASE_WORK + id_work(group_id)):
                 yield None
             shared = self._shared.get(ShareKey(group_id, *where))
             if shared is None or shared.is_gone or self.sessions.names(session.key, where):
@@ -321,7 +321,7 @@ class SharePartitions:
             shared = self._shared.get(key)
             if shared is not None and (shared.is_gone or not shared.dead_letters):
                 self.forget(key)
-            if pace.is_over(FORGET_WORK):
+            if pace.spend(FORGET_WORK):
                 yield None
 
     # timed work

@@ -10,10 +10,10 @@ from collections import OrderedDict
 import structlog
 
 from ottla.broker.env import Clock
-from ottla.broker.transaction_history import Happened, Kind, TransactionListener
+from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener, cut
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 
-MAX_BEGUN = 10_000
+MAX_REMEMBERED_ABORTS = 10_000
 """How many ids with an aborted transaction are remembered for their successor. Beyond that the oldest are forgotten."""
 
 log = structlog.get_logger("transactions")
@@ -25,19 +25,19 @@ class Takeovers:
     def __init__(self, clock: Clock, listener: TransactionListener | None = None) -> None:
         self._clock = clock
         self._listener = listener
-        self._begun: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
+        self._aborted: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
 
-    def begun(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
+    def note_abort(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
         """Note that a producer's open transaction is aborted for a successor, whose InitProducerId must be repeated."""
-        self._begun.setdefault(transactional_id, fenced)
-        if len(self._begun) > MAX_BEGUN:
-            self._begun.popitem(last=False)
+        self._aborted.setdefault(transactional_id, fenced)
+        if len(self._aborted) > MAX_REMEMBERED_ABORTS:
+            self._aborted.popitem(last=False)
 
-    def done(
+    def note_takeover(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:
         """Log that a successor has got the id, and which producer it has fenced."""
-        aborted = self._begun.pop(transactional_id, None)
+        aborted = self._aborted.pop(transactional_id, None)
         fenced = before if aborted is None else aborted
         log.info(
             "transactional_id_taken_over",
@@ -60,7 +60,6 @@ class Takeovers:
                     producer_epoch=fenced.epoch,
                     new_producer_id=now.producer_id,
                     new_producer_epoch=now.epoch,
-                    client_id=client_id,
-                    client_host=client_host,
+                    asker=Asker(client_id=cut(client_id), client_host=client_host),
                 )
             )

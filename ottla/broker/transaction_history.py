@@ -1,8 +1,8 @@
-"""The port by which somebody may learn what happens to each transactional id: requests, refusals, decisions, markers.
+"""The port by which somebody learns of each transactional id what no log has: who has asked, what was refused, who was fenced.
 
-The broker keeps no such history itself. Kafka's APIs have no place for it, and its logs hold neither who has asked nor what was
-refused. Without a listener (`ottla.control.history`) a transaction costs a few comparisons with None, and a batch that is
-produced or fetched costs nothing.
+Kafka's APIs have no place for it. A decision that a client has asked for, markers that were written and the end of a transaction
+are in the logs, and are not reported. So one event a request is all that a transaction costs with a listener
+(`ottla.control.history`), and a few comparisons with None without one; a batch that is taken or fetched costs nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.protocol.errors import Code
+from ottla.protocol.topic_partition import TopicPartition
 
 PARTITIONS_KEPT = 20
 """How many partitions of one event are named. All of them are counted."""
+TEXT_CHARACTERS = 249
+"""Of a name that a client gives, which may have 32,767. What is longer is cut. Kafka takes no longer name of a topic."""
 
 
 class Kind(StrEnum):
@@ -27,42 +30,58 @@ class Kind(StrEnum):
     FENCED = "fenced"
     """A producer has taken the id over from another one, which is fenced by it."""
     DECIDED = "decided"
-    """The outcome is in the coordinator's log. ``outcome`` says who has brought it about: commit, abort, fenced or timeout."""
+    """A transaction was aborted that no client has asked to end: ``outcome`` is one of `UNASKED_OUTCOMES`."""
     MARKERS = "markers"
-    """Markers were written, or refused with ``error``."""
-    COMPLETED = "completed"
-    """The Complete record is in the coordinator's log."""
+    """Markers were refused with ``error``."""
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a transactional id. ``producer_id`` and ``producer_epoch`` are those of the request, or of the transaction."""
+UNASKED_OUTCOMES = frozenset(("fenced", "timeout"))
+
+
+class Asker(msgspec.Struct, frozen=True, kw_only=True):
+    """A client, and the API that it has used. One object serves all its requests of this API on one connection."""
+
+    client_id: str
+    client_host: str
+    api: str = ""
+    version: int = -1
+
+
+# Without `gc`, the collector need not walk events: they refer to nothing that refers to them.
+class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One event of a transactional id. ``producer_id`` and ``producer_epoch`` are those of the request, or of the transaction.
+
+    A transaction makes several, so an event is made of what is there already, and made readable when somebody asks for it.
+    """
 
     time_ms: int
     kind: Kind
     transactional_id: str
     producer_id: int = -1
     producer_epoch: int = -1
-    error: Code = Code.NONE
-    api: str = ""
-    version: int = -1
-    client_id: str = ""
-    client_host: str = ""
+    error: int = Code.NONE
+    asker: Asker | None = None
     group_id: str = ""
     outcome: str = ""
     new_producer_id: int = -1
     new_producer_epoch: int = -1
     """The producer id and epoch of an answer, and with `Kind.FENCED` those of the successor."""
     partition_count: int = 0
-    partitions: tuple[TopicPartition, ...] = ()
-    """The first `PARTITIONS_KEPT` of them."""
+    partitions: Collection[TopicPartition] = ()
+    """At most `PARTITIONS_KEPT` of them, in any order."""
 
 
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None: ...
 
 
+def cut(text: str) -> str:
+    return text if len(text) <= TEXT_CHARACTERS else text[:TEXT_CHARACTERS] + "..."
+
+
 def first_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    return tuple(islice(partitions, PARTITIONS_KEPT))
+    """Of those that a client names."""
+    return tuple([(cut(topic), partition) for topic, partition in islice(partitions, PARTITIONS_KEPT)])
 
 
 def of_transaction(
@@ -71,9 +90,9 @@ def of_transaction(
     outcome: str,
     now_ms: int,
     partitions: Collection[TopicPartition] | None = None,
-    error: Code = Code.NONE,
+    error: int = Code.NONE,
 ) -> Happened:
-    """What has become of a transaction, in all its partitions unless ``partitions`` says in which."""
+    """What has become of a transaction, in all its partitions unless ``partitions`` says in which. They are kept as they are."""
     where = metadata.partitions if partitions is None else partitions
     return Happened(
         time_ms=now_ms,
@@ -83,6 +102,6 @@ def of_transaction(
         producer_epoch=metadata.producer_epoch,
         outcome=outcome,
         error=error,
-        partitions=first_partitions(where),
+        partitions=where if len(where) <= PARTITIONS_KEPT else first_partitions(where),
         partition_count=len(where),
     )

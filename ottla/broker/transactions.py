@@ -12,25 +12,25 @@ from ottla.broker.config.settings import Settings
 from ottla.broker.counters import Counters
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
-from ottla.broker.interception import Held, Interception, Point, Reached
+from ottla.broker.interception import DecisionDelayed, Interception, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.markers import MarkerSender, Transport, reached
+from ottla.broker.markers import MarkerSender, MarkerTransport, reached
 from ottla.broker.partitions import Partitions
 from ottla.broker.runtime import Runtime, coordinator_partition
 from ottla.broker.stepping import Stepping
-from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
+from ottla.broker.transaction_history import UNASKED_OUTCOMES, Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.invariants import check_transactions
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
-from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TopicPartition, TxnMetadata
+from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata
 from ottla.coordinator.transaction.requests import Ended, Initialised, NewProducerId, ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
-from ottla.protocol.transaction_states import TxnState
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
@@ -55,13 +55,12 @@ class Transactions:
         partitions: Partitions,
         cluster_state: ClusterState,
         new_producer_id: NewProducerId,
-        transport: Transport,
+        transport: MarkerTransport,
         interception: Interception | None = None,
         listener: TransactionListener | None = None,
     ) -> None:
         """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
-        ``listener`` learns of decisions and of how they are carried out.
-        """
+        ``listener`` learns of decisions and of how they are carried out."""
         self._env = env
         self._stepping = stepping
         self._lifecycle = lifecycle
@@ -133,10 +132,9 @@ class Transactions:
                     self._drive(shard, partition.log, transactional_id)
                 case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
                     self._counters.transaction_ended(outcome, open_ms)
-                    if self._listener is not None:
-                        self._listener.happened(
-                            of_transaction(Kind.DECIDED, shard.ids[transactional_id], outcome, self._env.now_ms())
-                        )
+                    if self._listener is not None and outcome in UNASKED_OUTCOMES:
+                        metadata = shard.ids[transactional_id]
+                        self._listener.happened(of_transaction(Kind.DECIDED, metadata, outcome, self._env.now_ms()))
                 case _:
                     shard.apply(effect)
 
@@ -210,7 +208,7 @@ class Transactions:
         two_phase_commit: bool,
         keep_prepared: bool,
     ) -> ProducerIdAndEpoch:
-        """Give a producer its id and epoch. Raises the errors of `TransactionShard.init_producer_id`, and `Held`.
+        """Give a producer its id and epoch. Raises the errors of `TransactionShard.init_producer_id`, and `DecisionDelayed`.
 
         Raises CONCURRENT_TRANSACTIONS while an earlier transaction of the id is being aborted or completed.
         """
@@ -247,7 +245,7 @@ class Transactions:
     def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
         """Commit or abort; returns the producer id and epoch for the client's next transaction.
 
-        Raises the errors of `TransactionShard.end_txn`, and `Held` where an interception delays the decision.
+        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` where an interception delays the decision.
         """
         shard, runtime = self._shard(transactional_id)
         result: Result[Ended] = shard.end_txn(
@@ -267,7 +265,7 @@ class Transactions:
     def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
         """Ask the interception before a Prepare record is logged.
 
-        Raises its `KafkaError`, or `Held` where the decision must wait.
+        Raises its `KafkaError`, or `DecisionDelayed` where the decision must wait.
         """
         interception = self._interception
         if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
@@ -279,7 +277,7 @@ class Transactions:
             Reached(Point.BEFORE_PREPARE, transactional_id, metadata.producer_id, metadata.producer_epoch, commit)
         )
         if latch is not None:
-            raise Held(latch)
+            raise DecisionDelayed(latch)
 
     def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
         """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when it may go on.
@@ -344,9 +342,6 @@ class Transactions:
             if self._is_held(Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)):
                 return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
-            if self._listener is not None:
-                outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
-                self._listener.happened(of_transaction(Kind.COMPLETED, metadata, outcome, self._env.now_ms()))
         except KafkaError as error:
             log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
             self.delayed += 1

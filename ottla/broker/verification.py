@@ -14,9 +14,9 @@ from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Pause
 
 PRODUCE_CODES = {

@@ -15,18 +15,18 @@ from ottla.process import open_standard_streams
 USAGE_EXIT = 2
 FAILED_EXIT = 1
 INTERRUPTED_EXIT = 130
-"""What shells give a command that Ctrl-C has ended."""
+"""The exit code that shells give a command that Ctrl-C has ended."""
 BROKEN_PIPE_EXIT = 141
-"""What shells give a command whose reader has gone, as ``head`` does."""
+"""The exit code that shells give a command whose reader has gone, such as ``head``."""
 COMPLETION_VARIABLE = "_OTTLA_COMPLETE"
-"""By what shells ask for completions; see `completion`."""
+"""The environment variable by which shells ask for completions; see `completion`."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The exit code. Ctrl-C ends every command without a traceback."""
+    """Run the command line; returns the exit code. Ctrl-C ends every command without a traceback."""
     open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding has not is shown by its escape sequence.
+        # A character that the terminal's encoding does not have is shown as an escape sequence.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         _forget_output()
         return BROKEN_PIPE_EXIT
     except OSError as error:
-        # A disk that is full behind a redirection, as a rule.
+        # The usual cause is a redirection to a full disk.
         _forget_output()
         _say(f"ottla: {error.strerror or error}")
         return FAILED_EXIT
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Python flushes stdout once more at its end, which would say so again."""
+    """Drop unwritten output: Python flushes stdout once more at its end, which would report the error again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -73,7 +73,7 @@ def _run(arguments: list[str]) -> int:
         _say(line_of(error))
         return USAGE_EXIT
     except UnicodeEncodeError as error:
-        # Bytes of the command line that are no text come as lone surrogates, which nothing of Kafka's can carry.
+        # Bytes of the command line that are not UTF-8 arrive as lone surrogates, which no field of Kafka's protocol can carry.
         _say(f"ottla: {error.object!r} is no text in UTF-8")
         return USAGE_EXIT
     except Refused as refused:
@@ -82,7 +82,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _say(text: str) -> None:
-    """What is wrong, in which names may stand that somebody else has given."""
+    """Print an error to stderr. Its text may contain names from elsewhere, so control characters are escaped."""
     from ottla.cli.output import printable
 
     print(printable(text), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``ottla audit``: whether every transaction in a data directory is whole."""
+"""``ottla audit``: checks whether every transaction in a data directory is whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.process import interrupt_on_ctrl_c
 @click.argument("directory", metavar="DIR")
 @json_option
 def command(directory: str, as_json: bool) -> int:
-    """``directory``: ottla's or Apache Kafka's; nothing is written into it."""
+    """``directory`` is ottla's or Apache Kafka's. Nothing is written into it."""
     from ottla.directories import audit
 
     interrupt_on_ctrl_c()

@@ -1,4 +1,4 @@
-"""``ottla cluster``."""
+"""``ottla cluster``: describes a cluster."""
 
 from __future__ import annotations
 

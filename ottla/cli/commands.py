@@ -1,4 +1,4 @@
-"""What all commands are made of: groups whose commands are imported when they are called, and errors in one line."""
+"""The base of all commands: groups that import a command's module when the command is called, and errors in one line."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import click
 
 
 class Lazy(NamedTuple):
-    """A command's module in `ottla.cli`, whose ``command`` it is, and its line in the help, for which nothing is imported."""
+    """A module of `ottla.cli` that has a ``command``, and the command's line in the help, which is shown without an import."""
 
     module: str
     help: str
 
 
 class Refused(click.ClickException):
-    """What a command was asked to do cannot be done; the text is one line for a person."""
+    """A command cannot be carried out. The text is one line for a person."""
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
         super().__init__(" ".join(message.split()))
@@ -25,7 +25,7 @@ class Refused(click.ClickException):
 
 
 class CommandGroup(click.Group):
-    """Commands in the order in which they are named; those of ``lazy`` come first."""
+    """A group that lists its commands in the order in which they are named. The commands of ``lazy`` come first."""
 
     def __init__(self, *arguments: Any, lazy: Mapping[str, Lazy] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -63,7 +63,7 @@ class CommandGroup(click.Group):
 
 
 def line_of(error: click.UsageError) -> str:
-    """What is wrong with a command line, and where its help is."""
+    """One line that says what is wrong with a command line and how to get help."""
     path = "ottla" if error.ctx is None else error.ctx.command_path
     return f"{path}: {' '.join(_what(error).split())}; see {path} --help"
 
@@ -74,7 +74,7 @@ def _what(error: click.UsageError) -> str:
     if isinstance(error, click.BadParameter) and error.param is not None:
         return f"{_name(error.param)}: {error.message.rstrip('.')}"
     message = error.format_message().rstrip(".")
-    # The first word may be the name of an argument.
+    # The first word of the message may be the name of an argument, which keeps its spelling.
     return message if message[1:2].isupper() else message[:1].lower() + message[1:]
 
 

@@ -1,4 +1,4 @@
-"""``ottla completion``: what a shell must run to complete ottla's commands."""
+"""``ottla completion``: prints the script with which a shell completes ottla's commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def command(shell: str) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """What click's templates name. Its own rendering asks the machine's bash for its version first, and complains of old ones."""
+    """The variables of click's templates. Click's own rendering first asks the machine's bash for its version, and complains about
+    old ones."""
     from ottla.cli import COMPLETION_VARIABLE
 
     return {"complete_func": "_ottla_completion", "complete_var": COMPLETION_VARIABLE, "prog_name": "ottla"}

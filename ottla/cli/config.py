@@ -1,4 +1,4 @@
-"""``ottla config``: configs of topics, brokers, groups and client metrics."""
+"""``ottla config``: shows and changes configs of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 

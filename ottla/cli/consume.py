@@ -1,4 +1,4 @@
-"""``ottla consume``: a topic's records."""
+"""``ottla consume``: prints the records of a topic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.options import COUNT, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
-from ottla.cli.positions import PLACE, Place
+from ottla.cli.positions import PLACE, Position
 from ottla.cli.produce import PARTITION
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def command(
     topic: str,
     isolation: Any,
     show_control: bool,
-    start: Place,
+    start: Position,
     partitions: tuple[int, ...],
     at_most: int | None,
     follow: bool,

@@ -1,4 +1,4 @@
-"""How commands find the door of a broker that can be steered."""
+"""Finds the door of a broker that can be steered."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def steers(command: C) -> C:
-    """The flags of a command that steers a broker."""
+    """Add the flags of a command that steers a broker."""
     return finds_door(json_option(command))
 
 
 def finds_door(command: C) -> C:
-    """The flags that say where a broker's door is."""
+    """Add the flags that say where a broker's door is."""
     command = click.option(
         "--ready-file",
         type=PATH,
@@ -41,7 +41,7 @@ def finds_door(command: C) -> C:
 
 
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:
-    """Raises `Refused`."""
+    """The door that the flags name. Raises `Refused`."""
     from ottla.control.remote import Remote
     from ottla.ready_line import NotReady, read_ready_file
 
@@ -59,7 +59,7 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
 
 
 def _door_in(said: dict[str, Any]) -> Remote | None:
-    """The door of a ready file; None for a broker without one."""
+    """The door in a ready file's line; None for a broker without a door."""
     from ottla.control.remote import Remote
 
     match said.get("control"):
@@ -69,7 +69,7 @@ def _door_in(said: dict[str, Any]) -> Remote | None:
 
 
 def door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
-    """For a command that shows more where the broker has a door, and needs none. Raises `Refused`."""
+    """The door for a command that shows more where there is a door; None where there is none. Raises `Refused`."""
     from ottla.control.remote import Remote
     from ottla.ready_line import NotReady, read_ready_file
 
@@ -84,7 +84,7 @@ def door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> 
     except NotReady as error:
         if _is_given("ready_file"):
             raise Refused(str(error)) from None
-        # The environment names the file of a broker that does not run, and the command asks another cluster.
+        # The environment names the ready file of a broker that does not run, while the command asks another cluster.
         return None
 
 
@@ -102,5 +102,5 @@ def bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
 
 
 def _is_given(name: str) -> bool:
-    """Whether a flag stands on the command line, and does not come from the environment or its default."""
+    """Whether a flag stands on the command line, and not in the environment or in its default."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

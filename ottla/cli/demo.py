@@ -1,4 +1,4 @@
-"""``ottla demo``: the shop, with failures, and the proof."""
+"""``ottla demo``: plays the shop with failures, and proves that every purchase was handled once."""
 
 from __future__ import annotations
 

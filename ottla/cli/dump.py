@@ -1,4 +1,4 @@
-"""``ottla dump``: what stands in the files of a data directory."""
+"""``ottla dump``: prints the contents of files of a data directory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
         except BrokenPipeError:
             raise
         except FileNotFoundError:
-            # One that a broker has removed meanwhile.
+            # A running broker has removed the file since it was listed.
             note(f"{path} is gone")
         except OSError as error:
             raise Refused(described(error), exit_code=NOT_SOUND) from None
@@ -56,7 +56,7 @@ def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
 
 
 def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
-    """Those that are named, and those in directories that are. Raises `Refused`."""
+    """The named files, and the files in the named directories. Raises `Refused`."""
     from ottla.dump.files import is_known
 
     for path in files:
@@ -77,7 +77,7 @@ def _wanted(files: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def line(entry: Entry) -> str:
-    """For a person: what it is first, the rest by name."""
+    """An entry as a line for a person: its kind, then its fields by name."""
     kind, rest = entry["kind"], {name: value for name, value in entry.items() if name != "kind"}
     if kind == "line":
         return printable(rest["text"])

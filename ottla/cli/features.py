@@ -1,4 +1,4 @@
-"""Feature levels as flags have them."""
+"""Parses feature levels from flags."""
 
 from __future__ import annotations
 

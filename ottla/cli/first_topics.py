@@ -1,4 +1,4 @@
-"""Topics that ``ottla serve`` is told to make: by ``--topic``, and by the variable that other images of Kafka have for it."""
+"""The topics that ``ottla serve`` makes at its start: from ``--topic``, and from the environment variable of other Kafka images."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from ottla.broker.config.first_topic import FirstTopic
 
 VARIABLE: Final = "KAFKA_CREATE_TOPICS"
 SEPARATOR_VARIABLE: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
-"""A regular expression of wurstmeister's image; here a plain text, and a newline where it says so."""
+"""The variable with the separator of topics. In wurstmeister's image its value is a regular expression; here it is plain text, in
+which a backslash and an n stand for a newline."""
 MAX_PARTITIONS_DIGITS: Final = 6
 WANTED: Final = "NAME:PARTITIONS[:KEY=VALUE] is wanted, as in orders:3:cleanup.policy=compact"
 
 
 def first_topic(text: str) -> FirstTopic:
-    """A topic of ``NAME[:PARTITIONS[:KEY=VALUE...]]``. Raises `BadArgument`."""
+    """The topic of ``NAME[:PARTITIONS[:KEY=VALUE...]]``. Raises `BadArgument`."""
     name, *rest = text.split(":")
     configs: dict[str, str] = {}
     for assignment in rest[1:]:
@@ -30,9 +31,10 @@ def first_topic(text: str) -> FirstTopic:
 
 
 def from_environment(environment: Mapping[str, str]) -> list[FirstTopic]:
-    """``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, with commas or lines between, as bitnami's and wurstmeister's images read it.
+    """The topics of ``NAME:PARTITIONS:REPLICATION[:CLEANUP]``, separated by commas or lines, as in bitnami's and wurstmeister's
+    images.
 
-    The number of replicas is that of the brokers, one. Raises `BadArgument`.
+    The replication factor is ignored, because there is one broker. Raises `BadArgument`.
     """
     separator = environment.get(SEPARATOR_VARIABLE, ",").strip("$'").replace("\\n", "\n") or ","
     topics = []

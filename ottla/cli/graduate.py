@@ -1,4 +1,4 @@
-"""``ottla graduate``: a data directory for Apache Kafka."""
+"""``ottla graduate``: makes a data directory for Apache Kafka from ottla's."""
 
 from __future__ import annotations
 

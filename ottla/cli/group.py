@@ -1,4 +1,4 @@
-"""``ottla group``: groups of all types."""
+"""``ottla group``: lists, describes and changes groups of all types."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import click
 from ottla.cli.commands import CommandGroup, Refused
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import NOTHING, note, show_json, show_pairs, show_table
-from ottla.cli.positions import PLACE, Place
+from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
-    from ottla.client import Cluster
+    from ottla.client import KafkaClient
     from ottla.client.groups import GroupDescription
 
 
@@ -121,7 +121,7 @@ def _show_document(described: GroupDescription) -> None:
 @asks
 def reset(
     group: str,
-    to: Place,
+    to: Position,
     topics: tuple[tuple[str, int | None], ...],
     dry_run: bool,
     bootstrap: str,
@@ -154,13 +154,13 @@ def reset(
         note("nothing was set: --dry-run was given")
 
 
-def _wanted(cluster: Cluster, topics: Iterable[tuple[str, int | None]]) -> Iterable[tuple[str, int]]:
+def _wanted(cluster: KafkaClient, topics: Iterable[tuple[str, int | None]]) -> Iterable[tuple[str, int]]:
     for topic, index in topics:
         yield from [(topic, i) for i in cluster.brokers.partitions(topic)] if index is None else [(topic, index)]
 
 
-def _targets(cluster: Cluster, to: Place, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """An offset before the log's start or after its end becomes that, as with Kafka's tool."""
+def _targets(cluster: KafkaClient, to: Position, wanted: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """The new offset of each partition. As in Kafka's tool, an offset outside the log becomes the log's start or end."""
     from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 
     targets: dict[tuple[str, int], int] = {}

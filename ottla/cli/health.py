@@ -1,4 +1,4 @@
-"""``ottla health``: whether a broker answers and is well."""
+"""``ottla health``: checks whether a broker answers and its disk is well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of flags, and the flags that commands share."""
+"""Types of flags, and flags that several commands have."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 
 if TYPE_CHECKING:
-    from ottla.client import Cluster
+    from ottla.client import KafkaClient
 
-    # Generic since click 8.4, and not before.
+    # click's parameter type is generic only since version 8.4.
     _ParamType = click.ParamType[Any]
 else:
     _ParamType = click.ParamType
@@ -24,14 +24,15 @@ else:
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
-"""Names the ready file for ``serve`` and ``health`` alike, so that a container's health check asks the port in use."""
+"""The variable with the ready file of ``serve`` and ``health``, so that a container's health check asks the port in use."""
 DEFAULT_TIMEOUT_S = 10.0
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Checked(_ParamType):
-    """A text that a function takes, or raises `BadArgument` for: what it makes of it, or the text itself, ``as_written``."""
+    """A flag's text, parsed by a function that raises `BadArgument`. The value is the function's result or, with ``as_written``,
+    the text."""
 
     def __init__(self, name: str, check: Callable[[str], Any], *, as_written: bool = False) -> None:
         self.name = name
@@ -60,7 +61,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead
 
 
 def asks(command: C) -> C:
-    """The flags of a command that asks a cluster: where it is, how long to wait, and how to show the answer."""
+    """Add the flags of a command that asks a cluster: its address, how long to wait, and how to show the answer."""
     command = json_option(command)
     command = click.option(
         "--timeout-s",
@@ -80,21 +81,21 @@ def asks(command: C) -> C:
 
 
 @contextmanager
-def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[Cluster]:
-    """The cluster, whose refusals end the command in one line. Ctrl-C raises KeyboardInterrupt from here on."""
-    from ottla.client import ClientError, Cluster
+def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
+    """A client of the cluster, whose errors end the command in one line. From here on Ctrl-C raises KeyboardInterrupt."""
+    from ottla.client import ClientError, KafkaClient
     from ottla.process import interrupt_on_ctrl_c
 
     interrupt_on_ctrl_c()
     try:
-        with Cluster(bootstrap, timeout_s, client_id="ottla-cli") as cluster:
+        with KafkaClient(bootstrap, timeout_s, client_id="ottla-cli") as cluster:
             yield cluster
     except ClientError as error:
         raise Refused(str(error)) from None
 
 
 def key_value(text: str) -> tuple[str, str]:
-    """Raises `BadArgument`."""
+    """The key and value of ``KEY=VALUE``. Raises `BadArgument`."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise BadArgument(f"{text!r}: KEY=VALUE is wanted")
@@ -102,7 +103,7 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def topic_partition(text: str) -> tuple[str, int]:
-    """``TOPIC:P``. Raises `BadArgument`."""
+    """The topic and partition of ``TOPIC:P``. Raises `BadArgument`."""
     topic, partition = topic_and_partition(text)
     if partition is None:
         raise BadArgument(f"{text!r} is not TOPIC:PARTITION, as in orders:0")
@@ -110,7 +111,7 @@ def topic_partition(text: str) -> tuple[str, int]:
 
 
 def topic_and_partition(text: str) -> tuple[str, int | None]:
-    """``TOPIC`` or ``TOPIC:P``. Raises `BadArgument`."""
+    """The topic and partition of ``TOPIC:P``; the partition of ``TOPIC`` is None. Raises `BadArgument`."""
     topic, colon, index = text.partition(":")
     if not topic or (colon and not (index.isascii() and index.isdigit() and len(index) < 10)):
         raise BadArgument(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in orders or orders:0")

@@ -1,6 +1,6 @@
-"""How commands show things: tables for people, JSON for programs, bars for long work on a terminal.
+"""Shows tables and bars to people, and JSON to programs.
 
-rich is imported when a table or a bar is drawn, so that a broker never has it in memory.
+rich is imported when a table or a bar is drawn, so that a broker never loads it.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
 UNBOUNDED_WIDTH: Final = 10_000
 """Columns of a table that no terminal shows: nothing is cut off or broken."""
+COLUMN_MARGIN: Final = 3
+"""How many characters stand between two columns on a terminal, at most."""
 NOTHING: Final = "-"
 
 
 def show_json(value: Any) -> None:
-    """One document on one line. What would move the cursor is escaped as JSON escapes it, and nothing is lost."""
+    """Print a document on one line. Characters that would move a terminal's cursor are escaped as in JSON, so that nothing is
+    lost."""
     text = json.dumps(value, ensure_ascii=False, default=_plain)
     if not text.isprintable():
-        # JSON escapes the lower control characters only; what is not printable can be in its strings alone.
+        # JSON escapes only the lower control characters. Other unprintable characters can only occur inside its strings.
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     click.echo(text)
 
 
 def show_line(text: str) -> None:
-    """For a person: a sentence, which may have names in it that somebody else has given."""
+    """Print a sentence for a person. It may contain names from elsewhere, so control characters are escaped."""
     click.echo(printable(text))
 
 
@@ -41,7 +44,7 @@ def _plain(value: Any) -> Any:
 
 
 def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
-    """A text where the bytes are one, else ``{"base64": ...}``, so that nothing is lost."""
+    """The text where the bytes are UTF-8, else ``{"base64": ...}``, so that nothing is lost."""
     if value is None:
         return None
     try:
@@ -51,7 +54,7 @@ def text_or_base64(value: bytes | None) -> str | dict[str, str] | None:
 
 
 def printable(value: bytes | str | None) -> str:
-    """For a terminal: what is no text, or would move the cursor, is shown as an escape sequence."""
+    """The value for a terminal: bytes that are not text, and characters that would move the cursor, become escape sequences."""
     if value is None:
         return NOTHING
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
@@ -61,7 +64,7 @@ def printable(value: bytes | str | None) -> str:
 
 
 def time_text(ms: int | None) -> str:
-    """In UTC, as it may be given to ``--from``."""
+    """The time in UTC, in the form that ``--from`` takes."""
     if ms is None or ms < 0:
         return NOTHING
     try:
@@ -81,7 +84,7 @@ def duration_text(ms: int) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
-    """Numbers stand to the right. Without a terminal the lines are as long as they are, for grep and awk."""
+    """Print a table with numbers on the right. Without a terminal lines have any length, for grep and awk."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
@@ -100,15 +103,21 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     for at, column in enumerate(columns):
         is_number = bool(shown) and all(isinstance(row[at], int) and not isinstance(row[at], bool) for row in shown)
         # Names are never broken in a pipe; on a terminal the column folds.
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=not is_terminal)
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=not is_terminal, min_width=len(column))
     for row in shown:
         table.add_row(*(Text(f"{cell:,}" if is_terminal and isinstance(cell, int) else printable(str(cell))) for cell in row))
     console = Console(file=sys.stdout, width=None if is_terminal else UNBOUNDED_WIDTH, highlight=False, soft_wrap=False)
-    console.print(table)
+    # On a terminal that has no room for the names of the columns lines are broken by the terminal: rich would leave columns out.
+    console.width = max(console.width, COLUMN_MARGIN + sum(len(column) + COLUMN_MARGIN for column in columns))
+    # Drawn first and then written as everything else is: rich itself ends the process where nobody reads.
+    with console.capture() as drawn:
+        console.print(table)
+    click.echo(drawn.get(), nl=False)
 
 
 def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
-    """What one thing is, a line each."""
+    """Print the properties of one thing, one on each line."""
     rows = [(name, printable(str(value))) for name, value in pairs]
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
@@ -117,7 +126,7 @@ def show_pairs(pairs: Iterable[tuple[str, Any]]) -> None:
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr where that is a terminal; the callable moves it on."""
+    """Show a bar on stderr where that is a terminal. The callable moves the bar on."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -131,5 +140,5 @@ def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def note(text: str) -> None:
-    """For a person, beside what a program may read."""
+    """Print a note for a person to stderr, so that a program that reads stdout does not get it."""
     click.echo(printable(text), err=True)

@@ -1,4 +1,4 @@
-"""``ottla pipeline``: jobs on Spark. What they need is imported when one is run, and for no help."""
+"""``ottla pipeline``: runs jobs on Spark. Spark is imported when a job runs, and not for help."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ rows_option = click.option(
 
 @contextmanager
 def _job() -> Iterator[None]:
-    """What a job needs and is not there, and what it is refused, ends the command in one line. Ctrl-C raises KeyboardInterrupt."""
+    """Turn a missing package and a `PipelineError` into one line. From here on Ctrl-C raises KeyboardInterrupt."""
     try:
-        # All that a job needs to begin, while a signal still ends the process at once.
+        # The job's imports come first, while a signal still ends the process at once.
         import_module("ottla.pipeline.running")
         from ottla.spark.errors import PipelineError
 

@@ -1,4 +1,5 @@
-"""Flags that jobs of ``ottla pipeline`` share, put together to what the job is told, and the TOML file that has them as well."""
+"""The flags that jobs of ``ottla pipeline`` share, the settings that are made from them, and the TOML file that may contain
+them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 from ottla.cli.options import BOOTSTRAP, COUNT, DEFAULT_BOOTSTRAP, PATH, Checked
 from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, Terms, Topics
-from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, Place
+from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, JobPlace
 
 C = TypeVar("C", bound=Callable[..., Any])
 _CONFIG = "--config"
@@ -25,7 +26,7 @@ format_option = click.option("--format", type=click.Choice(FORMATS), default="js
 
 
 def _run_id(text: str) -> str:
-    """Raises `BadArgument`."""
+    """The run id that a flag gives. Raises `BadArgument`."""
     if not text or len(text) > MAX_RUN_CHARACTERS:
         raise BadArgument(f"a run's id has 1 to {MAX_RUN_CHARACTERS} characters, as it stands in every record")
     return text
@@ -35,8 +36,8 @@ RUN_ID = Checked("run", _run_id)
 
 
 def placed(command: C) -> C:
-    """Where the cluster is and where Spark runs, which the command is given as its ``place``, and the file of flags."""
-    packed = _packing(command, "place", Place, Place.__struct_fields__)
+    """Add the file of flags, and the flags for the cluster and Spark, which the command gets as ``place``."""
+    packed = _packing(command, "place", JobPlace, JobPlace.__struct_fields__)
     packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="of this machine (default: 2)")(packed)
     packed = click.option("--master", metavar="URL", help="Spark's (default: this machine, or what spark-submit says)")(packed)
     packed = click.option(
@@ -58,7 +59,7 @@ def placed(command: C) -> C:
 
 
 def named_topics(command: C) -> C:
-    """What the topics are called, by their parts in the shop, as ``topics``."""
+    """Add the flags with the names of the shop's topics, which the command gets as ``topics``."""
     names = msgspec.structs.asdict(Topics())
 
     def pack(**given: str) -> Topics:
@@ -72,7 +73,7 @@ def named_topics(command: C) -> C:
 
 
 def on_terms(command: C) -> C:
-    """What a job and the audit of what it did have to agree on, as ``terms``."""
+    """Add the flags that must be equal for a job and for the audit of its output, which the command gets as ``terms``."""
     packed = _packing(command, "terms", Terms, ("topics", "max_ahead_ms"))
     packed = click.option(
         "--max-ahead-ms",
@@ -85,7 +86,7 @@ def on_terms(command: C) -> C:
 
 
 def streaming(name: str) -> Callable[[C], C]:
-    """The flags of a job that goes from topic to topic, batch by batch."""
+    """Add the flags of a job that reads a topic batch by batch and writes to others."""
     checkpoint = f".ottla/checkpoints/{name}"
     flags: tuple[Callable[[C], C], ...] = (
         placed,
@@ -134,7 +135,7 @@ def streaming(name: str) -> Callable[[C], C]:
 
 
 def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
-    """The command, which is given ``name``, packed of these parameters, in their place."""
+    """The command with one argument ``name`` in place of the parameters in ``parts``, from which ``pack`` makes it."""
 
     @wraps(command)
     def packed(**given: Any) -> Any:
@@ -145,9 +146,9 @@ def _packing(command: C, name: str, pack: Callable[..., Any], parts: Any) -> C:
 
 
 def _take_file(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
-    """What the file has becomes the defaults of the command; a value in it is looked at also where a flag wins over it.
+    """Make the values of the file the defaults of the command. A value is checked even where a flag replaces it.
 
-    Raises `Refused` where it is no file of flags, and `click.BadParameter` where a flag would not take a value.
+    Raises `Refused` where the file is not a file of flags, and `click.BadParameter` for a value that the flag does not take.
     """
     if file is None or context.resilient_parsing:
         return
@@ -175,7 +176,7 @@ def _take_file(context: click.Context, parameter: click.Parameter, file: Path | 
 
 
 def _value(option: click.Option, value: Any, context: click.Context) -> Any:
-    """The value as the command line would have it, which `click` converts. Raises `click.BadParameter`."""
+    """The value as text on the command line, which `click` then converts. Raises `click.BadParameter`."""
     if option.is_flag != isinstance(value, bool):
         raise click.BadParameter(f"{'true or false' if option.is_flag else 'a text or a number'} is wanted")
     if option.is_flag:

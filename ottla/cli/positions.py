@@ -1,4 +1,4 @@
-"""Places in a topic as people name them: its beginning, its end, an offset, a time."""
+"""Positions in a topic as people name them: the beginning, the end, an offset, or a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_OFFSET = (1 << 63) - 1
 
 
 @dataclass(slots=True, frozen=True)
-class Place:
-    """``number``: the offset, or the time in ms."""
+class Position:
+    """A position. ``number`` is the offset, or the time in ms since 1970."""
 
     kind: Literal["beginning", "end", "offset", "time"]
     number: int = 0
 
     def offsets(self, brokers: Brokers, topic: str, indexes: Iterable[int]) -> dict[int, int]:
-        """Where it lies in each partition; a time that is later than all records is the end."""
+        """The offset of the position in each partition. For a time after all records it is the end of the partition."""
         from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 
         indexes = list(indexes)
@@ -34,18 +34,18 @@ class Place:
         return list_offsets(brokers, topic, indexes, timestamp)
 
 
-def place(text: str) -> Place:
-    """Raises `BadArgument`."""
+def place(text: str) -> Position:
+    """The position that a text names. Raises `BadArgument`."""
     if text in ("beginning", "end"):
-        return Place(kind="beginning" if text == "beginning" else "end")
+        return Position(kind="beginning" if text == "beginning" else "end")
     if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MAX_OFFSET:
-        return Place(kind="offset", number=int(text))
+        return Position(kind="offset", number=int(text))
     try:
         time = datetime.fromisoformat(text)
-        # Digits alone would be a date in ISO 8601's basic form, and are meant as an offset.
+        # In ISO 8601's basic form digits alone would be a date. Here they are an offset.
         if not text.isdigit():
             with_zone = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-            return Place(kind="time", number=round(with_zone.timestamp() * 1_000))
+            return Position(kind="time", number=round(with_zone.timestamp() * 1_000))
     except (ValueError, OverflowError):
         pass
     raise BadArgument(f"{text!r} is neither beginning, end, an offset nor a time such as 2026-11-23T17:00:00Z")

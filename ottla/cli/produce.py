@@ -1,4 +1,4 @@
-"""``ottla produce``: lines become records."""
+"""``ottla produce``: writes lines as records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.cli.output import note, progress, show_json
 
 MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
-"""How much is read before the bar moves on."""
+"""How many bytes are read before the bar moves on."""
 HELP = """Writes records to a topic, one for each --value, else one for each line of FILE or of stdin, and waits until all are
 acknowledged. Records with a key go to the partition that Java's producer would choose."""
 
@@ -89,7 +89,7 @@ def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes |
 
 
 def _lines(file: Path | None) -> Iterator[bytes]:
-    """Without their ends. Raises `Refused`."""
+    """The lines of a file or of stdin without their ends. Raises `Refused`."""
     if file is None:
         if sys.stdin.isatty():
             note("a record a line; Ctrl-D ends")
@@ -116,5 +116,5 @@ def _read(lines: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def _raw(text: str) -> bytes:
-    """What was given at the prompt; bytes that are no text are written as they are."""
+    """The bytes of an argument; bytes that are not UTF-8 are kept as they are."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""In words: why readers of committed records wait, and what a group waits for. What to do stands behind each."""
+"""Says why readers of committed records wait, what a group waits for, and what to do."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from shlex import quote
 from typing import Final
 
 from ottla.cli.output import duration_text
-from ottla.client.diagnosis import Held, WaitingGroup
+from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.groups import CLASSIC
 
-MAX_PARTITIONS_TOLD = 10
-"""Of those that a group is behind in; how many more there are is said."""
+MAX_PARTITIONS_NAMED = 10
+"""How many partitions that a group is behind in are named. The number of further partitions is given."""
 NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def why_held(held: Held, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
-    """What holds the readers of a partition, and what to do. ``clients`` says who has a transactional id, where it is known."""
+def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
+    """Lines that say which transaction holds the readers of a partition, and what to do. ``clients`` has the clients by
+    transactional id."""
     where = f"{held.topic}:{held.partition}"
     if not held.waiting:
         return [f"{where} holds nobody: readers of committed records get to its end, {held.high_watermark:,}"]
@@ -53,7 +54,7 @@ def _left(left_ms: int) -> str:
 
 
 def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
-    """What keeps a group from the end of its partitions, and what to do."""
+    """Lines that say what keeps a group from the end of its partitions, and what to do."""
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]
     for held in waiting.held:
@@ -61,14 +62,14 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     told = {(held.topic, held.partition) for held in waiting.held}
     owners = {(t, i): m for m in group.members for t, indexes in m.assignment.items() for i in indexes}
     others = [position for position in behind if (position.topic, position.partition) not in told]
-    for position in others[:MAX_PARTITIONS_TOLD]:
+    for position in others[:MAX_PARTITIONS_NAMED]:
         owner = owners.get((position.topic, position.partition))
         reads = f"client {owner.client_id} at {owner.host.removeprefix('/')} has it" if owner is not None else "no member has it"
         where = f"{position.topic}:{position.partition}"
         lines.append(f"{where}: {position.lag:,} behind, at {position.committed:,} of {position.end:,}; {reads}")
-    if len(others) > MAX_PARTITIONS_TOLD:
+    if len(others) > MAX_PARTITIONS_NAMED:
         lines.append(
-            f"and {len(others) - MAX_PARTITIONS_TOLD:,} more partitions; ottla group describe {quote(group.group_id)} names all"
+            f"and {len(others) - MAX_PARTITIONS_NAMED:,} more partitions; ottla group describe {quote(group.group_id)} names all"
         )
     if not behind:
         lines.append("it has read all that there is")
@@ -88,9 +89,9 @@ def _of_members(waiting: WaitingGroup) -> str:
 
 
 def _late(waiting: WaitingGroup) -> str:
-    """Who has not come as far as the group, where the protocol tells it."""
+    """The members that have not reached the group's epoch, where the protocol shows it."""
     group = waiting.group
     if group.group_type == CLASSIC or group.epoch is None:
         return ""
     late = sorted(m.client_id for m in group.members if m.epoch is not None and m.epoch < group.epoch)
-    return f", waiting for {', '.join(late[:MAX_PARTITIONS_TOLD])}" if late else ""
+    return f", waiting for {', '.join(late[:MAX_PARTITIONS_NAMED])}" if late else ""

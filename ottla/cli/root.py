@@ -1,4 +1,4 @@
-"""Which commands there are. A new one is a module beside this one with its ``command``, and a line here."""
+"""The list of commands. A new command is a module in this package with a ``command``, and a line here."""
 
 from __future__ import annotations
 

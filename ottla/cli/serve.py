@@ -1,4 +1,4 @@
-"""``ottla serve``: one broker in the foreground."""
+"""``ottla serve``: runs one broker in the foreground."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     help="manual: it stands still until it is moved through the control door (default: machine)",
 )
 @click.option("--faults", "faults_file", type=PATH, metavar="FILE", help="faults to begin with, in YAML or JSON")
-# For a program that starts a broker for itself, as `ottla.Broker` does.
+# These flags are for a program that starts a broker of its own, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
 @click.option(
@@ -137,7 +137,7 @@ def command(
 def _settings_of_flags(
     listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None
 ) -> dict[str, str]:
-    """The keys of server.properties that flags of their own stand for."""
+    """The keys of server.properties that have flags of their own."""
     given = {
         "listeners": None if listen is None else f"PLAINTEXT://{listen}",
         "log.dirs": data_dir,

@@ -1,4 +1,4 @@
-"""By what ``ottla serve`` lets itself be steered: the control door, a clock that stands still, faults, who has started it."""
+"""The parts by which ``ottla serve`` can be steered: the control door, a clock that stands still, faults, and the owner."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ STILL_DEFAULTS = {
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
     "log.message.timestamp.type": "LogAppendTime",
 }
-"""With a clock that stands still a member would wait for ever until it is given anything, and with one that was moved on records
-that have the client's own time would be old when they come."""
+"""Defaults for a clock that stands still. With an interval between assignments a member would wait for its partitions for ever; and
+after the clock was moved on, records with the client's own time would already be old when they arrive."""
 MACHINE = "machine"
 
 
 def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
-    """For a clock that stands still; what is given stays as it is."""
+    """The config with `STILL_DEFAULTS`, for a clock that stands still. Settings that are given stay."""
     from ottla.broker.config.settings import BrokerConfig
 
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
 def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_door: bool) -> Steering:
-    """Imports only what is wanted. Raises `Refused`."""
+    """The parts that the flags ask for. Imports nothing else. Raises `Refused`."""
     from ottla.broker.steering import Steering
 
     manual = _clock(clock)
@@ -51,9 +51,9 @@ def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_d
         return Steering(begin=begin, owner=owner, interception=faults)
     from ottla.control.asking import Steered
     from ottla.control.door import ControlDoor
-    from ottla.control.history import TransactionHistory
+    from ottla.control.history import EventHistory
 
-    history = TransactionHistory()
+    history = EventHistory()
 
     return Steering(
         begin=begin,
@@ -66,7 +66,7 @@ def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_d
 
 
 def _clock(text: str) -> ManualClock | None:
-    """None for the machine's clock. Raises `Refused`."""
+    """The clock that a flag names; None for the machine's clock. Raises `Refused`."""
     if text == MACHINE:
         return None
     kind, colon, start = text.partition(":")
@@ -78,7 +78,7 @@ def _clock(text: str) -> ManualClock | None:
 
 
 def _first_faults(file: Path | None) -> list[Fault]:
-    """Raises `Refused`."""
+    """The faults in a file. Raises `Refused`."""
     from ottla.control.faults import MAX_FAULTS, FaultError, parse_faults
 
     if file is None:

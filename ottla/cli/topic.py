@@ -1,4 +1,4 @@
-"""``ottla topic``."""
+"""``ottla topic``: lists, describes, makes and deletes topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``ottla txn``: transactions. What is told of one over time, and why a reader waits, are commands of their own modules."""
+"""``ottla txn``: lists, describes and aborts transactions. The timeline and the reasons of waiting readers have modules of their
+own."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ LAZY: Final[dict[str, Lazy]] = {
     "why": Lazy("txn_why", "say what holds readers of committed records, and what to do"),
     "timeline": Lazy("txn_timeline", "show what became of a transactional id, in order"),
 }
-"""Commands of ``ottla txn`` in modules beside this one."""
+"""The commands of ``ottla txn`` in other modules of this package."""
 DEFAULT_OLDER_THAN_S: Final = 900.0
 ABORT_HELP = """Aborts an open transaction.
 

@@ -1,4 +1,4 @@
-"""What a broker's door knows of a transactional id beyond Kafka's logs: who has asked, what was refused, who was fenced."""
+"""Events of a transactional id that only a broker's door knows: its requests and their clients, errors, and fenced producers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ottla.cli.commands import Refused
 from ottla.client.timeline import Event
 
 if TYPE_CHECKING:
-    from ottla.client.diagnosis import Held
+    from ottla.client.diagnosis import StableOffset
     from ottla.control.remote import Remote
 
 UNKNOWN = "nothing is known of a transactional id"
-"""How the door begins its refusal of an id that it has not heard of."""
+"""How the door's refusal begins for a transactional id without events."""
 REASONS = {
     "timeout": "its time-out has run out: the coordinator aborts it",
     "fenced": "a successor fences it: the coordinator aborts it",
 }
-"""Of decisions that no EndTxn has asked for, by their outcome."""
+"""The texts for decisions without an EndTxn request, by outcome."""
 
 
 def history(door: Remote | None, transactional_id: str) -> dict[str, Any] | None:
-    """None without a door, and for an id that it has not heard of since its broker began. Raises `Refused`."""
+    """The door's events of an id; None without a door, and for an id without events since the broker began. Raises `Refused`."""
     from ottla.control.remote import ControlError
 
     if door is None:
@@ -40,27 +40,27 @@ def client_text(client_id: str, client_host: str) -> str:
 
 
 def holder_text(known: dict[str, Any] | None) -> str:
-    """The client that has the id; empty where it is not known."""
+    """The client that has the id; empty where it is unknown."""
     holder = (known or {}).get("holder")
     return "" if holder is None else client_text(holder["client_id"], holder["client_host"])
 
 
-def holders(door: Remote | None, partitions: Iterable[Held]) -> dict[str, str]:
-    """The client of each transactional id that holds readers, by the id. Raises `Refused`."""
+def holders(door: Remote | None, partitions: Iterable[StableOffset]) -> dict[str, str]:
+    """The client of each transactional id that holds readers, by id. Raises `Refused`."""
     ids = {held.transaction.transactional_id for held in partitions if held.transaction is not None}
     told = {one: holder_text(history(door, one)) for one in sorted(ids)} if door is not None else {}
     return {one: text for one, text in told.items() if text}
 
 
 def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
-    """The events of the logs, with those of the door between them by their times.
+    """The events of the logs and of the door, in the order of their times.
 
-    Decisions, markers and completions are in the logs already. Of these the door only adds why one was decided that nobody
-    has asked for, and which markers were refused.
+    Decisions, markers and completions are in the logs. The door adds only why a transaction was decided without a request, and
+    which markers were refused.
     """
     added = [event for one in (known or {}).get("events", ()) if (event := _event(one)) is not None]
     added.sort(key=lambda event: (event.time_ms, event.kind == "fenced"))
-    # Of the same millisecond a request comes before what it has brought about.
+    # With equal times a request comes before its consequences.
     return sorted([*added, *events], key=lambda event: event.time_ms)
 
 

@@ -1,4 +1,4 @@
-"""``ottla txn timeline``: what became of a transactional id."""
+"""``ottla txn timeline``: shows the history of a transactional id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.timeline import Event
 
 MAX_EVENTS: Final = 200
-"""The newest that are shown unless more are asked for."""
+"""How many of the newest events are shown by default."""
 HELP = """Shows what became of a transactional id, in order: who took it, its transactions with their partitions and records, the
 decisions, the markers, and how each ended.
 
@@ -65,12 +65,14 @@ def command(
         click.echo(diagram(transactional_id, events))
     else:
         first_ms = events[0].time_ms
-        rows = [(time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _told(e), e.where) for e in events]
+        rows = [
+            (time_text(e.time_ms), f"+{max(0, e.time_ms - first_ms):,} ms", _producer(e), _description(e), e.where) for e in events
+        ]
         show_table(["TIME", "AFTER", "PRODUCER", "WHAT", "WHERE"], rows)
 
 
 def _in_files(data_dir: Path, transactional_id: str) -> list[Event]:
-    """Raises `Refused`."""
+    """The events in the files of a data directory. Raises `Refused`."""
     from ottla.dump.timelines import timeline
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError
@@ -89,15 +91,15 @@ def _producer(event: Event) -> str:
     return "" if producer_id < 0 else f"{producer_id} epoch {epoch}"
 
 
-def _told(event: Event) -> str:
+def _description(event: Event) -> str:
     if event.kind not in ("begin", "add"):
         return event.what
     return f"{event.what}: {' '.join(f'{topic}:{index}' for topic, index in event.partitions)}"
 
 
 def lines(events: list[Event]) -> list[str]:
-    """For a log or a report: a line each."""
-    return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_told(e)}  ({e.where})" for e in events]
+    """The events as lines for a log or a report."""
+    return [f"{time_text(e.time_ms)}  {_producer(e):<16}  {_description(e)}  ({e.where})" for e in events]
 
 
 def document(event: Event) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def document(event: Event) -> dict[str, Any]:
 
 
 def diagram(transactional_id: str, events: list[Event]) -> str:
-    """A sequence of the producer, the coordinator and the partitions."""
+    """The events as a sequence diagram (Mermaid) of the producer, the coordinator and the partitions."""
     partitions = sorted({partition for event in events if event.kind in ("data", "marker") for partition in event.partitions})
     names = {partition: f"P{at}" for at, partition in enumerate(partitions)}
     clients = {where: f"K{at}" for at, where in enumerate(dict.fromkeys(e.where for e in events if e.where.startswith("from ")))}
@@ -122,13 +124,13 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
     lines += [f"    participant {name} as {_plain(topic)}:{index}" for (topic, index), name in names.items()]
     lines += [f"    participant {name} as {_plain(where.removeprefix('from '))}" for where, name in clients.items()]
     for event in events:
-        text = _plain(f"{_told(event)} ({_producer(event)})" if _producer(event) else event.what)
+        text = _plain(f"{_description(event)} ({_producer(event)})" if _producer(event) else event.what)
         if event.kind == "data":
             lines.append(f"    C->>{names[event.partitions[0]]}: {text}")
         elif event.kind == "marker":
             lines.append(f"    T->>{names[event.partitions[0]]}: {text}")
         elif event.where in clients:
-            # A cross at the arrow's end says that it was refused.
+            # A cross at the end of the arrow means that the request was refused.
             lines.append(f"    {clients[event.where]}{'-x' if event.kind == 'refused' else '->>'}T: {text}")
         elif clients or event.kind in ("complete", "expire", "reason", "refused"):
             lines.append(f"    Note over T: {text}")
@@ -138,5 +140,5 @@ def diagram(transactional_id: str, events: list[Event]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what Mermaid takes for its own."""
+    """The text without characters that have a meaning in Mermaid."""
     return printable(text.replace("\n", " ")).replace(";", ",").replace("#", "").replace("%", "")

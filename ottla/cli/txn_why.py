@@ -1,4 +1,4 @@
-"""``ottla txn why``: what holds the readers of committed records."""
+"""``ottla txn why``: says which transactions hold the readers of committed records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import show_json, show_line
 
 if TYPE_CHECKING:
-    from ottla.client.diagnosis import Held
+    from ottla.client.diagnosis import StableOffset
 
 
 @click.command("why", help="Says how far readers of committed records get in a topic, what holds them, and what to do.")
@@ -32,12 +32,12 @@ def command(
     from ottla.cli.reasons import why_held
     from ottla.cli.txn_history import holders
     from ottla.client import wall_clock
-    from ottla.client.diagnosis import held
+    from ottla.client.diagnosis import stable_offsets
 
     name, index = topic
     door = door_if_any(url, token, ready_file)
     with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
-        partitions = held(cluster.brokers, name, None if index is None else [index])
+        partitions = stable_offsets(cluster.brokers, name, None if index is None else [index])
     now_ms, clients = wall_clock.now_ms(), holders(door, partitions)
     if as_json:
         show_json([document(one, now_ms, clients) for one in partitions])
@@ -50,13 +50,13 @@ def command(
         show_line(f"{name} holds nobody: readers of committed records get to the end of each partition")
 
 
-def document(held: Held, now_ms: int, clients: Mapping[str, str]) -> dict[str, Any]:
-    holder, transaction = held.holder, held.transaction
+def document(stable_offset: StableOffset, now_ms: int, clients: Mapping[str, str]) -> dict[str, Any]:
+    holder, transaction = stable_offset.holder, stable_offset.transaction
     return {
-        "topic": held.topic,
-        "partition": held.partition,
-        "last_stable_offset": held.last_stable_offset,
-        "high_watermark": held.high_watermark,
+        "topic": stable_offset.topic,
+        "partition": stable_offset.partition,
+        "last_stable_offset": stable_offset.last_stable_offset,
+        "high_watermark": stable_offset.high_watermark,
         "producer_id": None if holder is None else holder.producer_id,
         "producer_epoch": None if holder is None else holder.producer_epoch,
         "start_offset": None if holder is None else holder.start_offset,

@@ -1,4 +1,4 @@
-"""``ottla why``: what a group waits for."""
+"""``ottla why``: says what a group waits for."""
 
 from __future__ import annotations
 

@@ -28,11 +28,10 @@ GROUP, TRANSACTION = 0, 1
 NO_NODE: Final = -1
 
 T = TypeVar("T")
-Partition = tuple[str, int]
 
 
 @dataclass(slots=True, frozen=True)
-class Node:
+class BrokerNode:
     """A broker of the cluster, as Metadata describes it."""
 
     node_id: int
@@ -137,7 +136,7 @@ class Brokers:
         # The error names no address, because it does not matter which one was the last.
         raise OSError(last.errno, last.strerror or str(last))
 
-    def node(self, node: Node) -> BrokerConnection:
+    def node(self, node: BrokerNode) -> BrokerConnection:
         """A connection to this broker. Raises OSError that names the address, which may be unreachable from here."""
         try:
             return self._connected(node.address)
@@ -179,7 +178,7 @@ class Brokers:
         # Before version 4 the response has one key only (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
-        return self.node(Node(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port))
+        return self.node(BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port))
 
     # metadata
 
@@ -191,7 +190,7 @@ class Brokers:
         check("the cluster's metadata", answer.error_code)
         return answer
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[BrokerNode]:
         """All brokers, ordered by id."""
         metadata = self.until_final("asking for the brokers", lambda: self.metadata([]))
         return [node for _, node in sorted(nodes_of(metadata).items())]
@@ -232,5 +231,5 @@ class Brokers:
             connection.close()
 
 
-def nodes_of(metadata: MetadataResponse) -> dict[int, Node]:
-    return {b.node_id: Node(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in metadata.brokers}
+def nodes_of(metadata: MetadataResponse) -> dict[int, BrokerNode]:
+    return {b.node_id: BrokerNode(node_id=b.node_id, host=b.host, port=b.port, rack=b.rack) for b in metadata.brokers}

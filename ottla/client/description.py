@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.client.brokers import Brokers, Node, nodes_of
+from ottla.client.brokers import BrokerNode, Brokers, nodes_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -13,7 +13,7 @@ class ClusterDescription:
 
     cluster_id: str
     controller: int
-    brokers: list[Node]
+    brokers: list[BrokerNode]
     features: dict[str, int]
 
 

@@ -18,8 +18,8 @@ OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, Txn
 
 
 @dataclass(slots=True, frozen=True)
-class Held:
-    """How far read_committed readers get in a partition, and which transaction holds them.
+class StableOffset:
+    """The last stable offset of a partition, up to which read_committed readers get, and the transaction that holds it back.
 
     ``holder`` is the open transaction that begins at the last stable offset, None where none does. ``transaction`` is that
     transaction in its coordinator, None where no transactional id has the producer id, or where its transaction has ended.
@@ -38,8 +38,8 @@ class Held:
         return self.high_watermark - self.last_stable_offset
 
 
-def held(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[Held]:
-    """The partitions of a topic, or those in ``indexes``, in order. Raises `ClientError`."""
+def stable_offsets(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[StableOffset]:
+    """The last stable offsets of all partitions of a topic, or of those in ``indexes``, in order. Raises `ClientError`."""
     wanted = sorted(brokers.partitions(topic) if indexes is None else indexes)
     stable = list_offsets(brokers, topic, wanted, LATEST, committed=True)
     ends = list_offsets(brokers, topic, wanted, LATEST)
@@ -47,7 +47,7 @@ def held(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> 
     holders = _holders(brokers, topic, waiting, stable) if waiting else {}
     known = _known(brokers, holders.values())
     return [
-        Held(
+        StableOffset(
             topic=topic,
             partition=index,
             last_stable_offset=stable[index],
@@ -86,7 +86,7 @@ class WaitingGroup:
     """A group, and the partitions in which a transaction holds it: it has read up to the last stable offset there."""
 
     group: GroupDescription
-    held: list[Held]
+    held: list[StableOffset]
 
     @property
     def behind(self) -> list[GroupPosition]:
@@ -103,7 +103,7 @@ def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
             behind.setdefault(position.topic, {})[position.partition] = position
     holding = []
     for topic, positions in sorted(behind.items()):
-        for one in held(brokers, topic, positions):
+        for one in stable_offsets(brokers, topic, positions):
             if one.holder is not None and positions[one.partition].committed >= one.last_stable_offset:
                 holding.append(one)
     return WaitingGroup(group=described, held=holding)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.client.brokers import GROUP, Brokers, Partition
+from ottla.client.brokers import GROUP, Brokers
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import LATEST, list_offsets
 from ottla.protocol.codec import decode_body
@@ -29,6 +29,7 @@ from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCom
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ottla.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from ottla.protocol.topic_partition import TopicPartition
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 _DESCRIBE: Final[Mapping[str, Any]] = {
@@ -170,7 +171,7 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
     return {part.topic: sorted(part.partitions) for part in assignment.assigned_partitions}
 
 
-def lag(brokers: Brokers, group: str) -> dict[Partition, int]:
+def lag(brokers: Brokers, group: str) -> dict[TopicPartition, int]:
     """How many offsets lie between a group's commits and the high watermark, by partition. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.lag for p in positions(brokers, find(brokers, group))}
 
@@ -179,7 +180,7 @@ def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
     """The group's positions, ordered by topic and partition. Partitions without a commit are left out."""
     share = listing.group_type.lower() == SHARE
     committed = _share_offsets(brokers, listing.group_id) if share else _committed(brokers, listing.group_id)
-    ends: dict[Partition, int] = {}
+    ends: dict[TopicPartition, int] = {}
     for topic in sorted({topic for topic, _ in committed}):
         indexes = [index for name, index in committed if name == topic]
         try:
@@ -202,7 +203,7 @@ def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
     ]
 
 
-_Committed = dict[Partition, tuple[int, str, int | None]]
+_Committed = dict[TopicPartition, tuple[int, str, int | None]]
 """Offset, metadata, and the lag if the broker gives one, by partition."""
 
 
@@ -254,7 +255,7 @@ def check_resting(listing: GroupListing) -> None:
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
 
 
-def commit(brokers: Brokers, group: str, offsets: Mapping[Partition, int]) -> None:
+def commit(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Set a group's offsets from outside. A group that does not exist is created. Raises `KafkaAnswered`."""
     listing = next((known for known in list_groups(brokers) if known.group_id == group), None)
     if listing is not None:
@@ -284,7 +285,7 @@ def commit(brokers: Brokers, group: str, offsets: Mapping[Partition, int]) -> No
     brokers.until_final(what, attempt)
 
 
-def _alter_share_offsets(brokers: Brokers, group: str, offsets: Mapping[Partition, int]) -> None:
+def _alter_share_offsets(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     topics = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name=topic,
@@ -305,7 +306,7 @@ def _alter_share_offsets(brokers: Brokers, group: str, offsets: Mapping[Partitio
     brokers.until_final(what, attempt)
 
 
-def _by_topic(offsets: Mapping[Partition, int]) -> Iterable[tuple[str, list[tuple[int, int]]]]:
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> Iterable[tuple[str, list[tuple[int, int]]]]:
     topics: dict[str, list[tuple[int, int]]] = {}
     for (topic, index), offset in sorted(offsets.items()):
         topics.setdefault(topic, []).append((index, offset))

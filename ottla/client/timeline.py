@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.client import reading
-from ottla.client.brokers import Brokers, Partition
+from ottla.client.brokers import Brokers
 from ottla.client.errors import ClientError, KafkaAnswered, TooMuch
 from ottla.client.offsets import list_offsets
 from ottla.client.records import Record
@@ -20,6 +20,7 @@ from ottla.protocol.errors import Code, DecodeError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages import transaction_log_key, transaction_log_value
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
 _DECIDED: Final = {TxnState.PREPARE_COMMIT.label: "commit", TxnState.PREPARE_ABORT.label: "abort"}
@@ -42,7 +43,7 @@ class Logged:
     producer_epoch: int = -1
     timeout_ms: int = 0
     start_ms: int = -1
-    partitions: frozenset[Partition] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,7 +55,7 @@ class Event:
     what: str
     where: str
     producer: tuple[int, int]
-    partitions: list[Partition] = field(default_factory=list)
+    partitions: list[TopicPartition] = field(default_factory=list)
 
 
 def logged(transactional_id: str, key: bytes | None, value: bytes | None, offset: int, time_ms: int) -> Logged | None:
@@ -113,13 +114,13 @@ def _after_joining(event: Event, joined: list[Event]) -> Event:
 def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     producer = (state.producer_id, state.producer_epoch)
 
-    def event(kind: str, what: str, partitions: Iterable[Partition] = ()) -> Event:
+    def event(kind: str, what: str, partitions: Iterable[TopicPartition] = ()) -> Event:
         return Event(state.time_ms, kind, what, where, producer, sorted(partitions))
 
     if state.state is None:
         return [Event(state.time_ms, "expire", "the id expires: its next producer begins anew", where, (-1, -1))]
     happened = []
-    known = frozenset[Partition]()
+    known = frozenset[TopicPartition]()
     if before is not None and before.state == TxnState.ONGOING.label and before.producer_id == state.producer_id:
         known = before.partitions
     if state.state == TxnState.EMPTY.label:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.client import wall_clock
-from ottla.client.brokers import TRANSACTION, Brokers, Partition
+from ottla.client.brokers import TRANSACTION, Brokers
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import by_leader
 from ottla.protocol.errors import Code
@@ -16,6 +16,7 @@ from ottla.protocol.messages.describe_transactions import DescribeTransactionsRe
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ottla.protocol.topic_partition import TopicPartition
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1_000
 """The default of ``transaction.max.timeout.ms``. A transaction that is open for longer may hang."""
@@ -40,7 +41,7 @@ class Transaction:
     epoch: int
     timeout_ms: int
     start_ms: int | None
-    partitions: list[Partition]
+    partitions: list[TopicPartition]
 
 
 @dataclass(slots=True, frozen=True)

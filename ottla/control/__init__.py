@@ -1,1 +1,1 @@
-"""What people steer of a broker, and see of it, as values. Above the broker, which knows nothing of this room."""
+"""The state of a broker that people steer and observe, as values. This room lies above the broker, which knows nothing of it."""

@@ -1,4 +1,4 @@
-"""One fault at work: what it has matched, how often it has struck, and what it holds. It belongs to the broker's event loop."""
+"""A fault at work: the number of matches, the number of hits, and what the fault holds. The broker's event loop owns it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ottla.control.responses import response_of
 from ottla.control.strikes import Strike
 
 STRIKES_KEPT = 100
-"""The newest strikes of each fault, to be looked at."""
+"""How many of the newest strikes of each fault are kept, to be shown."""
 STRIKES_LOGGED = 10
-"""Of each fault: one that strikes every request must not fill the log."""
+"""How many strikes of each fault are logged: a fault that strikes every request must not fill the log."""
 
 log = structlog.get_logger("faults")
 
 
 class FaultView(msgspec.Struct, kw_only=True):
-    """A fault as it stands, to be shown."""
+    """The state of a fault at one moment, to be shown."""
 
     id: int
     fault: Fault
     hits: int
     matched: int
-    """Requests that it is about, struck or not."""
+    """The number of requests that match the fault, struck or not."""
     is_spent: bool
     strikes: list[Strike]
 
 
 class AddedFault:
-    """A fault at work. It stays in the list when it has struck as often as it was to, so that its hits can be read."""
+    """A fault at work. It stays in the list after its last hit, so that the number of its hits can be read."""
 
     def __init__(self, fault_id: int, fault: Fault, remove: Callable[[int], object]) -> None:
         self.id = fault_id
@@ -48,17 +48,17 @@ class AddedFault:
         self.hits = 0
         self.strikes: deque[Strike] = deque(maxlen=STRIKES_KEPT)
         self.on_hit: list[Callable[[AddedFault], None]] = []
-        """Called in order each time it strikes."""
+        """Called in order each time the fault strikes."""
         self.latch = Latch()
-        """Open once the fault is removed: what it holds goes on."""
+        """Opened when the fault is removed, so that what the fault holds goes on."""
         self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
         self.matcher = Matcher(fault)
         key = self.matcher.key
         self.answer = None if fault.answer is None or key is None else response_of(key, fault.answer)
-        """What is answered in place of the handler's response; nobody changes it."""
+        """The answer in place of the handler's response. Nothing changes this object."""
         self._rng = random.Random(fault.seed)
         self._remove = remove
-        # Transactions that it holds: who comes again with one of them has not been counted anew.
+        # The transactions that the fault holds. A command for one of them that comes again is not counted again.
         self._held: set[tuple[object, ...]] = set()
 
     def __repr__(self) -> str:
@@ -67,20 +67,21 @@ class AddedFault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has struck as often as it was to."""
+        """Whether the fault has struck as often as it may."""
         return self._limit is not None and self.hits >= self._limit
 
     @property
     def is_active(self) -> bool:
-        """Whether it has to be asked still. One that is spent may hold transactions, which come again."""
+        """Whether the fault must still be asked. A spent fault may hold transactions whose commands come again."""
         return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:
-        """It strikes no more, and what it held goes on. Removing it again does nothing."""
+        """Strike no more, and let what the fault holds go on. A second call does nothing."""
         self._remove(self.id)
 
     def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
-        """Have ``then`` called once when it has struck so often, at once where it has. Gives what takes that back."""
+        """Call ``then`` once the fault has struck ``count`` times, or at once where it has. Returns a function that withdraws the
+        request."""
         if self.hits >= count:
             then()
             return lambda: None
@@ -107,10 +108,8 @@ class AddedFault:
             strikes=list(self.strikes),
         )
 
-    # at work
-
-    def strikes_now(self) -> bool:
-        """Whether this match, which is counted, is struck."""
+    def count_match(self) -> bool:
+        """Count a matching request or point; returns whether the fault strikes it."""
         self.matched += 1
         if self.matched < self.fault.nth or self.is_spent:
             return False
@@ -126,7 +125,7 @@ class AddedFault:
             call(self)
 
     def holds(self, reached: Reached) -> bool:
-        """Whether the transaction is one that it holds at this point already."""
+        """Whether the fault already holds the transaction at this point."""
         return reached[:-2] in self._held
 
     def hold(self, reached: Reached) -> Latch:

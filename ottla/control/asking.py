@@ -1,4 +1,4 @@
-"""How a broker is asked something from outside: what a command is, and how it is refused."""
+"""Commands of the control door: how a command is declared, and how it is refused."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from ottla.broker.serving import Serving
 from ottla.control.clock import ManualClock
 from ottla.control.faults import Faults
-from ottla.control.history import TransactionHistory
+from ottla.control.history import EventHistory
 
 _NUMBER, _NAME = "{number}", "{name}"
 _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the text is one line for a person. ``status`` is HTTP's."""
+    """A command cannot be carried out. The text is one line for a person; ``status`` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -26,24 +26,24 @@ class Refused(Exception):
 
 
 class NoParameters(msgspec.Struct, forbid_unknown_fields=True):
-    """For commands that take none."""
+    """The parameters of a command that takes none."""
 
 
 class Steered(msgspec.Struct, frozen=True, kw_only=True):
-    """What the door is on."""
+    """The parts of the broker and of this room that commands act on."""
 
     serving: Serving
     faults: Faults
-    history: TransactionHistory
+    history: EventHistory
     clock: ManualClock | None = None
-    """None where the broker goes by the machine's clock."""
+    """None where the broker uses the machine's clock."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """``run`` is called on the broker's event loop with its parameters, and gives what is answered as JSON.
+    """A command of the door. ``run`` is called on the broker's event loop with the parameters; its result is answered as JSON.
 
-    A ``path`` with ``{number}`` or ``{name}`` stands for many; what stands there is the third argument of ``run``, which raises
-    `Refused`, `DirectoryError` and whatever else names what a person has to mend.
+    A ``path`` with ``{number}`` or ``{name}`` matches many paths, and ``run`` gets the matched number or name as its third
+    argument. ``run`` raises `Refused`, `DirectoryError` and other errors whose text says what a person has to mend.
     """
 
     method: str
@@ -53,10 +53,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     parse: Callable[[bytes], Any] | None = None
     """Reads the body in place of ``parameters``. Raises `Refused`."""
     waits: bool = False
-    """Whether others may be asked meanwhile."""
+    """Whether the command may wait, so that other commands are carried out meanwhile."""
 
     def named_in(self, path: str) -> tuple[int | str, ...] | None:
-        """The number or name in a path that is one of this command's, if there is any in it; None for another's path."""
+        """The number or name in a path of this command, in a tuple that is empty for a path without one; None for a path of another
+        command."""
         place = next((place for place in (_NUMBER, _NAME) if place in self.path), None)
         if place is None:
             return () if path == self.path else None
@@ -69,7 +70,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return (int(middle),) if _DIGITS.fullmatch(middle) else None
 
     def parsed(self, raw: bytes) -> Any:
-        """Raises `Refused`."""
+        """The parameters in a request's body. Raises `Refused`."""
         if self.parse is not None:
             return self.parse(raw)
         try:

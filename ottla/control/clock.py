@@ -1,7 +1,7 @@
-"""A clock that stands still until somebody moves it: transactions, sessions and records grow old when a test says so.
+"""A clock that stands still until somebody moves it. A test can so let transactions, sessions and records grow old.
 
-What waits for a client or for the disk goes by the machine's time all the same (`broker.env.Timers`): a consumer's long poll ends,
-and a refused marker is sent again.
+Whatever waits for a client or for the disk still uses the machine's clock (`broker.env.Timers`): a consumer's long poll ends, and a
+refused marker is sent again.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections.abc import Callable
 from ottla.broker.timed_calls import TimedCall, TimedCalls
 
 STEPS_PER_ADVANCE = 500
-"""In how many steps the clock is moved at most: of what repeats within a step only the last repetition is carried out."""
+"""The largest number of steps in one move of the clock. Of a timer that repeats within a step only the last repetition is
+called."""
 MAX_ADVANCE_MS = 10 * 365 * 86_400_000
 SETTLE_POLL_S = 0.0005
 SETTLE_POLLS = 20_000
-"""How long a step waits for what it has set going, before the next one: ten seconds."""
+"""How often a step polls whether the work that it has started is done, before the next step: for about ten seconds."""
 
 
 class ManualClock:
-    """A `broker.env.TimeSource`. It begins at ``now_ms``, in ms since 1970, or else at the machine's time."""
+    """A `broker.env.TimeSource`. The clock begins at ``now_ms``, in ms since 1970, or at the machine's time where that is None."""
 
     def __init__(self, now_ms: int | None = None) -> None:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -37,24 +38,27 @@ class ManualClock:
         return self._calls.add(self._now_ms + delay_ms, callback)
 
     async def advance(self, by_ms: int, is_busy: Callable[[], bool]) -> None:
-        """Move the clock, and call what is due on the way in the order of the times, and of the asking where these are the same.
+        """Move the clock by ``by_ms``, and call the timers that become due in the order of their times. Timers of the same time are
+        called in the order in which they were set.
 
-        After each step all that it has set going is carried to its end, until which ``is_busy``: what comes of one time-out is
-        there when the next one comes. Raises ValueError for a way that is too long, or that leads back.
+        After each step the clock waits until ``is_busy`` gives false, so that the consequences of one time-out are there when the
+        next one is due. Raises ValueError for a time below 0 or above `MAX_ADVANCE_MS`.
         """
         if not 0 <= by_ms <= MAX_ADVANCE_MS:
             raise ValueError(f"the clock is moved by 0 to {MAX_ADVANCE_MS} ms, not by {by_ms}")
         end_ms, step_ms = self._now_ms + by_ms, max(1, by_ms // STEPS_PER_ADVANCE)
         while (due_ms := self._calls.next_ms) is not None and due_ms <= end_ms:
-            # To the end of a step at once: what repeats every 50 ms is not called a million times on the way through a day.
+            # Each step jumps to its end at once: on the way through a day a timer that repeats every 50 ms is not called a million
+            # times.
             self._now_ms = min(end_ms, max(int(due_ms), self._now_ms + step_ms))
             self._call_due()
-            await _settled(is_busy)
+            await _wait_while(is_busy)
         self._now_ms = end_ms
-        await _settled(is_busy)
+        await _wait_while(is_busy)
 
     def _call_due(self) -> None:
-        """Each that is due now: one that a call asks for waits for the next step, or two of them would go on for ever."""
+        """Call the timers that are due now. A timer that such a call sets waits for the next step, because two timers that set each
+        other would otherwise never end."""
         due = []
         while (at_ms := self._calls.next_ms) is not None and at_ms <= self._now_ms:
             due.append(self._calls.take())
@@ -62,8 +66,8 @@ class ManualClock:
             call.make()
 
 
-async def _settled(is_busy: Callable[[], bool]) -> None:
-    """Until nothing is under way any more, or for as long as it may take: a request that waits for its client ends by itself."""
+async def _wait_while(is_busy: Callable[[], bool]) -> None:
+    """Wait until nothing is under way, or until `SETTLE_POLLS` is reached: a request that waits for its client ends by itself."""
     await asyncio.sleep(0)
     for _ in range(SETTLE_POLLS):
         if not is_busy():

@@ -1,4 +1,4 @@
-"""What may be asked of a broker from outside, by name: state is read by GET, and changed by nothing else than POST and DELETE."""
+"""The commands of the door, by name. GET reads state; only POST and DELETE change it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.storage.filesystem import described
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
     path: str
-    """Where the copy lies, an absolute path of the broker's machine."""
+    """The absolute path of the copy on the broker's machine."""
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/") or "\0" in self.path:
@@ -59,7 +59,7 @@ async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
 
 
 def _check_outside(steered: Steered, path: str) -> None:
-    """A copy in the directory itself may go with what a reset or a restore removes there. Raises `Refused`."""
+    """Refuse a copy inside the data directory, because a reset or a restore may remove the copy there. Raises `Refused`."""
     directory = steered.serving.directory
     if PurePosixPath(normpath(path)).is_relative_to(normpath(directory)):
         raise Refused(400, f"{path} lies in the broker's own directory; give a path outside of it")
@@ -96,4 +96,4 @@ COMMANDS = (
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
     *FAULT_COMMANDS,
 )
-"""`door` adds what it does itself: to hold the event loop, and to let it go on."""
+"""All commands but pause and resume, which `door` carries out itself because they hold and release the event loop."""

@@ -1,7 +1,6 @@
-"""The door through which a broker is steered: HTTP with a token, and JSON both ways.
+"""The door through which a broker is steered: HTTP with a token; requests and responses are JSON.
 
-It is served from threads of its own, so that it answers while the event loop is held by `Pause`. Everything else is done on
-the loop.
+The door has threads of its own, so that it answers while `LoopPause` holds the event loop. Everything else runs on the event loop.
 """
 
 from __future__ import annotations
@@ -32,23 +31,25 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 1 << 20
 MAX_DISCARDED_BYTES = 16 << 20
 DISCARDED_PIECE_BYTES = 1 << 16
-"""How a body that is too large is read and forgotten; of a larger one the connection breaks."""
+"""A body that is too large is read in pieces of this size, in bytes, and dropped. For a still larger body the connection is
+closed."""
 COMMAND_TIMEOUT_S = 60.0
-"""How long a command may take on the event loop."""
+"""How long a command may take on the event loop, in seconds."""
 PAUSE_TIMEOUT_S = 5.0
-"""How long the event loop may be busy before it can be held."""
+"""How long a pause waits for the event loop while the loop is busy, in seconds."""
 MAX_WAITING = MAX_CONNECTIONS // 2
-"""How many questions may wait for something at once: the others find a connection, above all those that end the waiting."""
+"""How many requests may wait at once. The other connections stay free for requests that do not wait, above all for those that end
+the waiting."""
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
-"""What the door does itself."""
+"""The paths of the commands that the door carries out itself."""
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict"}
 
 
-class Pause:
-    """Holds an event loop: nothing of the broker goes on, as where a machine stands still."""
+class LoopPause:
+    """Holds the event loop, so that nothing in the broker goes on, as if the machine stood still."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -59,7 +60,7 @@ class Pause:
         return self._let_go is not None
 
     def hold(self) -> None:
-        """Comes back when the loop stands still. Raises `Refused`."""
+        """Returns once the event loop stands still. Raises `Refused`."""
         if self._let_go is not None:
             return
         held, let_go = threading.Event(), threading.Event()
@@ -85,9 +86,10 @@ class Pause:
 
 @contextmanager
 def _set_by_signals(event: threading.Event) -> Iterator[None]:
-    """A loop that stands still hears of no signal: whoever stops its process lets it go on first.
+    """Set ``event`` when a signal comes. A held event loop handles no signal, so whoever stops the process first lets the loop go
+    on.
 
-    The loop is told of the signal all the same, by the descriptor that Python writes each one to.
+    The loop still learns of the signal, because Python writes each signal to the loop's descriptor.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
@@ -100,16 +102,16 @@ def _set_by_signals(event: threading.Event) -> Iterator[None]:
 
 
 class ControlDoor:
-    """Raises `ConfigError` for an address that cannot be had."""
+    """The HTTP server of the door. Raises `ConfigError` for an address that cannot be bound."""
 
     def __init__(self, steered: Steered) -> None:
         settings = steered.serving.broker.settings
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         self._steered = steered
         self._loop = asyncio.get_running_loop()
-        self._pause = Pause(self._loop)
+        self._pause = LoopPause(self._loop)
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
-        # One at a time: a command must not meet a pause that another has just begun.
+        # Commands run one at a time: a command must not meet a pause that another command has just begun.
         self._turn = threading.Lock()
         self._may_wait = threading.BoundedSemaphore(MAX_WAITING)
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
@@ -137,7 +139,7 @@ class ControlDoor:
         return [body]
 
     def _asked(self, environ: WSGIEnvironment) -> Any:
-        """Raises `Refused`, and what `Command.run` raises."""
+        """Carry out a request. Raises `Refused`, and what `Command.run` raises."""
         shown = str(environ.get("HTTP_AUTHORIZATION", ""))
         if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
             raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
@@ -182,7 +184,7 @@ async def _run(command: Command, steered: Steered, parameters: Any, named: tuple
 
 
 def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
-    """Raises `Refused`."""
+    """The command of a method and path, and the number or name in the path. Raises `Refused`."""
     at_path = [(command, named) for command in COMMANDS if (named := command.named_in(path)) is not None]
     for command, named in at_path:
         if command.method == method:
@@ -194,18 +196,19 @@ def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
 
 
 def _path(environ: WSGIEnvironment) -> str:
-    """WSGI decodes a path's bytes as Latin-1 (PEP 3333); names of Kafka are UTF-8."""
+    """The path of a request. WSGI decodes its bytes as Latin-1 (PEP 3333); Kafka's names are UTF-8."""
     return str(environ["PATH_INFO"]).encode("latin-1").decode(errors="replace")
 
 
 def _body(environ: WSGIEnvironment) -> bytes:
-    """Raises `Refused`."""
+    """The body of a request. Raises `Refused`."""
     try:
         size = int(str(environ.get("CONTENT_LENGTH") or 0))
     except ValueError:
         raise Refused(400, "Content-Length is no number") from None
     if not 0 <= size <= MAX_BODY_BYTES:
-        # Whoever is answered while still sending hears of a broken pipe, and of no reason.
+        # The body is read before the answer is sent: a client that is still sending would only see a broken pipe, and not the
+        # reason.
         left = min(size, MAX_DISCARDED_BYTES)
         while left > 0 and (piece := environ["wsgi.input"].read(min(left, DISCARDED_PIECE_BYTES))):
             left -= len(piece)

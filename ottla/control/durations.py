@@ -1,4 +1,4 @@
-"""How people say how long: ``61s``, ``1h30m``, a timedelta."""
+"""Parses durations as people write them: ``61s``, ``1h30m``, or a timedelta."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_TEXT = 50
 
 
 def duration_ms(text: str | timedelta) -> int:
-    """In ms. Raises ValueError, with a line for a person."""
+    """The duration in ms. Raises ValueError with one line for a person."""
     if isinstance(text, timedelta):
         return int(text / timedelta(milliseconds=1))
     compact = text.replace(" ", "")

@@ -1,4 +1,4 @@
-"""A fault as a value: which requests, or which transactions, and what happens to them. `docs/faults.md` has the table."""
+"""A fault as a value: which requests or transactions it is about, and what happens to them. `docs/faults.md` has the table."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 MAX_DELAY_MS = 3_600_000
-"""An hour: the longest that a fault may delay anything by itself. What is to last longer is held."""
+"""The longest delay of a fault, one hour in ms. A fault that is to last longer uses ``hold``."""
 
 Moment = Literal["before", "after"]
 PointName = Literal["before-prepare", "after-prepare", "between-markers", "before-offsets", "before-complete"]
 
 WAYS = ("error", "answer", "cut", "drop_request", "drop_answer", "freeze", "hold", "kill", "refuse", "observe")
-"""What happens to a request. A fault has one of these at most."""
+"""The fields that say what happens to a request. A fault has at most one of these."""
 PACES = ("delay_ms", "delay_answer_ms", "throttle_ms", "bytes_per_second")
-"""How fast it happens. These go together, and with those of `WAYS` that leave something to be slow."""
+"""The fields that slow a request down. A fault may have several of these, also with those of `WAYS` that still send an answer."""
 _OF_REQUESTS = ("version", "client_id", "group", "fields")
 _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 
 
 class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Every field that is given has to match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
+    """A fault. All conditions that are given have to match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
 
-    Raises `FaultError` for one that cannot be, or that could never strike.
+    Raises `FaultError` for a fault that is contradictory or that could never strike.
     """
 
     api: str | int = ANY
-    """Kafka's name of an API, its key, or ``*``."""
+    """The API by Kafka's name or key, or ``*`` for any."""
     version: str | int | None = None
     """``3``, ``3-5`` or ``3+``."""
     client_id: str | None = None
@@ -46,61 +46,62 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     group: str | None = None
     transactional_id: str | None = None
     fields: dict[str, Any] = {}
-    """Fields of the request with their values, by the names that Kafka's schemas give them: ``{"committed": true}`` of EndTxn."""
+    """Required values of the request's fields, by their names in Kafka's schemas: ``{"committed": true}`` for EndTxn."""
 
     nth: int = 1
-    """The first of the matching requests that is struck; those before it pass."""
+    """The number of the first matching request that is struck, from 1. The requests before it pass."""
     times: int | UnsetType | None = UNSET
-    """How often it strikes, None for ever. Left out: once; for ever with a probability, and for what lasts (freeze, hold, observe,
-    and a throttle)."""
+    """How often the fault strikes; None for no limit. The default is once. With a probability, and for freeze, hold, observe and
+    throttle, which last, the default is no limit."""
     probability: float = 1.0
     seed: int = 0
-    """Of the fault's own random numbers: the same requests are struck each time."""
+    """The seed of the fault's own random numbers. With the same seed the same requests are struck."""
 
     error: str | int | None = None
-    """Kafka's name of an error, or its number."""
+    """An error by Kafka's name or number."""
     answer: dict[str, Any] | None = None
-    """A whole response, by the field names of Kafka's schema; what is left out has its default."""
+    """A whole response, by the field names in Kafka's schema. Fields that are left out have their defaults."""
     cut: Moment | None = None
-    """The connection is closed before the request takes effect, or after it."""
+    """When the connection is closed: before the request takes effect, or after it."""
     drop_request: bool = False
-    """The request has no effect and no answer."""
+    """Whether the request has no effect and gets no answer."""
     drop_answer: bool = False
-    """The request takes effect, and is never answered. Later answers of the connection are."""
+    """Whether the request takes effect but is never answered. Later requests of the connection are answered."""
     freeze: bool = False
-    """No request is read of a client that matches, until the fault is removed."""
+    """Whether the broker reads no further request of a matching client until the fault is removed."""
     hold: Moment | PointName | None = None
-    """The request, its answer or the transaction waits until the fault is removed."""
+    """Where the request, its answer or the transaction waits until the fault is removed."""
     kill: Moment | PointName | None = None
-    """The broker's process ends there, as by SIGKILL."""
+    """Where the broker's process ends, as by SIGKILL."""
     refuse: PointName | None = None
-    """The transaction's next step is refused, by ``error`` where that is given. The coordinator tries again, or the client."""
+    """The point at which a transaction's next step is refused, with ``error`` where that is given. The coordinator or the client
+    then retries."""
     after_markers: int = 1
-    """With ``between-markers``: how many markers are written by then."""
+    """With ``between-markers``: how many markers are written before the fault strikes."""
     observe: bool = False
-    """Nothing happens, but requests are counted and kept to be looked at."""
+    """Whether requests are only counted and kept to be shown."""
 
     delay_ms: float = 0
-    """How much later the request takes effect."""
+    """How much later the request takes effect, in ms."""
     delay_answer_ms: float = 0
-    """How much later it is answered. Answers behind it wait."""
+    """How much later the request is answered, in ms. Later answers of the connection wait as well."""
     throttle_ms: int = 0
-    """``throttle_time_ms`` of the answer; no further request of the connection is handled for so long (KIP-219)."""
+    """The ``throttle_time_ms`` of the answer. The connection's next request is handled only after that time (KIP-219)."""
     bytes_per_second: int = 0
-    """Of all requests and answers together that match."""
+    """The shared rate of all matching requests and answers."""
 
     def __post_init__(self) -> None:
         check(self)
 
     @property
     def point(self) -> Point | None:
-        """Where a transaction is stopped; None for a fault of requests."""
+        """The point at which a transaction is stopped; None for a fault about requests."""
         at = self.refuse or self.hold or self.kill
         return None if at is None or at in get_args(Moment) else Point(at)
 
     @property
     def limit(self) -> int | None:
-        """How often it strikes, with what is meant where nothing is given; None for ever."""
+        """How often the fault strikes, with the default where ``times`` is not given; None for no limit."""
         if self.times is not UNSET:
             return self.times
         lasts = self.freeze or self.hold or self.observe or self.throttle_ms or self.bytes_per_second or self.probability < 1
@@ -108,7 +109,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 
 def check(fault: Fault) -> None:
-    """Raises `FaultError`."""
+    """Check the combination of fields. Raises `FaultError`."""
     _check_types(fault)
     _check_numbers(fault)
     ways = [name for name in WAYS if getattr(fault, name) not in (None, False)]
@@ -128,7 +129,7 @@ def check(fault: Fault) -> None:
 
 
 def _check_types(fault: Fault) -> None:
-    """What `msgspec` does for JSON and YAML, for faults that are built in Python."""
+    """Check the types of fields as `msgspec` does for JSON and YAML, because a fault may be built in Python."""
     for field in _FIELDS:
         value = getattr(fault, field.name)
         if value is not field.default:
@@ -164,9 +165,6 @@ def _check_numbers(fault: Fault) -> None:
         raise FaultError(f"times {fault.times} has to be at least 1; null strikes for ever")
 
 
-# of transactions
-
-
 def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:
     given = [name for name in _OF_REQUESTS if getattr(fault, name)] + ["api"] * (api_key(fault.api) is not None) + paces
     if given:
@@ -182,22 +180,20 @@ def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:
 def _check_refusal(fault: Fault, point: Point) -> None:
     if point is Point.AFTER_PREPARE:
         raise FaultError("nothing can be refused after-prepare, as the decision stands; hold it there, or refuse between-markers")
-    # The coordinators take a while to import, which whoever gives faults to another process need not wait for.
-    from ottla.broker.markers import RETRIABLE
+    # This import loads the coordinators, which takes a while. A process that only sends faults to another process does not need
+    # them.
+    from ottla.broker.markers import RETRIABLE_MARKER_CODES
 
-    if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE:
-        right = one_of(sorted(code.name for code in RETRIABLE))
+    if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE_MARKER_CODES:
+        right = one_of(sorted(code.name for code in RETRIABLE_MARKER_CODES))
         raise FaultError(f"a marker that is refused with {fault.error} never comes again; give {right}")
 
 
 def refusal_code(fault: Fault) -> Code:
-    """By which a step of a transaction is refused."""
+    """The error with which a step of a transaction is refused."""
     if fault.error is not None:
         return Code(error_code(fault.error))
     return Code.NOT_LEADER_OR_FOLLOWER if fault.point in _BY_MARKER else Code.COORDINATOR_NOT_AVAILABLE
-
-
-# of requests
 
 
 def _check_request(fault: Fault, ways: list[str], paces: list[str]) -> None:

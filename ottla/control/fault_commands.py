@@ -1,4 +1,4 @@
-"""What may be asked about faults, as `commands` has it."""
+"""The commands about faults. `commands` adds them to the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.control.asking import Command, NoParameters, Refused, Steered
 from ottla.control.faults import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
-"""How long one question waits for strikes. Whoever waits longer asks again."""
+"""How long one request waits for strikes, in ms. A client that waits longer asks again."""
 
 
 class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ async def _remove(steered: Steered, _: NoParameters, number: int) -> None:
 
 
 async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> Any:
-    """Until it has struck so often, or the time is over: its hits say which."""
+    """Wait until the fault has struck so often, or until the time is over. The answer's hits say which."""
     added = _fault(steered, number)
     struck = asyncio.Event()
     forget = added.when_hits(parameters.hits, struck.set)
@@ -65,7 +65,7 @@ async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> An
 
 
 def _parsed(raw: bytes) -> list[Fault]:
-    """Raises `Refused`."""
+    """The faults in a request's body. Raises `Refused`."""
     try:
         return parse_faults(raw)
     except FaultError as error:

@@ -1,7 +1,7 @@
-"""The faults of one broker: what was added, how often each has struck, and the broker's `Interception` made of them.
+"""The faults of one broker: which were added, how often each has struck, and the `Interception` that the broker asks.
 
-All of it belongs to the broker's event loop, as all state does. Without a fault the broker is asked nothing: the two collections by
-which it knows whom to ask are empty.
+The broker's event loop owns all of this state. Without faults the broker asks nothing, because the two collections of watched keys
+and points are empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from ottla.broker.interception import Asked, Interception, Latch, Point, Reached, Verdict
+from ottla.broker.interception import IncomingRequest, Interception, Latch, Point, Reached, Verdict
 from ottla.control.added_fault import AddedFault, FaultView
 from ottla.control.fault import Fault, refusal_code
 from ottla.control.naming import FaultError
@@ -26,20 +26,21 @@ from ottla.protocol.messages import APIS
 __all__ = ["AddedFault", "Fault", "FaultError", "FaultView", "Faults", "parse_faults"]
 
 MAX_FAULTS = 200
-"""Of one broker, those that have struck as often as they were to among them."""
+"""How many faults one broker has at most, including those that are spent."""
 KILLED = 137
-"""What a shell says of a process that was ended by SIGKILL."""
+"""The exit code that a shell reports for a process that SIGKILL has ended."""
 
 log = structlog.get_logger("faults")
 
 
 def kill_process() -> None:
-    """End this process at once. Nothing is flushed, closed or cleaned up, as by SIGKILL."""
+    """End this process at once, as by SIGKILL: nothing is flushed, closed or cleaned up."""
     os._exit(KILLED)
 
 
 class Faults:
-    """`broker.interception.Interception`. In the order in which they were added; the first that has a way to strike has the say.
+    """Implements `broker.interception.Interception`. Faults are asked in the order in which they were added, up to the first one
+    that decides what happens to the request.
 
     ``kill`` ends the broker's process.
     """
@@ -48,21 +49,19 @@ class Faults:
         self._kill = kill
         self._added: dict[int, AddedFault] = {}
         self._last_id = 0
-        # Both are plain attributes, which cost a request no call. They have the faults that are to be asked, too.
+        # Both are plain attributes, so that reading them costs a request no call. They contain what active faults watch.
         self.watched_keys: dict[int, tuple[AddedFault, ...]] = {}
         self.watched_points: dict[Point, tuple[AddedFault, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._added)
 
-    # what people do
-
     def add(self, fault: Fault) -> AddedFault:
-        """Raises `FaultError` where there are too many."""
+        """Add a fault. Raises `FaultError` where there are too many."""
         return self.add_all([fault])[0]
 
     def add_all(self, faults: Sequence[Fault]) -> list[AddedFault]:
-        """All of them, or none: raises `FaultError` where there are too many."""
+        """Add all of the faults, or none: raises `FaultError` where there would be too many."""
         if len(self._added) + len(faults) > MAX_FAULTS:
             there = f"there are {len(self._added):,} faults already, and {MAX_FAULTS:,} may be"
             raise FaultError(f"{there}; remove some, such as those that are spent")
@@ -75,14 +74,14 @@ class Faults:
         return added
 
     def all(self) -> list[AddedFault]:
-        """In the order in which they were added."""
+        """All faults in the order in which they were added."""
         return list(self._added.values())
 
     def get(self, fault_id: int) -> AddedFault | None:
         return self._added.get(fault_id)
 
     def remove(self, fault_id: int) -> bool:
-        """Whether there was one. What it held goes on."""
+        """Remove a fault, and let what it holds go on. Returns whether the fault existed."""
         added = self._added.pop(fault_id, None)
         if added is None:
             return False
@@ -92,7 +91,7 @@ class Faults:
         return True
 
     def clear(self) -> None:
-        """Remove all, and let everything go on that they held."""
+        """Remove all faults, and let everything that they hold go on."""
         removed, self._added = self.all(), {}
         self._sort()
         for added in removed:
@@ -100,7 +99,8 @@ class Faults:
             added.latch.open()
 
     def _sort(self) -> None:
-        """By what they watch. A frozen client comes first: no other fault counts its request before it is let go."""
+        """Sort the faults by what they watch. Faults that freeze clients come first, so that no other fault counts a request of a
+        frozen client before the client is released."""
         active = sorted((a for a in self._added.values() if a.is_active), key=lambda a: not a.fault.freeze)
         of_requests = [a for a in active if a.point is None]
         keys = {key for a in of_requests for key in ((a.matcher.key,) if a.matcher.key is not None else APIS)}
@@ -108,20 +108,18 @@ class Faults:
         points = {a.point for a in active if a.point is not None}
         self.watched_points = {point: tuple(a for a in active if a.point is point) for point in points}
 
-    # what the broker asks
-
-    def intercept(self, asked: Asked) -> Verdict | None:
+    def intercept(self, incoming: IncomingRequest) -> Verdict | None:
         struck: list[AddedFault] = []
-        for added in self.watched_keys.get(asked.api_key, ()):
-            if added.matcher.matches(asked) and added.strikes_now():
+        for added in self.watched_keys.get(incoming.api_key, ()):
+            if added.matcher.matches(incoming) and added.count_match():
                 struck.append(added)
                 if added.matcher.is_final:
                     break
         if not struck:
             return None
-        # Made before anybody is told, who may remove a fault.
-        made = verdict(asked, struck, self._kill)
-        strike = of_request(asked)
+        # The verdict is made before callbacks run, because a callback may remove the fault.
+        made = verdict(incoming, struck, self._kill)
+        strike = of_request(incoming)
         for added in struck:
             added.struck(strike)
         if any(added.is_spent for added in struck):
@@ -129,11 +127,12 @@ class Faults:
         return made
 
     def reached(self, reached: Reached) -> Latch | None:
-        """Raises the `KafkaError` of a fault that refuses the step."""
+        """The latch of a fault that holds the transaction at this point. Raises the `KafkaError` of a fault that refuses the
+        step."""
         for added in self.watched_points.get(reached.point, ()):
             if added.holds(reached):
                 return added.latch
-            if added.matcher.matches_point(reached) and added.strikes_now():
+            if added.matcher.matches_point(reached) and added.count_match():
                 added.struck(of_transaction(reached))
                 if not added.is_active:
                     self._sort()
@@ -149,5 +148,5 @@ class Faults:
 
 
 if TYPE_CHECKING:
-    # mypy holds it against the broker's port here, where both are known.
+    # Lets mypy check the class against the broker's port here, where both are known.
     _PORT: type[Interception] = Faults

@@ -1,52 +1,53 @@
-"""Whether a fault is about a request, or about a transaction."""
+"""Decides whether a fault is about a request or about a transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from ottla.broker.interception import Asked, Point, Reached
+from ottla.broker.interception import IncomingRequest, Point, Reached
 from ottla.control.fault import WAYS, Fault
-from ottla.control.named import Place, groups, places, transactional_ids
+from ottla.control.named import NamedPlace, groups, places, transactional_ids
 from ottla.control.naming import api_key, versions
 
 
 def is_like(name: str, pattern: str | None) -> bool:
-    """Exact, or by a pattern as in a shell; None is like everything. A name with brackets in it is found as it is."""
+    """Whether a name equals the pattern or matches it as in a shell. None matches every name. A name that contains brackets matches
+    itself."""
     return pattern is None or name == pattern or fnmatchcase(name, pattern)
 
 
 class Matcher:
-    """One fault's conditions, those that cost least first."""
+    """The conditions of one fault. Cheap conditions are checked first."""
 
     __slots__ = ("_fault", "_versions", "is_final", "key", "names_places")
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
         self.key = api_key(fault.api)
-        """Of its API, None for any."""
+        """The key of the fault's API; None for any."""
         self._versions = None if fault.version is None else versions(fault.version)
         self.names_places = fault.topic is not None or fault.partition is not None
-        """Whether it is about some topics or partitions only."""
+        """Whether the fault is about certain topics or partitions only."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether no later fault has a say once this one has struck."""
+        """Whether later faults are not asked once this one has struck."""
 
-    def matches(self, asked: Asked) -> bool:
+    def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault
-        if self._versions is not None and not self._versions[0] <= asked.version <= self._versions[1]:
+        if self._versions is not None and not self._versions[0] <= incoming.version <= self._versions[1]:
             return False
-        if not is_like(asked.client_id, fault.client_id):
+        if not is_like(incoming.client_id, fault.client_id):
             return False
-        if fault.fields and any(getattr(asked.request, name) != value for name, value in fault.fields.items()):
+        if fault.fields and any(getattr(incoming.request, name) != value for name, value in fault.fields.items()):
             return False
-        if fault.transactional_id is not None and not _any_like(transactional_ids(asked), fault.transactional_id):
+        if fault.transactional_id is not None and not _any_like(transactional_ids(incoming), fault.transactional_id):
             return False
-        if fault.group is not None and not _any_like(groups(asked), fault.group):
+        if fault.group is not None and not _any_like(groups(incoming), fault.group):
             return False
-        return not self.names_places or any(map(self.matches_place, places(asked)))
+        return not self.names_places or any(map(self.matches_place, places(incoming)))
 
-    def matches_place(self, place: Place) -> bool:
-        """A topic or a partition of a request. What stands for all of them is like each."""
+    def matches_place(self, place: NamedPlace) -> bool:
+        """Whether a topic or partition of a request matches. A place that stands for all topics matches always."""
         fault = self._fault
         if place.topic is not None and not is_like(place.topic, fault.topic):
             return False
@@ -58,7 +59,7 @@ class Matcher:
             return False
         if reached.point is Point.BETWEEN_MARKERS and reached.markers_written != fault.after_markers:
             return False
-        return not self.names_places or self.matches_place(Place(reached.topic, reached.partition))
+        return not self.names_places or self.matches_place(NamedPlace(reached.topic, reached.partition))
 
 
 def _any_like(names: Iterable[str], pattern: str) -> bool:

@@ -1,4 +1,5 @@
-"""What a request names: topics and their partitions, groups, transactional ids. By field, as Kafka's schemas call them."""
+"""Finds what a request names: topics and their partitions, groups and transactional ids, by the fields' names in Kafka's
+schemas."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from ottla.broker.interception import Asked, Topics
+from ottla.broker.interception import IncomingRequest, RequestTopics
 from ottla.control.naming import KEYS
 
 FETCH = KEYS["Fetch"]
 FIND_COORDINATOR = KEYS["FindCoordinator"]
 _GROUP_KEY, _TRANSACTION_KEY = 0, 1
-"""Kinds of keys that FindCoordinator asks for (FindCoordinatorRequest.CoordinatorType)."""
+"""The key types of FindCoordinator (FindCoordinatorRequest.CoordinatorType)."""
 
 TOPIC_FIELDS = {"topics", "topic_data", "v3_and_below_topics", "topic_partitions"}
 TOPIC_NAME_FIELDS = {"topic_names", "subscribed_topic_names"}
@@ -23,18 +24,18 @@ INDEX_FIELDS = ("partition_index", "partition", "index", "partition_id")
 GROUP_FIELDS = {"group_id", "group_ids", "groups_names"}
 TRANSACTION_FIELDS = {"transactional_id", "v3_and_below_transactional_id", "transactional_ids"}
 _WITHIN = ("groups", "transactions", "markers", "dirs")
-"""Arrays of a request whose elements name such things in their turn."""
+"""Array fields of requests whose elements contain names as well."""
 
 
-class Place(NamedTuple):
-    """A topic, or one of its partitions. None stands for all."""
+class NamedPlace(NamedTuple):
+    """A topic or one of its partitions. A field of None stands for all."""
 
     topic: str | None
     partition: int | None = None
 
 
-def topic_of(entry: Any, topics: Topics) -> str:
-    """The name in an array's element, also where it has an id in its place; empty for an id that is no topic's."""
+def topic_of(entry: Any, topics: RequestTopics) -> str:
+    """The topic's name in an array's element, which may have the topic's id instead; empty for the id of no topic."""
     for field in ("name", "topic", "topic_name"):
         name = getattr(entry, field, None)
         if name:
@@ -49,54 +50,54 @@ def index_of(entry: Any) -> int:
     return next(int(getattr(entry, field)) for field in INDEX_FIELDS if hasattr(entry, field))
 
 
-def places(asked: Asked) -> Iterator[Place]:
-    """All topics and partitions that a request is about, a fetch session's among them."""
-    yield from _places(asked.request, asked.topics)
-    if asked.api_key == FETCH and asked.request.session_id:
-        for topic_id, name, index in asked.topics.of_fetch_session(asked.request.session_id):
-            yield Place(name or asked.topics.name_of(topic_id) or "", index)
+def places(incoming: IncomingRequest) -> Iterator[NamedPlace]:
+    """All topics and partitions that a request is about, including those of its fetch session."""
+    yield from _places(incoming.request, incoming.topics)
+    if incoming.api_key == FETCH and incoming.request.session_id:
+        for topic_id, name, index in incoming.topics.of_fetch_session(incoming.request.session_id):
+            yield NamedPlace(name or incoming.topics.name_of(topic_id) or "", index)
 
 
-def _places(message: Any, topics: Topics) -> Iterator[Place]:
+def _places(message: Any, topics: RequestTopics) -> Iterator[NamedPlace]:
     for field in message.__struct_fields__:
         value = getattr(message, field)
         if field in TOPIC_FIELDS:
             if value is None:
-                yield Place(None)
+                yield NamedPlace(None)
             for entry in value or ():
                 yield from _of_topic(entry, topics)
         elif field in TOPIC_NAME_FIELDS:
-            yield from (Place(name) for name in value or ())
+            yield from (NamedPlace(name) for name in value or ())
         elif field in _WITHIN:
             for entry in value or ():
                 if isinstance(entry, msgspec.Struct):
                     yield from _places(entry, topics)
 
 
-def _of_topic(entry: Any, topics: Topics) -> Iterator[Place]:
+def _of_topic(entry: Any, topics: RequestTopics) -> Iterator[NamedPlace]:
     name = topic_of(entry, topics)
     partitions = next((getattr(entry, field) for field in PARTITION_FIELDS if hasattr(entry, field)), None)
     if not partitions:
-        yield Place(name)
+        yield NamedPlace(name)
     for partition in partitions or ():
-        yield Place(name, index_of(partition))
+        yield NamedPlace(name, index_of(partition))
 
 
-def groups(asked: Asked) -> Iterator[str]:
-    if asked.api_key == FIND_COORDINATOR:
-        yield from _coordinator_keys(asked.request, _GROUP_KEY)
+def groups(incoming: IncomingRequest) -> Iterator[str]:
+    if incoming.api_key == FIND_COORDINATOR:
+        yield from _coordinator_keys(incoming.request, _GROUP_KEY)
         return
-    yield from _texts(asked.request, GROUP_FIELDS)
-    for group in getattr(asked.request, "groups", None) or ():
+    yield from _texts(incoming.request, GROUP_FIELDS)
+    for group in getattr(incoming.request, "groups", None) or ():
         yield from (group,) if isinstance(group, str) else _texts(group, GROUP_FIELDS)
 
 
-def transactional_ids(asked: Asked) -> Iterator[str]:
-    if asked.api_key == FIND_COORDINATOR:
-        yield from _coordinator_keys(asked.request, _TRANSACTION_KEY)
+def transactional_ids(incoming: IncomingRequest) -> Iterator[str]:
+    if incoming.api_key == FIND_COORDINATOR:
+        yield from _coordinator_keys(incoming.request, _TRANSACTION_KEY)
         return
-    yield from _texts(asked.request, TRANSACTION_FIELDS)
-    for transaction in getattr(asked.request, "transactions", None) or ():
+    yield from _texts(incoming.request, TRANSACTION_FIELDS)
+    for transaction in getattr(incoming.request, "transactions", None) or ():
         yield from _texts(transaction, TRANSACTION_FIELDS)
 
 
@@ -115,12 +116,9 @@ def _texts(message: Any, fields: set[str]) -> Iterator[str]:
                 yield from value or ()
 
 
-# what an API can name at all
-
-
 @cache
 def fields_of(message: type[msgspec.Struct]) -> frozenset[str]:
-    """Names of the fields of a message and of all that it holds."""
+    """The names of the fields of a message and of all structs inside it."""
     names: set[str] = set()
     for field in msgspec.structs.fields(message):
         names.add(field.name)

@@ -1,4 +1,5 @@
-"""Names that people give: of APIs, their fields and Kafka's errors. A wrong one is answered with those that are nearest."""
+"""The names that people give: of APIs, of their fields and of Kafka's errors. The refusal of a wrong name offers the nearest
+names."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 
 NEAREST = 3
-"""So many names are offered in place of a wrong one."""
+"""How many names are offered in place of a wrong one."""
 
 
 class FaultError(ValueError):
-    """A fault that cannot be. The text is one line that says what is wrong, and what would be right."""
+    """A fault is not valid. The text is one line that says what is wrong and what would be right."""
 
 
 ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE}
@@ -27,18 +28,18 @@ _SHORT.maxstring = 100
 
 
 def shown(value: object) -> str:
-    """Whatever somebody gave, in a few words."""
+    """A value that somebody has given, as short text."""
     return _SHORT.repr(value)
 
 
 def one_of(names: Iterable[str]) -> str:
-    """``a, b or c``."""
+    """The names as ``a, b or c``."""
     *others, last = names
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
-    """``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
+    """The error for an unknown name: ``unknown API 'EndTx'; is it EndTxn or EndQuorumEpoch?``"""
     from difflib import get_close_matches
 
     by_lower = {known.lower(): known for known in names}
@@ -50,7 +51,7 @@ def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
 
 
 def error_code(error: str | int) -> int:
-    """Raises `FaultError`."""
+    """The number of an error that is given by name or number. Raises `FaultError`."""
     text = str(error).strip()
     if text.lstrip("-").isdigit():
         if int(text) in ERRORS.values():
@@ -65,12 +66,12 @@ def error_code(error: str | int) -> int:
 ANY = "*"
 
 KEYS = {entry.name: key for key, entry in APIS.items()}
-"""Kafka's name of an API -> its key."""
+"""The key of each API by Kafka's name."""
 _KEYS_BY_LOWER = {name.lower(): key for name, key in KEYS.items()}
 
 
 def api_key(api: str | int) -> int | None:
-    """None for any. Raises `FaultError`."""
+    """The key of an API; None for any. Raises `FaultError`."""
     text = str(api).strip()
     if text == ANY:
         return None
@@ -101,7 +102,7 @@ def _message(key: int, kind: str) -> type[msgspec.Struct]:
 
 
 def versions(text: str | int) -> tuple[int, int]:
-    """The first and the last of ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
+    """The first and the last version of ``3``, ``3-5`` or ``3+``. Raises `FaultError`."""
     first, dash, last = str(text).replace(" ", "").partition("-")
     if not dash and first.endswith("+"):
         first, last = first[:-1], "32767"

@@ -1,4 +1,4 @@
-"""Faults from text: JSON, or YAML, of which JSON is a part."""
+"""Reads faults from JSON, or from YAML, which includes JSON."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ottla.control.fault import Fault
 from ottla.control.naming import FaultError, shown, unknown
 
 MAX_TEXT_BYTES = 1 << 16
-"""Of faults that are given as one text. YAML that is nested as deeply as this allows takes a second."""
+"""The largest text of faults, in bytes. YAML that is nested as deeply as this size allows takes a second."""
 
 
 def parse_faults(text: str | bytes) -> list[Fault]:
-    """One fault or a list of them, in JSON or YAML. Raises `FaultError`, which says of several which it is about."""
+    """The faults in a JSON or YAML text that has one fault or a list of faults. Raises `FaultError`; for a list the text says which
+    fault is wrong."""
     if len(text) > MAX_TEXT_BYTES:
         raise FaultError(f"{len(text):,} bytes are too many for faults; {MAX_TEXT_BYTES:,} are taken")
     given = _decoded(text)
@@ -34,7 +35,7 @@ def _decoded(text: str | bytes) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
-    # JSON is the usual case, and YAML takes a while to load.
+    # JSON is the usual case, and the import of YAML takes a while.
     import yaml
 
     try:
@@ -54,7 +55,7 @@ def fault_of(given: Any) -> Fault:
         if name not in Fault.__struct_fields__:
             raise unknown("field", name, Fault.__struct_fields__)
     try:
-        # By keyword, so that what is wrong is said in one way wherever a fault comes from.
+        # The constructor checks every field, so that the messages are the same wherever a fault comes from.
         return Fault(**given)
     except RecursionError:
         raise FaultError("it is nested too deeply") from None

@@ -1,4 +1,4 @@
-"""How fast the bytes go of requests and answers that a fault slows down."""
+"""The rates of bytes at which faults slow requests and answers down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.broker.interception import Rate
 
 
 class ByteRate:
-    """`broker.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
+    """Implements `broker.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
 
     __slots__ = ("_bytes_per_ms", "_free_at_ms")
 
@@ -34,7 +34,7 @@ class _Slowest:
 
 
 def slowest(rates: Sequence[Rate]) -> Rate | None:
-    """One rate that is as slow as the slowest of these; None where there are none."""
+    """A rate as slow as the slowest of ``rates``; None where there are none."""
     if len(rates) > 1:
         return _Slowest(rates)
     return rates[0] if rates else None

@@ -1,8 +1,8 @@
-"""An error in an answer, where the API carries it: for the request as a whole, or for those of its topics and partitions that a
-fault is about, while the others are really carried out.
+"""Puts an error into an answer where the API carries errors: for the whole request, or for the topics and partitions that a fault
+is about, while the others are really carried out.
 
-APIs that only read are carried out as a whole, and the answer is changed. Of the others the matching part is taken out of the
-request, and its refusal put into the answer.
+For APIs that only read, the whole request is carried out and the answer is changed. For other APIs the matching part is removed
+from the request, and its refusal is added to the answer.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from ottla.broker.interception import Asked, Topics
-from ottla.control.named import FETCH, INDEX_FIELDS, Place, index_of, topic_of
+from ottla.broker.interception import IncomingRequest, RequestTopics
+from ottla.control.named import FETCH, INDEX_FIELDS, NamedPlace, index_of, topic_of
 from ottla.control.naming import ERRORS, KEYS, response_type
 from ottla.protocol.errors import Code
 
@@ -23,20 +23,20 @@ PRODUCE = KEYS["Produce"]
 _SESSION_ERRORS = {
     ERRORS[name] for name in ("FETCH_SESSION_ID_NOT_FOUND", "INVALID_FETCH_SESSION_EPOCH", "FETCH_SESSION_TOPIC_ID_ERROR")
 }
-"""Of a whole fetch. Clients read all others by partition, and take none of them from the head of an answer."""
+"""The errors that stand for a whole fetch. Clients read all other errors of Fetch by partition, and ignore them in the head of the
+answer."""
 _FROM_MINUS_ONE = ("offset", "epoch", "timestamp", "watermark", "leader_id")
-"""Ends of the names of numbers that are -1 where there is none."""
+"""Endings of the names of number fields that are -1 where there is no value."""
 
 TOPIC_ITSELF = -1
-"""No partition's index: what is about some partitions only is not about their topic."""
+"""The index that stands for a topic as a whole. A fault about certain partitions does not match it."""
 
-Matches = Callable[[Place], bool]
+Matches = Callable[[NamedPlace], bool]
 
 
 class Refusal(NamedTuple):
-    """``request`` is what is still to be carried out, None for nothing; ``response`` is the answer then. ``complete`` makes of the
-    handler's response the one that is told.
-    """
+    """``request`` is the part to carry out, None for nothing; then ``response`` is the answer. ``complete`` makes the final
+    response from the handler's response."""
 
     request: Any
     response: Any
@@ -46,7 +46,8 @@ class Refusal(NamedTuple):
 class Shape(NamedTuple):
     """Where an API has its topics and partitions, in request and response. Without ``partitions`` each topic has one error.
 
-    ``within`` is an array around the topics: its name here and there, and the field by which its elements belong together.
+    ``within`` is an array around the topics: its name in the request and in the response, and the field by which the elements of
+    both are matched.
     """
 
     topics: str
@@ -80,7 +81,7 @@ CHANGING: dict[int, tuple[Shape, ...]] = {
     KEYS["CreatePartitions"]: (Shape("topics", "results"),),
     KEYS["OffsetDelete"]: (_PLAIN,),
 }
-"""APIs that change something: the places that are refused are taken out of the request."""
+"""The APIs that change state: the places that are refused are removed from the request."""
 
 READING: dict[int, tuple[Shape, ...]] = {
     FETCH: (Shape("topics", "responses", "partitions", "partitions"),),
@@ -91,7 +92,7 @@ READING: dict[int, tuple[Shape, ...]] = {
     KEYS["DescribeProducers"]: (_OF_INDEXES,),
     KEYS["DescribeTopicPartitions"]: (Shape("topics", "topics", "", "partitions"),),
 }
-"""APIs that only read: they are carried out, and the answer is changed."""
+"""The APIs that only read: the request is carried out, and its answer is changed."""
 
 
 def can_be_partial(key: int) -> bool:
@@ -99,26 +100,23 @@ def can_be_partial(key: int) -> bool:
     return key in CHANGING or key in READING
 
 
-def refuse(asked: Asked, code: int, matches: Matches | None) -> Refusal:
-    """``matches`` says which places are refused; None for the request as a whole."""
-    if asked.api_key == FETCH and code not in _SESSION_ERRORS:
-        return _fetch(asked, code, matches or _everything)
-    if matches is None or not can_be_partial(asked.api_key):
-        return Refusal(None, asked.refusal(asked.request, asked.version, cast(Code, code)), None)
-    if asked.api_key in READING:
-        shapes = READING[asked.api_key]
-        return Refusal(asked.request, None, lambda response: _rewritten(response, shapes, asked.topics, code, matches))
-    return _split(asked, code, matches)
+def refuse(incoming: IncomingRequest, code: int, matches: Matches | None) -> Refusal:
+    """The refusal of a request. ``matches`` says which places are refused; None refuses the request as a whole."""
+    if incoming.api_key == FETCH and code not in _SESSION_ERRORS:
+        return _fetch(incoming, code, matches or _everything)
+    if matches is None or not can_be_partial(incoming.api_key):
+        return Refusal(None, incoming.refusal(incoming.request, incoming.version, cast(Code, code)), None)
+    if incoming.api_key in READING:
+        shapes = READING[incoming.api_key]
+        return Refusal(incoming.request, None, lambda response: _rewritten(response, shapes, incoming.topics, code, matches))
+    return _split(incoming, code, matches)
 
 
-def _everything(place: Place) -> bool:
+def _everything(place: NamedPlace) -> bool:
     return True
 
 
-# answers of APIs that only read
-
-
-def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: Topics, code: int, matches: Matches) -> Any:
+def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: RequestTopics, code: int, matches: Matches) -> Any:
     for shape in shapes:
         outer = shape.within[1]
         if outer:
@@ -131,32 +129,35 @@ def _rewritten(message: Any, shapes: tuple[Shape, ...], topics: Topics, code: in
     return message
 
 
-def _rewritten_topic(topic: Any, *, shape: Shape, topics: Topics, code: int, matches: Matches) -> Any:
+def _rewritten_topic(topic: Any, *, shape: Shape, topics: RequestTopics, code: int, matches: Matches) -> Any:
     name = topic_of(topic, topics)
-    if not shape.partitions and matches(Place(name, TOPIC_ITSELF)):
-        # The topic has an error of its own, and no partitions then.
+    if not shape.partitions and matches(NamedPlace(name, TOPIC_ITSELF)):
+        # A topic with an error of its own has no partitions in the answer.
         return replace(topic, error_code=code, **{shape.answered_partitions: []})
     answers = getattr(topic, shape.answered_partitions)
-    told = [_refused(type(a), index_of(a), code) if matches(Place(name, index_of(a))) else a for a in answers]
+    told = [_refused(type(a), index_of(a), code) if matches(NamedPlace(name, index_of(a))) else a for a in answers]
     return replace(topic, **{shape.answered_partitions: told})
 
 
-def _fetch(asked: Asked, code: int, matches: Matches) -> Refusal:
-    """An error must not wait for data. A session's answer names only what is new, so a refused partition is added to it."""
+def _fetch(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
+    """Refuse partitions of a fetch. An error must not wait for data. The answer of a fetch session names only changes, so a refused
+    partition is added."""
     refused: dict[tuple[bytes, str, int], None] = {}
-    by_id = asked.version >= 13
-    for topic in asked.request.topics:
-        name = topic_of(topic, asked.topics)
+    by_id = incoming.version >= 13
+    for topic in incoming.request.topics:
+        name = topic_of(topic, incoming.topics)
         for p in topic.partitions:
-            if matches(Place(name, p.partition)):
+            if matches(NamedPlace(name, p.partition)):
                 refused[topic.topic_id, "" if by_id else topic.topic, p.partition] = None
-    for topic_id, name, index in asked.topics.of_fetch_session(asked.request.session_id) if asked.request.session_epoch > 0 else ():
-        if matches(Place(name or asked.topics.name_of(topic_id) or "", index)):
+    for topic_id, name, index in (
+        incoming.topics.of_fetch_session(incoming.request.session_id) if incoming.request.session_epoch > 0 else ()
+    ):
+        if matches(NamedPlace(name or incoming.topics.name_of(topic_id) or "", index)):
             refused[topic_id, "" if by_id else name, index] = None
-    for gone in asked.request.forgotten_topics_data:
+    for gone in incoming.request.forgotten_topics_data:
         for index in gone.partitions:
             refused.pop((gone.topic_id, "" if by_id else gone.topic, index), None)
-    request = replace(asked.request, max_wait_ms=0)
+    request = replace(incoming.request, max_wait_ms=0)
     return Refusal(request, None, lambda response: _fetched(response, list(refused), code))
 
 
@@ -177,16 +178,13 @@ def _fetched(response: Any, refused: list[tuple[bytes, str, int]], code: int) ->
     return replace(response, responses=topics)
 
 
-# requests that are carried out in part
-
-
-def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
-    request, response = asked.request, response_type(asked.api_key)()
+def _split(incoming: IncomingRequest, code: int, matches: Matches) -> Refusal:
+    request, response = incoming.request, response_type(incoming.api_key)()
     is_whole = True
-    for shape in CHANGING[asked.api_key]:
+    for shape in CHANGING[incoming.api_key]:
         outer, answered_outer, key = shape.within
         if not outer:
-            rest, refused = _split_topics(request, response, shape, asked.topics, code, matches)
+            rest, refused = _split_topics(request, response, shape, incoming.topics, code, matches)
             request = replace(request, **{shape.topics: rest})
             setattr(response, shape.answered, getattr(response, shape.answered) + refused)
             is_whole = is_whole and not rest
@@ -194,7 +192,7 @@ def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
         kept, answers = [], []
         element_type = _element(type(response), answered_outer)
         for one in getattr(request, outer):
-            rest, refused = _split_topics(one, element_type(), shape, asked.topics, code, matches)
+            rest, refused = _split_topics(one, element_type(), shape, incoming.topics, code, matches)
             if rest:
                 kept.append(replace(one, **{shape.topics: rest}))
             if refused:
@@ -203,24 +201,26 @@ def _split(asked: Asked, code: int, matches: Matches) -> Refusal:
         setattr(response, answered_outer, answers)
         is_whole = is_whole and not kept
     if is_whole:
-        return Refusal(None, None if _is_unanswered(asked) else response, None)
-    return Refusal(request, None, lambda handled: None if handled is None else _merged(handled, response, CHANGING[asked.api_key]))
+        return Refusal(None, None if _is_unanswered(incoming) else response, None)
+    return Refusal(
+        request, None, lambda handled: None if handled is None else _merged(handled, response, CHANGING[incoming.api_key])
+    )
 
 
-def _is_unanswered(asked: Asked) -> bool:
-    return asked.api_key == PRODUCE and asked.request.acks == 0
+def _is_unanswered(incoming: IncomingRequest) -> bool:
+    return incoming.api_key == PRODUCE and incoming.request.acks == 0
 
 
 def _split_topics(
-    message: Any, answer: Any, shape: Shape, topics: Topics, code: int, matches: Matches
+    message: Any, answer: Any, shape: Shape, topics: RequestTopics, code: int, matches: Matches
 ) -> tuple[list[Any], list[Any]]:
-    """Topics that stay in the request, and the answers for those that do not. Of one topic some partitions may stay."""
+    """The topics that stay in the request, and the answers for those that do not. Some partitions of a topic may stay."""
     topic_type, partition_type = _types(type(answer), shape)
     rest, refused = [], []
     for topic in getattr(message, shape.topics) or ():
         name = topic if isinstance(topic, str) else topic_of(topic, topics)
         if not shape.partitions:
-            if matches(Place(name)):
+            if matches(NamedPlace(name)):
                 refused.append(_named(topic_type(error_code=code), topic))
             else:
                 rest.append(topic)
@@ -228,7 +228,7 @@ def _split_topics(
         kept, gone = [], []
         for entry in getattr(topic, shape.partitions):
             index = index_of(entry)
-            if matches(Place(name, index)):
+            if matches(NamedPlace(name, index)):
                 gone.append(_refused(partition_type, index, code))
             else:
                 kept.append(entry)
@@ -240,7 +240,7 @@ def _split_topics(
 
 
 def _named(answer: Any, topic: Any) -> Any:
-    """The answer of a topic with the topic's name and id, as far as both messages have them."""
+    """The answer of a topic with the topic's name and id, where both messages have these fields."""
     if isinstance(topic, str):
         answer.name = topic
         return answer
@@ -268,7 +268,7 @@ def _merged(handled: Any, refused: Any, shapes: tuple[Shape, ...]) -> Any:
 
 
 def _joined(handled: list[Any], refused: list[Any], shape: Shape) -> list[Any]:
-    """Answers of topics with those that were refused: a topic that is in both has all its partitions in one place."""
+    """The handled and the refused topics together. A topic that is in both has all its partitions in one entry."""
     if not shape.partitions:
         return handled + refused
     waiting = list(refused)
@@ -288,11 +288,8 @@ def _key(topic: Any) -> tuple[Any, ...]:
     return tuple(getattr(topic, field, None) for field in ("name", "topic", "topic_id"))
 
 
-# answers that say only what went wrong
-
-
 def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
-    """The answer of one partition with an error, and nothing else in it."""
+    """The answer of one partition that has an error and default values otherwise."""
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(answer):
         if field.name in INDEX_FIELDS:
@@ -309,13 +306,13 @@ def _refused(answer: type[msgspec.Struct], index: int, code: int) -> Any:
 
 
 def _types(answer: type[msgspec.Struct], shape: Shape) -> tuple[Any, Any]:
-    """The structs of a topic and, where it has partitions, of a partition in an answer."""
+    """The structs of a topic and, where the API has them, of a partition in an answer."""
     topic = _element(answer, shape.answered)
     return topic, _element(topic, shape.answered_partitions) if shape.answered_partitions else None
 
 
 def _element(message: type[msgspec.Struct], field: str) -> Any:
-    """The struct that an array of a message holds."""
+    """The struct of the elements of a message's array."""
     annotation = next(f.type for f in msgspec.structs.fields(message) if f.name == field)
     options = getattr(annotation, "__args__", ())
     return next(

@@ -1,4 +1,5 @@
-"""Steering a broker through its door, from another process. Nothing but the standard library: a test suite imports it."""
+"""Steers a broker through its door from another process. The module uses the standard library only, because test suites import
+it."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 TIMEOUT_S = 90.0
-"""Longer than the door itself waits for the broker."""
+"""How long a request waits, in seconds: longer than the door itself waits for the broker."""
 MAX_ANSWER_BYTES = 64 << 20
-"""More than the door ever says: what is longer is somebody else's."""
+"""The largest answer in bytes. The door's answers are smaller, so a longer one comes from another server."""
 
 
 class ControlError(Exception):
-    """The broker has refused what was asked, or cannot be asked; the text is one line for a person."""
+    """The broker has refused a command, or cannot be reached. The text is one line for a person."""
 
 
 class Remote:
@@ -26,22 +27,22 @@ class Remote:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def get(self, path: str) -> Any:
-        """Raises `ControlError`."""
+        """The answer to a GET. Raises `ControlError`."""
         return self._ask("GET", path, None)
 
     def history(self, transactional_id: str) -> dict[str, Any]:
-        """What has happened to a transactional id. Raises `ControlError`."""
-        # What a terminal hands on that is no UTF-8 is an id that no client can have, and is asked for all the same.
+        """The events of a transactional id. Raises `ControlError`."""
+        # A terminal may pass bytes that are not UTF-8. No client can have such an id, and the door is asked for it all the same.
         name = quote(transactional_id, safe="", errors="surrogatepass")
         shown: dict[str, Any] = self.get(f"/v1/transactions/{name}/history")
         return shown
 
     def post(self, path: str, parameters: Any = None) -> Any:
-        """Raises `ControlError`."""
+        """The answer to a POST. Raises `ControlError`."""
         return self._ask("POST", path, {} if parameters is None else parameters)
 
     def delete(self, path: str) -> Any:
-        """Raises `ControlError`."""
+        """The answer to a DELETE. Raises `ControlError`."""
         return self._ask("DELETE", path, None)
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Faults of a broker in another process, through its door."""
+"""Adds and reads faults of a broker in another process, through the broker's door."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.control.fault import Fault
 
 ASK_MS = 10_000
-"""How long the door is asked to wait at once; a longer wait asks again."""
+"""How long one request to the door waits, in ms. A longer wait makes several requests."""
 
 
 class RemoteFault:
@@ -28,21 +28,22 @@ class RemoteFault:
         return f"<ottla.Fault {self.id}>"
 
     def view(self) -> dict[str, Any]:
-        """How it stands: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``strikes``, the newest requests that it struck.
+        """The state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``strikes``, the newest requests that were
+        struck.
 
-        Raises `ControlError`, as do the following.
+        Raises `ControlError`, as do the following methods.
         """
         shown: dict[str, Any] = self._control().get(f"/v1/faults/{self.id}")
         return shown
 
     @property
     def hits(self) -> int:
-        """How often it has struck."""
+        """How often the fault has struck."""
         count: int = self.view()["hits"]
         return count
 
     def wait(self, hits: int = 1, timeout_s: float = 10.0) -> None:
-        """Until it has struck so often. Raises TimeoutError."""
+        """Wait until the fault has struck ``hits`` times. Raises TimeoutError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             left_ms = max(0, int((deadline_s - time.monotonic()) * 1_000))
@@ -53,7 +54,7 @@ class RemoteFault:
                 raise TimeoutError(f"fault {self.id} has struck {answer['hits']} times in {timeout_s:g} s, and not {hits} times")
 
     def remove(self) -> None:
-        """It strikes no more, and what it held goes on. Removing it again does nothing."""
+        """Remove the fault, and let what it holds go on. A second call does nothing."""
         try:
             self._control().delete(f"/v1/faults/{self.id}")
         except ControlError as error:
@@ -68,15 +69,15 @@ class RemoteFault:
 
 
 class RemoteFaults:
-    """The faults of one broker; `docs/faults.md` says what there is."""
+    """The faults of one broker. `docs/faults.md` describes them."""
 
     def __init__(self, control: Callable[[], Remote]) -> None:
         self._control = control
 
     def add(self, fault: Fault | None = None, /, **fields: Any) -> RemoteFault:
-        """A `Fault`, or its fields: ``add(api="EndTxn", drop_answer=True)``.
+        """Add a `Fault`, or a fault of these fields: ``add(api="EndTxn", drop_answer=True)``.
 
-        Raises `FaultError` for one that cannot be, `ControlError` where it is refused.
+        Raises `FaultError` for an invalid fault, and `ControlError` where the broker refuses.
         """
         from ottla.control.parsing import fault_of
 
@@ -85,9 +86,9 @@ class RemoteFaults:
         return RemoteFault(self._control, added["id"])
 
     def all(self) -> list[RemoteFault]:
-        """In the order in which they were added."""
+        """All faults in the order in which they were added."""
         return [RemoteFault(self._control, shown["id"]) for shown in self._control().get("/v1/faults")]
 
     def clear(self) -> None:
-        """Remove all, and let everything go on that they held."""
+        """Remove all faults, and let everything that they hold go on."""
         self._control().delete("/v1/faults")

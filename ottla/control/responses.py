@@ -1,4 +1,4 @@
-"""Whole responses as people write them: by the field names of Kafka's schemas, as JSON has values."""
+"""Builds whole responses from JSON values, by the field names of Kafka's schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ottla.protocol.messages import APIS
 
 
 def response_of(key: int, answer: dict[str, Any]) -> Any:
-    """What is left out has its default. Errors may be given by their names; ids and records are base64. Raises `FaultError`."""
+    """The response of an API. Fields that are left out have their defaults. Errors may be given by name; ids and records are
+    base64. Raises `FaultError`."""
     what, codec = f"an answer to {APIS[key].name}", api(key)
     response = _struct(what, response_type(key), answer)
     try:

@@ -1,4 +1,5 @@
-"""What a fault has struck, kept as plain values: a request's bytes lie in a buffer that is used again."""
+"""The requests and transactions that a fault has struck, as plain values, because a request's bytes lie in a buffer that is
+reused."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.interception import Asked, Reached
+from ottla.broker.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
 
 ELEMENTS_SHOWN = 20
-"""Of each array of a request; how many more there are is said."""
+"""How many elements of each array of a request are kept. The number of further elements is noted."""
 CHARACTERS_SHOWN = 200
 
 
@@ -29,13 +30,13 @@ class Strike(msgspec.Struct, kw_only=True, omit_defaults=True):
     markers_written: int = 0
 
 
-def of_request(asked: Asked) -> Strike:
+def of_request(incoming: IncomingRequest) -> Strike:
     return Strike(
-        api=APIS[asked.api_key].name,
-        version=asked.version,
-        client_id=asked.client_id[:CHARACTERS_SHOWN],
-        connection_id=asked.connection_id,
-        request=_shown(asked.request),
+        api=APIS[incoming.api_key].name,
+        version=incoming.version,
+        client_id=incoming.client_id[:CHARACTERS_SHOWN],
+        connection_id=incoming.connection_id,
+        request=_shown(incoming.request),
     )
 
 
@@ -50,7 +51,7 @@ def of_transaction(reached: Reached) -> Strike:
 
 
 def _shown(value: Any) -> Any:
-    """A field as JSON can have it. Of bytes their number is told: they are records, or what clients mean by them."""
+    """A field as a JSON value. For bytes it is their number, because they are records or have a meaning that only clients know."""
     if isinstance(value, msgspec.Struct):
         return {name: _shown(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, list):

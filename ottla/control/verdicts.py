@@ -1,4 +1,4 @@
-"""From the faults that strike a request to the one `Verdict` that the broker carries out."""
+"""Combines the faults that strike a request into the one `Verdict` that the broker carries out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.interception import Asked, Ending, Verdict
+from ottla.broker.interception import Ending, IncomingRequest, Verdict
 from ottla.control.added_fault import AddedFault
 from ottla.control.fault import Fault
 from ottla.control.naming import error_code
@@ -17,12 +17,13 @@ from ottla.control.refusals import Refusal, refuse
 NOTHING = Refusal(None, None, None)
 
 
-def verdict(asked: Asked, struck: list[AddedFault], kill: Callable[[], None]) -> Verdict:
-    """Delays and throttles of all that strike, and the way of the last of them, if it has one."""
+def verdict(incoming: IncomingRequest, struck: list[AddedFault], kill: Callable[[], None]) -> Verdict:
+    """The verdict: the delays and throttles of all faults that strike, and what the last of them does to the request, if
+    anything."""
     last, fault = struck[-1], struck[-1].fault
     throttle_ms = max(added.fault.throttle_ms for added in struck)
     held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
-    refusal = _refusal(asked, last)
+    refusal = _refusal(incoming, last)
     takes_effect = not (fault.drop_request or fault.cut == "before") and (refusal is NOTHING or refusal.complete is not None)
     return Verdict(
         held_before=last.latch if fault.freeze else held["before"],
@@ -48,11 +49,11 @@ def _ending(fault: Fault) -> Ending:
     return Ending.SILENCE if fault.drop_request or fault.drop_answer else Ending.ANSWER
 
 
-def _refusal(asked: Asked, added: AddedFault) -> Refusal:
-    """What is answered instead, `NOTHING` where the request is left as it is."""
+def _refusal(incoming: IncomingRequest, added: AddedFault) -> Refusal:
+    """The answer instead of the handler's; `NOTHING` where the request is handled normally."""
     fault, matcher = added.fault, added.matcher
     if fault.error is not None:
-        return refuse(asked, error_code(fault.error), matcher.matches_place if matcher.names_places else None)
+        return refuse(incoming, error_code(fault.error), matcher.matches_place if matcher.names_places else None)
     if added.answer is not None:
         return Refusal(None, added.answer, None)
     return NOTHING

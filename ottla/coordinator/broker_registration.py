@@ -9,8 +9,6 @@ import msgspec
 from ottla.coordinator.metadata_records import CORDONED_DIRECTORIES, metadata_record, record_version
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.messages import register_broker_record as registering
-from ottla.protocol.messages import register_controller_record as controller
 
 UNKNOWN_OFFSET = -1
 
@@ -54,6 +52,9 @@ class BrokerRegistration(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_record(self, metadata_version: int) -> LogRecord:
         """The record that registers this broker, as it is written at a level of ``metadata.version``."""
+        # Imported here, because the start of a cluster of one broker does without the module.
+        from ottla.protocol.messages import register_broker_record as registering
+
         version = record_version(registering, metadata_version)
         message = registering.RegisterBrokerRecord(
             broker_id=self.broker_id,
@@ -85,6 +86,8 @@ class ControllerRegistration(msgspec.Struct, frozen=True, kw_only=True):
     features: SupportedFeatures
 
     def to_record(self) -> LogRecord:
+        from ottla.protocol.messages import register_controller_record as controller
+
         message = controller.RegisterControllerRecord(
             controller_id=self.controller_id,
             incarnation_id=self.incarnation_id,

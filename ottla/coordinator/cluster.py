@@ -6,48 +6,32 @@ Replayed from ``__cluster_metadata-0`` (org.apache.kafka.controller ReplicationC
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
-
-import msgspec
 
 from ottla.coordinator.broker_registration import UNKNOWN_OFFSET, Registrations
 from ottla.coordinator.client_quotas import ClientQuotas
-from ottla.coordinator.metadata_records import FRAME_VERSION, metadata_record, record_version
-from ottla.coordinator.partition_registration import PartitionRegistration, merged, registered, sole_replica
+from ottla.coordinator.config_totals import ConfigTotals, characters_of
+from ottla.coordinator.metadata_records import FRAME_VERSION, SKIPPED, metadata_record, record_version
+from ottla.coordinator.metadata_transaction import MetadataTransaction
+from ottla.coordinator.partition_registration import PartitionRegistration, changed, merged, registered, sole_replica
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.scram_credentials import ScramCredentials
 from ottla.coordinator.topic_names import check_creatable, check_topic_name
+from ottla.coordinator.topics import SharedPartitions, Topic, check_partition_count, new_partition_records
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages import (
-    abort_transaction_record,
-    access_control_entry_record,
-    begin_transaction_record,
-    broker_registration_change_record,
-    clear_elr_record,
     client_quota_record,
     config_record,
-    delegation_token_record,
-    end_transaction_record,
     feature_level_record,
-    fence_broker_record,
-    no_op_record,
-    partition_change_record,
     partition_record,
     producer_ids_record,
-    register_broker_record,
-    register_controller_record,
-    remove_access_control_entry_record,
-    remove_delegation_token_record,
     remove_topic_record,
     remove_user_scram_credential_record,
     topic_record,
-    unfence_broker_record,
-    unregister_broker_record,
-    unregister_controller_record,
     user_scram_credential_record,
-    zk_migration_state_record,
 )
 from ottla.protocol.primitives import read_uvarint
 
@@ -60,47 +44,8 @@ PRODUCER_ID_BLOCK = 1_000
 LARGEST_ALLOTTED_PRODUCER_ID = 2**62
 """The largest producer id that a controller is expected to allocate: it counts from 0 and never gets so far. Kafka also accepts
 larger ids, which clients have made up."""
-MAX_KEPT = 10_000
-"""How many groups may have configs, and how many subscriptions to client metrics there may be. The limit is needed because a client
-may set configs for names of groups and subscriptions that do not exist."""
-MAX_KEPT_CHARACTERS = 10_000_000
-"""The size in characters of the names and configs of all groups together, and of all subscriptions together. A single name may have
-32,767 characters."""
-MAX_PARTITIONS_PER_TOPIC = 10_000
 NEWEST_METADATA_VERSION = 33
 """The level 4.4-IV2 of ``metadata.version``."""
-REGISTRATIONS_SHARED = 1_000
-"""How many different registrations of partitions are remembered, so that equal ones are one object."""
-
-_FIRST_PARTITION = bytes(4)
-
-
-class Topic(msgspec.Struct):
-    """One topic and its partitions, by number."""
-
-    name: str
-    topic_id: bytes
-    partitions: list[PartitionRegistration] = msgspec.field(default_factory=list)
-
-    @property
-    def partition_count(self) -> int:
-        return len(self.partitions)
-
-    @property
-    def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
-
-
-def characters_of(name: str, configs: Mapping[str, str]) -> int:
-    """The number of characters in the name and the configs of a resource; 0 for a resource without configs."""
-    return len(name) + sum(len(key) + len(value) for key, value in configs.items()) if configs else 0
-
-
-class ConfigTotals(msgspec.Struct):
-    """How many resources of one type have configs, and how many characters their names and configs have together."""
-
-    resources: int = 0
-    characters: int = 0
 
 
 def as_allotted(producer_id: int) -> int:
@@ -109,10 +54,11 @@ def as_allotted(producer_id: int) -> int:
 
 
 class _Alike(NamedTuple):
-    """The partition record that was replayed last, split around the partition's number.
+    """The partition record that was decoded last, split around the partition's number.
 
-    The records of a topic's partitions differ in this number alone, and a topic may have 10,000 partitions. So a record that is
-    otherwise equal is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around it.
+    Most partitions' records differ in this number and the topic's id alone, and a topic may have 10,000 partitions. So a record
+    that is otherwise equal is not decoded again. ``at`` is the position of the number; ``head`` and ``tail`` are the bytes around
+    it, of which the tail begins with the topic's id.
     """
 
     at: int
@@ -141,9 +87,8 @@ class ClusterState:
         self.registrations = Registrations()
         self.next_producer_id = 0
         self._alike: _Alike | None = None
-        self._shared: dict[PartitionRegistration, PartitionRegistration] = {}
-        self._in_transaction: list[tuple[LogRecord, int]] | None = None
-        """The records of a transaction in the metadata log that has not ended (KIP-868), and their offsets."""
+        self._shared = SharedPartitions()
+        self._transaction = MetadataTransaction()
 
     # commands
 
@@ -160,10 +105,10 @@ class ClusterState:
         ``placed``: the partitions as they were placed on brokers. Without it this broker is the only replica of each.
         """
         self.check_new_topic(name)
-        self.check_partitions(partition_count)
+        check_partition_count(partition_count)
         partitions = [sole_replica(self.node_id)] * partition_count if placed is None else list(placed)
         records = [metadata_record(topic_record, topic_record.TopicRecord(name=name, topic_id=topic_id))]
-        records += self._new_partitions(topic_id, 0, partitions)
+        records += new_partition_records(topic_id, 0, partitions, self.metadata_version)
         records += [self._config(TOPIC_RESOURCE, name, key, value) for key, value in configs.items()]
         return Result(Topic(name, topic_id, partitions), records)
 
@@ -202,7 +147,7 @@ class ClusterState:
         `create_topic`; the new partitions alone."""
         topic = self.check_more_partitions(name, count)
         partitions = [sole_replica(self.node_id)] * (count - topic.partition_count) if placed is None else placed
-        return Result(None, self._new_partitions(topic.topic_id, topic.partition_count, partitions))
+        return Result(None, new_partition_records(topic.topic_id, topic.partition_count, partitions, self.metadata_version))
 
     def check_more_partitions(self, name: str, count: int) -> Topic:
         """Raises the errors of `create_partitions` for a number of partitions that the topic may not have."""
@@ -217,7 +162,7 @@ class ClusterState:
                 Code.INVALID_PARTITIONS,
                 f"The topic {name} currently has {topic.partition_count} partition(s); {count} would not be an increase.",
             )
-        self.check_partitions(count)
+        check_partition_count(count)
         return topic
 
     def delete_topic(self, name: str) -> Result[Topic]:
@@ -290,28 +235,30 @@ class ClusterState:
         """Apply one record. Raises DecodeError, with nothing changed, for an unknown kind of record or one that does not fit."""
         raw = record.value or b""
         alike = self._alike
-        if alike is not None and raw[alike[0] + 4 :] == alike[2] and raw[: alike[0]] == alike[1]:
-            at, _, _, topic_id, partition = alike
-            topic, index = self.topics_by_id.get(topic_id), int.from_bytes(raw[at : at + 4], "big", signed=True)
-            if topic is not None and index == len(topic.partitions):
-                topic.partitions.append(partition)
-            else:
-                self._set_partition(topic_id, index, partition)
-            return
+        if alike is not None and raw[: alike[0]] == alike[1]:
+            at, _, tail, topic_id, partition = alike
+            is_of_topic = raw[at + 4 :] == tail
+            if is_of_topic or raw[at + 20 :] == tail[16:]:
+                topic_id = topic_id if is_of_topic else raw[at + 4 : at + 20]
+                topic, index = self.topics_by_id.get(topic_id), int.from_bytes(raw[at : at + 4], "big", signed=True)
+                if topic is not None and index == len(topic.partitions):
+                    topic.partitions.append(partition)
+                else:
+                    self._set_partition(topic_id, index, partition)
+                return
         try:
             frame, pos = read_uvarint(raw, 0)
             kind, pos = read_uvarint(raw, pos)
             version, pos = read_uvarint(raw, pos)
         except IndexError as error:
             raise DecodeError("no metadata record") from error
-        known = _REPLAY.get(kind)
-        if frame != FRAME_VERSION or (known is None and kind not in _SKIPPED):
+        known = _replayed(kind)
+        if frame != FRAME_VERSION or (known is None and kind not in SKIPPED):
             raise DecodeError(f"metadata record of type {kind}, frame version {frame}")
         if known is None:
             return
         module, take = known
-        if self._in_transaction is not None and kind not in _TRANSACTION_ENDS:
-            self._in_transaction.append((record, offset))
+        if kind not in _TRANSACTION_ENDS and self._transaction.takes(record, offset):
             return
         message = decode_body(module.decode, raw, pos, version)
         take(self, message, offset)
@@ -325,19 +272,17 @@ class ClusterState:
             )
 
     def _replay_begin(self, message: Any, offset: int) -> None:
-        self._in_transaction, self._alike = [], None
+        self._transaction.begin()
+        # A record that is like the last one is replayed at once, and this transaction's must wait.
+        self._alike = None
 
     def _replay_abort(self, message: Any, offset: int) -> None:
-        if self._in_transaction is None:
-            raise DecodeError("a record that aborts a transaction which has not begun")
-        self._in_transaction = None
+        self._transaction.end()
 
     def _replay_end(self, message: Any, offset: int) -> None:
-        if self._in_transaction is None:
-            raise DecodeError("a record that ends a transaction which has not begun")
-        records, self._in_transaction = self._in_transaction, None
+        """Replays all records of the transaction, and raises the first error among them only then."""
         errors = []
-        for record, its_offset in records:
+        for record, its_offset in self._transaction.end():
             try:
                 self.replay(record, its_offset)
             except DecodeError as error:
@@ -358,34 +303,27 @@ class ClusterState:
         topic, index = self.topics_by_id.get(message.topic_id), message.partition_id
         if topic is None or not 0 <= index < topic.partition_count:
             raise DecodeError(f"a change of partition {index} of a topic that does not have it")
-        topic.partitions[index] = self._sharing(merged(topic.partitions[index], message))
+        topic.partitions[index] = self._shared.of(merged(topic.partitions[index], message))
 
     def _replay_clear_elr(self, message: Any, offset: int) -> None:
         topics = [self.topics.get(message.topic_name)] if message.topic_name else self.topics.values()
-        cleared = partition_change_record.PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
         for topic in topics:
             if topic is None:
                 raise DecodeError(f"a record that clears eligible leaders of topic {message.topic_name}, which is not there")
             for index, partition in enumerate(topic.partitions):
                 if partition.elr or partition.last_known_elr:
-                    topic.partitions[index] = self._sharing(merged(partition, cleared))
+                    topic.partitions[index] = self._shared.of(changed(partition, elr=(), last_known_elr=()))
 
     def _set_partition(self, topic_id: bytes, index: int, partition: PartitionRegistration) -> None:
         topic = self.topics_by_id.get(topic_id)
         partitions = () if topic is None else topic.partitions
         if topic is None or not 0 <= index <= len(partitions):
             raise DecodeError(f"a record of partition {index} of a topic that does not have it")
-        partition = self._sharing(partition)
+        partition = self._shared.of(partition)
         if index == len(topic.partitions):
             topic.partitions.append(partition)
         else:
             topic.partitions[index] = partition
-
-    def _sharing(self, partition: PartitionRegistration) -> PartitionRegistration:
-        """An equal registration that other partitions have already, so that equal ones take memory once; else ``partition``."""
-        if len(self._shared) >= REGISTRATIONS_SHARED:
-            self._shared.clear()
-        return self._shared.setdefault(partition, partition)
 
     def _replay_remove_topic(self, message: Any, offset: int) -> None:
         topic = self.topics_by_id.pop(message.topic_id, None)
@@ -427,31 +365,6 @@ class ClusterState:
     # records
 
     @staticmethod
-    def check_partitions(count: int) -> None:
-        if count <= 0:
-            raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-        if count > MAX_PARTITIONS_PER_TOPIC:
-            raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
-
-    def _new_partitions(self, topic_id: bytes, first: int, partitions: Sequence[PartitionRegistration]) -> list[LogRecord]:
-        """The records of new partitions. Equal ones differ only in the partition's number, so one record is encoded and copied."""
-        version = record_version(partition_record, self.metadata_version)
-        around: dict[PartitionRegistration, tuple[bytes, bytes]] = {}
-        records = []
-        last: PartitionRegistration | None = None
-        head = tail = b""
-        for index, partition in enumerate(partitions, first):
-            if partition is not last:
-                last = partition
-                if partition not in around:
-                    raw = partition.to_record(topic_id, 0, version).value or b""
-                    at = raw.index(_FIRST_PARTITION + topic_id)
-                    around[partition] = raw[:at], raw[at + len(_FIRST_PARTITION) :]
-                head, tail = around[partition]
-            records.append(LogRecord(None, head + index.to_bytes(4, "big") + tail))
-        return records
-
-    @staticmethod
     def _config(resource_type: int, resource: str, key: str, value: str | None) -> LogRecord:
         return metadata_record(
             config_record, config_record.ConfigRecord(resource_type=resource_type, resource_name=resource, name=key, value=value)
@@ -463,40 +376,40 @@ _REPLAY: dict[int, tuple[Any, Callable[[ClusterState, Any, int], None]]] = {
     for module, take in (
         (topic_record, ClusterState._replay_topic),
         (partition_record, ClusterState._replay_partition),
-        (partition_change_record, ClusterState._replay_partition_change),
-        (clear_elr_record, ClusterState._replay_clear_elr),
         (remove_topic_record, ClusterState._replay_remove_topic),
         (config_record, ClusterState._replay_config),
         (feature_level_record, ClusterState._replay_feature),
         (producer_ids_record, ClusterState._replay_producer_ids),
-        (begin_transaction_record, ClusterState._replay_begin),
-        (end_transaction_record, ClusterState._replay_end),
-        (abort_transaction_record, ClusterState._replay_abort),
         (client_quota_record, lambda state, message, _: state.client_quotas.replay(message)),
         (user_scram_credential_record, lambda state, message, _: state.credentials.replay(message)),
         (remove_user_scram_credential_record, lambda state, message, _: state.credentials.replay_removal(message)),
-        (register_broker_record, lambda state, message, offset: state.registrations.replay_broker(message, offset)),
-        (unregister_broker_record, lambda state, message, _: state.registrations.replay_removal(message)),
-        (fence_broker_record, lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=True)),
-        (unfence_broker_record, lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=False)),
-        (broker_registration_change_record, lambda state, message, _: state.registrations.replay_change(message)),
-        (register_controller_record, lambda state, message, _: state.registrations.replay_controller(message)),
-        (unregister_controller_record, lambda state, message, _: state.registrations.replay_controller_removal(message)),
     )
 }
 """For each type of record, its generated module and the method that applies a record of the type."""
 
-_TRANSACTION_ENDS = {end_transaction_record.RECORD_TYPE, abort_transaction_record.RECORD_TYPE}
-
-_SKIPPED = {
-    module.RECORD_TYPE
-    for module in (
-        no_op_record,  # It only moves the log's end on, as a sign that the controller lives.
-        access_control_entry_record,  # There are no ACLs here.
-        remove_access_control_entry_record,
-        delegation_token_record,  # There are no delegation tokens here.
-        remove_delegation_token_record,
-        zk_migration_state_record,  # The migration from ZooKeeper has ended before there was ottla.
-    )
+_RARE: dict[int, tuple[str, Callable[[ClusterState, Any, int], None]]] = {
+    0: ("register_broker_record", lambda state, message, offset: state.registrations.replay_broker(message, offset)),
+    1: ("unregister_broker_record", lambda state, message, _: state.registrations.replay_removal(message)),
+    5: ("partition_change_record", ClusterState._replay_partition_change),
+    7: ("fence_broker_record", lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=True)),
+    8: ("unfence_broker_record", lambda state, message, _: state.registrations.replay_fencing(message, is_fenced=False)),
+    17: ("broker_registration_change_record", lambda state, message, _: state.registrations.replay_change(message)),
+    23: ("begin_transaction_record", ClusterState._replay_begin),
+    24: ("end_transaction_record", ClusterState._replay_end),
+    25: ("abort_transaction_record", ClusterState._replay_abort),
+    27: ("register_controller_record", lambda state, message, _: state.registrations.replay_controller(message)),
+    28: ("clear_elr_record", ClusterState._replay_clear_elr),
+    29: ("unregister_controller_record", lambda state, message, _: state.registrations.replay_controller_removal(message)),
 }
-"""Types of records that Apache Kafka's controllers write and that are passed over on purpose."""
+"""As `_REPLAY`, by name: a cluster of one broker has no such records, and its start does without their modules."""
+
+_TRANSACTION_ENDS = {24, 25}
+
+
+def _replayed(kind: int) -> tuple[Any, Callable[[ClusterState, Any, int], None]] | None:
+    """The module and method for a type of record. A rare type's module is imported at its first record."""
+    known = _REPLAY.get(kind)
+    if known is None and kind in _RARE:
+        name, take = _RARE[kind]
+        known = _REPLAY[kind] = (import_module(f"ottla.protocol.messages.{name}"), take)
+    return known

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.coordinator.result import LogRecord
-from ottla.protocol.messages import (
-    partition_change_record,
-    partition_record,
-    register_broker_record,
-)
 from ottla.protocol.primitives import uvarint
 
 FRAME_VERSION = 1
+REGISTER_BROKER, PARTITION, PARTITION_CHANGE = 0, 3, 5
+"""Types of records that have versions by the level of ``metadata.version``."""
 
 DIRECTORY_ASSIGNMENT = 17
 """The level 3.7-IV2 of ``metadata.version``, from which on replicas have log directories (KIP-858)."""
@@ -22,11 +19,22 @@ CORDONED_DIRECTORIES = 30
 """The level 4.3-IV0, from which on brokers may name directories that get no new partitions (KIP-1066)."""
 
 _VERSIONS: dict[int, tuple[tuple[int, int], ...]] = {
-    register_broker_record.RECORD_TYPE: ((CORDONED_DIRECTORIES, 4), (DIRECTORY_ASSIGNMENT, 3), (0, 1)),
-    partition_record.RECORD_TYPE: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
-    partition_change_record.RECORD_TYPE: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
+    REGISTER_BROKER: ((CORDONED_DIRECTORIES, 4), (DIRECTORY_ASSIGNMENT, 3), (0, 1)),
+    PARTITION: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
+    PARTITION_CHANGE: ((ELIGIBLE_LEADER_REPLICAS, 2), (DIRECTORY_ASSIGNMENT, 1), (0, 0)),
 }
 """By type of record: the levels of ``metadata.version`` that brought versions of the record, newest first, and these versions."""
+
+
+SKIPPED = {
+    10: "delegation_token_record",  # There are no delegation tokens here.
+    18: "access_control_entry_record",  # There are no ACLs here.
+    19: "remove_access_control_entry_record",
+    20: "no_op_record",  # It only moves the log's end on, as a sign that the controller lives.
+    21: "zk_migration_state_record",  # The migration from ZooKeeper has ended before there was ottla.
+    26: "remove_delegation_token_record",
+}
+"""Types of records that Apache Kafka's controllers write and that are passed over on purpose, by name."""
 
 
 def record_version(module: Any, metadata_version: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -10,8 +10,10 @@ from ottla.coordinator.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import partition_record
-from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 from ottla.protocol.messages.partition_record import PartitionRecord
+
+if TYPE_CHECKING:
+    from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 
 NO_LEADER = -1
 NO_LEADER_CHANGE = -2
@@ -129,6 +131,11 @@ def merged(before: PartitionRegistration, change: PartitionChangeRecord) -> Part
         elr=_changed(change.eligible_leader_replicas, before.elr),
         last_known_elr=_changed(change.last_known_elr, before.last_known_elr),
     )
+
+
+def changed(before: PartitionRegistration, **fields: Any) -> PartitionRegistration:
+    """``before`` with other values of some fields, as a change that raises the partition epoch alone."""
+    return msgspec.structs.replace(before, partition_epoch=before.partition_epoch + 1, **fields)
 
 
 def _changed(change: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:

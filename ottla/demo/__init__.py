@@ -1,1 +1,1 @@
-"""The shop: purchases become invoices and shipments, exactly once, whatever breaks."""
+"""The demonstration: a shop in which purchases become invoices and shipments exactly once, in spite of failures."""

@@ -1,4 +1,4 @@
-"""Reads the shop's topics back with a client the worker does not use, and counts what must not be there."""
+"""Reads the shop's topics with another client than the worker's, and counts records that must not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLL_MS = 500
 
 @dataclass(slots=True)
 class Findings:
-    """What a read_committed consumer sees of the shop, and what it is spared."""
+    """What read_committed consumers see of the shop, and what they do not see."""
 
     purchases: int
     invoices: int
@@ -23,9 +23,9 @@ class Findings:
     duplicates: int
     missing: int
     torn: int
-    """Purchases with an invoice and no shipment, or the other way about."""
+    """Purchases with an invoice but no shipment, or with a shipment but no invoice."""
     aborted_hidden: int
-    """Records that read_uncommitted sees and read_committed does not."""
+    """Records that read_uncommitted consumers see and read_committed consumers do not."""
 
     @property
     def proven(self) -> bool:

@@ -1,4 +1,4 @@
-"""The pipeline from end to end on a broker of its own: generate, shop, totals, export, audit."""
+"""Runs all jobs of the pipeline on a broker that is started for them: generate, shop, totals, export, audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ console = Console(highlight=False)
 
 
 def run(*, rows: int, values: str) -> int:
-    """Exit code of the first job that fails, else 0. ``values`` is the name of their format."""
+    """Run the jobs. Returns the exit code of the first job that fails, else 0. ``values`` is the name of the values' format."""
     with tempfile.TemporaryDirectory(prefix="ottla-pipeline-") as root, Broker(data_dir=Path(root) / "data") as broker:
         at = ["--bootstrap", broker.bootstrap]
         in_format = ["--format", values]

@@ -1,4 +1,4 @@
-"""``ottla demo``: a broker, the shop on it, failures, and a table that proves the result."""
+"""Runs ``ottla demo``: a broker, the shop on it, failures, and a table that proves the result."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DEMO_TIMEOUT_S = 300
 
 
 class DemoFailed(Exception):
-    """The demo could not be carried through; the text is one line for a person."""
+    """The demo could not be finished. The text is one line for a person."""
 
 
 class Shop:
-    """Runs workers one after another and keeps count of what they say."""
+    """Runs workers one after another and counts the events that they print."""
 
     def __init__(self, broker: Broker, purchases: int, progress: Progress, task: TaskID) -> None:
         self._broker = broker
@@ -46,7 +46,7 @@ class Shop:
     def is_done(self) -> bool:
         return self.done >= self._purchases
 
-    def _tell(self, text: str) -> None:
+    def _show_progress(self, text: str) -> None:
         self._progress.update(self._task, completed=min(self.done, self._purchases), description=text)
 
     def worker(self, plan: ShopPlan) -> subprocess.Popen[str]:
@@ -54,7 +54,7 @@ class Shop:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def follow(self, worker: subprocess.Popen[str], until: Callable[[str], bool]) -> bool:
-        """Read what a worker says until an event; False when it ended before."""
+        """Read a worker's events until one matches. Returns False when the worker ended before."""
         assert worker.stdout is not None
         for line in worker.stdout:
             message = json.loads(line)
@@ -63,29 +63,29 @@ class Shop:
                 self.done += count
             elif event == "aborted":
                 self.aborted += 1
-            self._tell("shop at work")
+            self._show_progress("shop at work")
             if until(event):
                 return True
         return False
 
     def run_and_kill(self) -> None:
-        """A worker that is killed with half a transaction written."""
+        """Run a worker, and kill it with half a transaction written."""
         worker = self.worker(ShopPlan(abort_every=7, die_at=4))
         if self.follow(worker, lambda event: event == "in_the_middle"):
             worker.send_signal(signal.SIGKILL)
             self.killed += 1
-            self._tell("worker killed in mid-transaction")
+            self._show_progress("worker killed in mid-transaction")
         _end(worker)
 
     def run_zombie(self) -> None:
-        """A worker that stops for too long; another takes over, and the first is fenced when it wakes."""
+        """Stop a worker for too long, so that another takes over and the first is fenced when it wakes."""
         zombie = self.worker(ShopPlan(sleep_at=3))
         if not self.follow(zombie, lambda event: event == "in_the_middle"):
             _end(zombie)
             return
-        # Stopped for real: its heartbeats stop too, and the group gives its partitions to another.
+        # The process is really stopped: its heartbeats stop too, and the group gives its partitions to another.
         zombie.send_signal(signal.SIGSTOP)
-        self._tell("worker paused, another takes over")
+        self._show_progress("worker paused, another takes over")
         heir = self.worker(ShopPlan(abort_every=5, die_at=6))
         self.follow(heir, lambda event: event in ("committed", "done"))
         zombie.send_signal(signal.SIGCONT)
@@ -95,7 +95,7 @@ class Shop:
         self.follow(zombie, lambda event: event == "fenced")
         if zombie.wait(WORKER_TIMEOUT_S) == FENCED_EXIT:
             self.fenced += 1
-            self._tell("zombie fenced")
+            self._show_progress("zombie fenced")
         _end(zombie)
         if self.follow(heir, lambda event: event == "in_the_middle"):
             heir.send_signal(signal.SIGKILL)
@@ -103,10 +103,10 @@ class Shop:
         _end(heir)
 
     def run_through_restart(self) -> None:
-        """The broker itself is killed while a worker has a transaction open."""
+        """Kill the broker while a worker has an open transaction, and start the broker again."""
         worker = self.worker(ShopPlan(sleep_at=2))
         if self.follow(worker, lambda event: event == "in_the_middle"):
-            self._tell("broker killed and started again")
+            self._show_progress("broker killed and started again")
             self._broker.restart(kill=True)
             self.restarts += 1
             assert worker.stdin is not None
@@ -124,7 +124,7 @@ class Shop:
             worker = self.worker(ShopPlan(abort_every=9))
             self.follow(worker, lambda event: event == "done")
             _end(worker)
-        self._tell("all purchases processed")
+        self._show_progress("all purchases processed")
 
 
 def _end(worker: subprocess.Popen[str]) -> None:
@@ -184,7 +184,7 @@ def _table(findings: Findings, shop: Shop, seconds: float) -> Table:
 
 
 def _document(findings: Findings, shop: Shop, *, proven: bool) -> dict[str, Any]:
-    """The table and the verdict, for programs."""
+    """The table and the verdict as a document for programs."""
     happened = {"workers_killed": shop.killed, "zombies_fenced": shop.fenced, "aborted": shop.aborted, "restarts": shop.restarts}
     return dataclasses.asdict(findings) | happened | {"proven": proven}
 
@@ -211,7 +211,8 @@ def _play(console: Console, broker: Broker, purchases: int, *, as_json: bool) ->
 
 
 def run(*, port: int, purchases: int, data_dir: str | None, as_json: bool = False, console: Console | None = None) -> int:
-    """The exit code: 0 when the table is right. On a terminal the broker then serves until Ctrl-C."""
+    """Run the demo. Returns the exit code, which is 0 when the table is right. On a terminal the broker then serves until
+    Ctrl-C."""
     console = console or Console(stderr=as_json)
     broker = Broker(data_dir=data_dir, port=port)
     try:

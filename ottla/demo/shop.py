@@ -1,7 +1,8 @@
-"""The shop's one worker: reads purchases, writes an invoice and a shipment for each, commits its offsets with them.
+"""The shop's worker: it reads purchases, writes an invoice and a shipment for each, and commits its offsets in the same
+transaction.
 
-Run as a process of its own, so that it can be killed, stopped and fenced:
-``python -m ottla.demo.shop BOOTSTRAP TRANSACTIONAL_ID PLAN``. It prints one line for each end of a transaction.
+The worker is a process of its own, so that it can be killed, stopped and fenced: ``python -m ottla.demo.shop BOOTSTRAP
+TRANSACTIONAL_ID PLAN``. It prints one line for each end of a transaction.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ COMMON = {"metadata.recovery.strategy": "none", "reconnect.backoff.ms": 20, "rec
 
 @dataclass(slots=True, frozen=True)
 class ShopPlan:
-    """What goes wrong, and when: the number of a transaction, -1 for never.
+    """The planned failures: the number of the transaction in which each happens, -1 for never.
 
-    ``abort_at`` aborts and does it again; ``die_at`` waits in mid-transaction to be killed; ``sleep_at`` waits there
-    as a process does that was paused too long, then goes on as if nothing had happened.
+    ``abort_at`` aborts the transaction and repeats it. ``die_at`` waits in the transaction to be killed. ``sleep_at`` waits there
+    like a process that is paused for too long, and then goes on as if nothing had happened.
     """
 
     abort_every: int = 0
@@ -49,7 +50,7 @@ def say(event: str, count: int = 0) -> None:
 
 
 class Worker:
-    """One consumer and one transactional producer."""
+    """A consumer and a transactional producer."""
 
     def __init__(self, bootstrap: str, transactional_id: str, plan: ShopPlan) -> None:
         self._plan = plan
@@ -105,7 +106,7 @@ class Worker:
             self._producer.produce(INVOICES, purchase.value(), purchase.key())
             self._producer.produce(SHIPMENTS, purchase.value(), purchase.key())
             if at == len(batch) // 2 and number in (self._plan.die_at, self._plan.sleep_at):
-                # The broker has half of it: now wait for what is coming.
+                # The broker has half of the transaction. The worker now waits for the failure.
                 self._producer.flush(CALL_TIMEOUT_S)
                 say("in_the_middle", at)
                 time.sleep(3600 if number == self._plan.die_at else 0)

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from ottla.dump.logs import Entry, log_entries
 from ottla.protocol.records import HEADER_BYTES, read_header
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.filesystem import File, Filesystem
 from ottla.storage.indexes import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -161,19 +162,19 @@ def _producers(file: File, offset: int | None) -> Iterator[Entry]:
 
 
 def _lines(file: File) -> Iterator[Entry]:
-    begun, at = b"", 0
+    partial, at = b"", 0
     while at < file.size:
         piece = file.read(min(PIECE_BYTES, file.size - at), at)
         at += len(piece)
-        *whole, begun = (begun + piece).split(b"\n")
+        *whole, partial = (partial + piece).split(b"\n")
         for line in whole:
             yield _line(line)
-        if len(begun) > MAX_LINE_BYTES:
+        if len(partial) > MAX_LINE_BYTES:
             reason = f"a line of more than {MAX_LINE_BYTES >> 10} KiB"
-            yield {"kind": "unsound", "position": at - len(begun), "reason": reason}
+            yield {"kind": "unsound", "position": at - len(partial), "reason": reason}
             return
-    if begun:
-        yield _line(begun)
+    if partial:
+        yield _line(partial)
 
 
 def _line(raw: bytes) -> Entry:

@@ -13,9 +13,9 @@ from ottla.operations.directory_audit import logs_of
 from ottla.operations.segments import sound_batches
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.records import BatchHeader
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError
-from ottla.storage.names import TopicPartition
 from ottla.storage.segment import LOG_SUFFIX, file_name
 
 

@@ -6,26 +6,28 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import MAX_PARTITIONS_PER_TOPIC, TOPIC_RESOURCE, ClusterState, Topic, as_allotted
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState, as_allotted
 from ottla.coordinator.partition_registration import sole_replica
 from ottla.coordinator.result import LogRecord
+from ottla.coordinator.topics import MAX_PARTITIONS_PER_TOPIC, Topic
 from ottla.operations.copying import COPIED, Progress, copy, sync_names
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
-from ottla.operations.kept import NAMED_IN_A_NOTE, Kept, keep_own, kept_by, notes_of_source
+from ottla.operations.kept import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, RECORDS_PER_BATCH, replay_batch
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity, check_not_kafkas, read_identity, write_identity
 from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
-from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, parse_directory_name
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
@@ -63,7 +65,7 @@ class AdoptionPlan:
     topics: dict[str, AdoptedTopic] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     partitions: dict[tuple[str, int], PartitionDirectory] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
+    kept: KeptEntries = field(default_factory=KeptEntries)
     next_producer_id: int = 0
     notes: list[str] = field(default_factory=list)
 

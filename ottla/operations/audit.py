@@ -22,13 +22,13 @@ from contextlib import suppress
 import msgspec
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.transaction.metadata import TopicPartition, TxnMetadata, from_record, state_of
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, state_of
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, Record
-from ottla.protocol.transaction_states import TxnState
-from ottla.storage.producer_state import TV2
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TV2, TxnState
 from ottla.storage.reading import records_of
 from ottla.storage.transaction_history import TransactionHistory, has_data, unpack
 
@@ -104,16 +104,16 @@ class PartitionView(msgspec.Struct):
         topic with the same name may have removed it.
         """
         history, metadata = self.history, decision.metadata
-        settled = history.settled(metadata.producer_id)
-        if settled is not None:
-            if metadata.producer_epoch < settled.epoch:
+        at_start = history.producer_at_start(metadata.producer_id)
+        if at_start is not None:
+            if metadata.producer_epoch < at_start.epoch:
                 return False
-            if metadata.producer_epoch == settled.epoch and (decision.has_own_epoch or decision.prepared_ms <= settled.last_ms):
+            if metadata.producer_epoch == at_start.epoch and (decision.has_own_epoch or decision.prepared_ms <= at_start.last_ms):
                 return False
         is_later = history.first_marker_ms is not None and history.first_marker_ms < decision.prepared_ms
         if not history.is_contiguous:
             return is_later
-        if settled is not None or is_later:
+        if at_start is not None or is_later:
             return True
         born_ms = self.born_ms if self.born_ms is not None else history.first_batch_ms
         return born_ms is None or born_ms <= decision.prepared_ms

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
 from ottla.operations.ends import read_known_ends
 from ottla.operations.metadata_log import replay_batch, topics_born
@@ -18,6 +17,7 @@ from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.internal_topics import METADATA_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import KRAFT_FILE, META_FILE, METADATA_DIRECTORY, DirectoryError
 from ottla.storage.names import parse_directory_name

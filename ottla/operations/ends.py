@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError
 from ottla.storage.last_stop import CLEAN_FILE
-from ottla.storage.names import TopicPartition
 from ottla.storage.walk import SoundBatches, whole_batches_behind
 
 

@@ -21,6 +21,7 @@ from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Filesystem, sync_file
 from ottla.storage.identity import (
     BOOTSTRAP_FILE,
@@ -31,7 +32,7 @@ from ottla.storage.identity import (
     read_identity,
     write_identity,
 )
-from ottla.storage.names import TopicPartition, parse_directory_name
+from ottla.storage.names import parse_directory_name
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 KRAFT_VERSION = "kraft.version"

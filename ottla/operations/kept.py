@@ -6,15 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from ottla.coordinator.client_quotas import MAX_ENTITIES, ClientQuotas
-from ottla.coordinator.cluster import (
-    BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
-    MAX_KEPT,
-    MAX_KEPT_CHARACTERS,
-    ClusterState,
-    characters_of,
-)
+from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, ClusterState
+from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, characters_of
 from ottla.coordinator.scram_credentials import MAX_USERS, ScramCredentials
 from ottla.storage.identity import DirectoryError
 
@@ -24,7 +17,7 @@ NAMED_IN_A_NOTE = 3
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptEntries:
     """The entries to take over. ``configs`` are by type and name of the resource."""
 
     client_quotas: ClientQuotas = field(default_factory=ClientQuotas)
@@ -44,9 +37,9 @@ class Kept:
         return ", ".join(f"{words}: {len(names)}" for words, names in self.by_kind().items() if names)
 
 
-def kept_by(state: ClusterState) -> Kept:
+def kept_by(state: ClusterState) -> KeptEntries:
     configs = {resource: of_one for resource, of_one in state.configs.items() if resource[0] in CONFIGURED}
-    return Kept(state.client_quotas, state.credentials, configs)
+    return KeptEntries(state.client_quotas, state.credentials, configs)
 
 
 def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
@@ -60,7 +53,7 @@ def notes_of_source(state: ClusterState, *, is_taken: bool) -> list[str]:
     return notes
 
 
-def keep_own(kept: Kept, state: ClusterState, target: str) -> list[str]:
+def keep_own(kept: KeptEntries, state: ClusterState, target: str) -> list[str]:
     """Remove entries from ``kept`` that ``target`` has as well. Returns a note for each kind of such entries.
 
     Raises `DirectoryError` where the remaining entries exceed the target's limits.

@@ -1,1 +1,1 @@
-"""The data pipeline on PySpark: exactly once from topic to topic. Needs ``pip install 'ottla[pipeline]'``."""
+"""The data pipeline on PySpark, exactly once from topic to topic. It needs ``pip install 'ottla[pipeline]'``."""

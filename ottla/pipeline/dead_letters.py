@@ -1,8 +1,9 @@
-"""What becomes of a record that a job cannot handle: it goes to a topic of its own as it came, and says why and from where.
+"""Dead letters: a record that a job cannot handle is copied to a topic of its own, with headers that say why and where it came
+from.
 
-As Kafka Connect's dead letters do (errors.deadletterqueue.context.headers.enable) they keep key, value and headers, and ours come
-behind the record's own, under names that begin with ``ottla.``. A reader takes the last of a name: a dead letter that was sent
-in once more, and has failed once more, has two of each.
+As in Kafka Connect (errors.deadletterqueue.context.headers.enable) a dead letter keeps key, value and headers. The headers that
+ottla adds come after the record's own, and their names begin with ``ottla.``. A dead letter that was sent in again and has failed
+again has each of them twice, so a reader takes the last header of a name.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ if TYPE_CHECKING:
 
 RUN, SOURCE, REASON, CUT = "ottla.run", "ottla.source", "ottla.reason", "ottla.cut"
 OWN_HEADERS_BYTES = 1_024
-"""Room for the headers that a job adds: a topic's name has 249 characters, and `schemas.MAX_RUN_CHARACTERS` a run's."""
+"""Room for the headers that a job adds, in bytes: a topic's name has at most 249 characters, a run's id
+`schemas.MAX_RUN_CHARACTERS`."""
 BATCH_OVERHEAD_BYTES = 128
-"""A batch's header, and lengths and numbers of one record."""
+"""The size of a batch's header, and of the lengths and numbers of one record, in bytes."""
 HEADER_OVERHEAD_BYTES = 10
 SMALLEST_LIMIT_BYTES = 4_096
-"""A topic that takes less takes no dead letters: there is to be some room for the head of a value."""
+"""A topic with a smaller limit, in bytes, takes no dead letters, because the head of the value needs some room."""
 
 
 def room(limit: int) -> int:
-    """How many bytes of key, value and headers a record may have for a batch of ``limit``.
+    """How many bytes of key, value and headers a record may have in a batch of at most ``limit`` bytes.
 
-    What does not get smaller when it is compressed gets larger by less than a hundredth.
+    Data that compression does not make smaller becomes larger by less than a hundredth.
     """
     return limit - limit // 100 - BATCH_OVERHEAD_BYTES - OWN_HEADERS_BYTES
 
 
 def check_limit(topic: str, limit: int) -> None:
-    """Raises `PipelineError`."""
+    """Check that a topic's limit leaves room for dead letters. Raises `PipelineError`."""
     if limit < SMALLEST_LIMIT_BYTES:
         raise PipelineError(
             f"topic {topic!r} takes batches of {limit:,} bytes at most (max.message.bytes), and dead letters need"
@@ -42,14 +44,14 @@ def check_limit(topic: str, limit: int) -> None:
 
 
 def source() -> Column:
-    """Where a record is: topic-partition@offset."""
+    """The place of a record as topic-partition@offset."""
     from pyspark.sql import functions as f
 
     return f.concat_ws("@", f.concat_ws("-", "topic", "partition"), "offset")
 
 
 def headers_of(values: dict[str, Column]) -> Column:
-    """Record headers of text; one whose text is null is left out."""
+    """Record headers with text values. A header whose text is null is left out."""
     from pyspark.sql import functions as f
 
     each = (f.struct(f.lit(name).alias("key"), f.encode(value, "UTF-8").alias("value")) for name, value in values.items())
@@ -57,17 +59,17 @@ def headers_of(values: dict[str, Column]) -> Column:
 
 
 def size_of(column: Column) -> Column:
-    """In bytes; a null has none."""
+    """The size of a column's value in bytes; 0 for null."""
     from pyspark.sql import functions as f
 
     return f.coalesce(f.octet_length(column), f.lit(0))
 
 
 def dead_letter(run: str, reason: Column, limit: int | None) -> dict[str, Column]:
-    """Key, value and headers for the record that the columns of the connector hold.
+    """Key, value and headers of the dead letter for the record in the connector's columns.
 
-    Where all of it is more than the topic takes (``limit``), a key and headers of more than a quarter of that go, of the key and
-    the value the head stays, and a header says how large they were: `SOURCE` is where the whole of it lies.
+    Where they exceed the topic's ``limit``, a key and headers of more than a quarter of the limit are left out, key and value are
+    cut, and a header has their sizes. The header `SOURCE` says where the whole record lies.
     """
     from pyspark.sql import functions as f
 

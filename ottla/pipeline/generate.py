@@ -1,4 +1,5 @@
-"""Purchases, the same for the same seed: few users buy most, some events are late, some are no purchases at all."""
+"""Generates purchases, always the same for the same seed: few users buy most, some events are late, and some rows are not
+purchases."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ BLOCK_ROWS = 10_000
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """Which purchases are generated. Shares are of all rows."""
+    """The kind of purchases that are generated. Shares are of all rows."""
 
     rows: int
     seed: int = 1
@@ -29,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Generated(msgspec.Struct, frozen=True):
-    """One record of the topic. ``is_sound`` tells a purchase from what is none."""
+    """A record of the topic. ``is_sound`` is true for a purchase."""
 
     key: bytes
     value: bytes
@@ -43,10 +44,10 @@ def purchases(workload: Workload, values: Format = JSON) -> Iterator[Generated]:
 
 
 def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Iterator[Generated]:
-    """The rows of one block, which needs none of the others: a task makes it anywhere, and again."""
+    """The rows of one block. Each block is generated independently of the others, so a task can make it anywhere, and again."""
     rng = random.Random(f"{workload.seed}/{block}" if block else workload.seed)
     for number in range(block * BLOCK_ROWS, min(workload.rows, (block + 1) * BLOCK_ROWS)):
-        # A square of a uniform number: the first tenth of the users makes a third of the purchases.
+        # The square of a uniform number: the first tenth of the users makes a third of the purchases.
         user = f"user-{int(workload.users * rng.random() ** 2)}"
         at_ms = workload.begin_ms + number * workload.step_ms
         if rng.random() < workload.late_share:
@@ -65,7 +66,7 @@ def purchases_of(workload: Workload, block: int, values: Format = JSON) -> Itera
 
 
 def _spoilt(rng: random.Random, purchase: dict[str, object], values: Format) -> bytes:
-    """What a careless producer may send."""
+    """A value that is not a purchase, as a faulty producer may send it."""
     match rng.randrange(5):
         case 0:
             return values.pack(purchase, PURCHASE)[: rng.randrange(1, 30)]

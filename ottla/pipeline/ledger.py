@@ -1,4 +1,4 @@
-"""What a topic's log says of transactions, read batch by batch: every offset is data, a marker, or unexplained."""
+"""Reads a topic's log batch by batch, and counts its transactions. Every offset is data, a marker, or unexplained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.wire import ClusterClient
 
 
 class LedgerEntry(msgspec.Struct):
-    """What one transaction wrote to a partition. ``outcome`` is "" as long as it is open."""
+    """What one transaction has written to a partition. ``outcome`` is "" while the transaction is open."""
 
     producer_id: int
     epoch: int
@@ -22,7 +22,8 @@ class LedgerEntry(msgspec.Struct):
 
 
 class Ledger(msgspec.Struct):
-    """One partition. ``plain`` are records outside of transactions; ``unexplained`` are offsets where nothing lies."""
+    """The transactions of one partition. ``plain`` counts records outside of transactions, ``unexplained`` offsets without a
+    record."""
 
     topic: str
     partition: int
@@ -42,7 +43,7 @@ class Ledger(msgspec.Struct):
 
 
 def ledger(bootstrap: str, topic: str, partition: int) -> Ledger:
-    """Fetch everything, aborted and open as well. Raises `PipelineError`."""
+    """Fetch the whole partition, including aborted and open transactions. Raises `PipelineError`."""
     cluster = ClusterClient(Connecting(bootstrap))
     try:
         start, end = cluster.ranges(topic)[partition]
@@ -78,9 +79,10 @@ def _note(partition_ledger: Ledger, is_open: dict[int, LedgerEntry], header: Bat
 
 
 def torn(ledgers: list[Ledger]) -> list[str]:
-    """Transactions that were committed in one partition and not in another, named by producer and epoch.
+    """Transactions that were committed in one partition and aborted in another, by producer id and epoch.
 
-    With transaction version 2 an epoch is one transaction. Where it is not, nothing can be said, and nothing is.
+    With transaction version 2 each transaction has an epoch of its own. With older versions an epoch may have several transactions,
+    and then nothing is reported.
     """
     outcomes: dict[tuple[int, int], set[str]] = {}
     repeated: set[tuple[int, int]] = set()

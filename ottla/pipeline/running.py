@@ -1,4 +1,4 @@
-"""A job of ``ottla pipeline`` as a person runs it: what is shown of how it goes, and with what exit code it ends."""
+"""Runs a job of ``ottla pipeline`` for a person: shows its progress, and chooses the exit code."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.progress import Progress, track
 from rich.table import Table
 
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
 from ottla.pipeline.signals import noted_signals
 from ottla.spark.connecting import Connecting
 from ottla.spark.formats import FORMATS
 
 UNSOUND_EXIT = 2
-"""The job ran, and what it found is wrong."""
+"""The exit code of a job that ran and found something wrong."""
 
 console = Console(stderr=True)
 tables = Console()
 
 
 def run_generate(options: GenerateSettings) -> int:
-    """Raises `PipelineError`."""
+    """Run the job generate; returns the exit code. Raises `PipelineError`."""
     from ottla.pipeline.generate import Workload, purchases
     from ottla.pipeline.topics import create, fill
 
@@ -53,14 +53,15 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
     return 0
 
 
-def _session(place: Place, name: str) -> Any:
+def _session(place: JobPlace, name: str) -> Any:
     from ottla.spark.session import session
 
     return session(f"ottla-{name}", master=place.master, cores=place.cores)
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
-    """128 and its number for a signal that has ended the job in order. Raises `PipelineError`."""
+    """Run a streaming job; returns the exit code, which is 128 and the number of the signal where a signal has stopped the job.
+    Raises `PipelineError`."""
     from ottla.pipeline.jobs import shop, totals
     from ottla.pipeline.stream import Progress as BatchProgress
     from ottla.pipeline.stream import Running, StreamOptions
@@ -119,7 +120,7 @@ def run_stream(name: str, options: StreamSettings) -> int:
 
 
 def run_export(options: ExportSettings) -> int:
-    """Raises `PipelineError`."""
+    """Run the job export; returns the exit code. Raises `PipelineError`."""
     from ottla.pipeline.jobs.export import ExportOptions, export
 
     settings = ExportOptions(
@@ -139,7 +140,7 @@ def run_export(options: ExportSettings) -> int:
 
 
 def run_audit(options: AuditSettings) -> int:
-    """`UNSOUND_EXIT` where something was found. Raises `PipelineError`."""
+    """Run the job audit; returns `UNSOUND_EXIT` where something is wrong, else 0. Raises `PipelineError`."""
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
     settings = AuditOptions(

@@ -1,4 +1,4 @@
-"""What is in the topics, declared once, whichever format it is written in (`spark.formats`), and what the topics are called."""
+"""The schemas of the topics' values, which are the same in every format (`spark.formats`), and the names of the topics."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SHIPMENT = "purchase LONG, user STRING, product STRING, quantity INT"
 TOTAL = "window_ms LONG, user STRING, product STRING, purchases LONG, quantity LONG, amount_cents LONG"
 
 MAX_AHEAD_MS = 3_600_000
-"""As far as Kafka lets a record's own time be ahead of the broker's (log.message.timestamp.after.max.ms)."""
+"""How far Kafka lets a record's timestamp be ahead of the broker's clock, in ms (log.message.timestamp.after.max.ms)."""
 MAX_RUN_CHARACTERS = 100
-"""Of a run's id, which stands in the headers of every record that a job writes."""
+"""The longest run id, in characters. Every record that a job writes has it in a header."""
 
 
 class Topics(msgspec.Struct, frozen=True):
-    """What each topic of the shop is called."""
+    """The names of the shop's topics."""
 
     source: str = PURCHASES
     invoices: str = INVOICES
@@ -29,9 +29,10 @@ class Topics(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """On which a record is a purchase. ``max_ahead_ms`` is how far its time may be ahead of its record's, which no replay changes.
+    """The conditions under which a record is a purchase. ``max_ahead_ms`` is how far the purchase's time may be ahead of the
+    record's timestamp, which a replay does not change.
 
-    ``limits`` are the largest batches that topics take (max.message.bytes); a topic that is not among them takes any.
+    ``limits`` are the largest batches of topics (max.message.bytes). A topic that is not in it has no limit.
     """
 
     topics: Topics = Topics()

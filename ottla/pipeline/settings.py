@@ -1,4 +1,4 @@
-"""What a job is told by whoever runs it (``ottla pipeline JOB``). Imports nothing of Spark, so that help is there at once."""
+"""The settings of jobs (``ottla pipeline JOB``). The module imports nothing of Spark, so that help is shown at once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from ottla.pipeline.schemas import Terms, Topics
 FORMATS: Final = ("avro", "json")
 """The names of `spark.formats.FORMATS`."""
 STATE_STORES: Final = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
-"""Where Spark keeps what it knows between batches: in the executors' memory, or what does not fit there on their disks."""
+"""Where Spark keeps the state between batches, by name: in the executors' memory, or also on their disks."""
 SINKS: Final = ("tasks", "driver")
-"""Who writes what a batch gives."""
+"""Who writes the rows of a batch: Spark's tasks, or the driver."""
 TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""That of `spark.transaction`."""
+"""The transaction time-out of `spark.transaction`, in ms."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, and where Spark runs: ``master`` None leaves it to spark-submit, or to ``cores`` of this machine."""
+class JobPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster, and where Spark runs. ``master`` None leaves that to spark-submit, or to ``cores`` processors of this
+    machine."""
 
     bootstrap: str
     master: str | None
@@ -27,9 +28,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """With a ``transactional_id`` Spark's tasks write, in transactions."""
+    """The settings of the job generate. With a ``transactional_id`` Spark's tasks write in transactions."""
 
-    place: Place
+    place: JobPlace
     format: str
     rows: int
     seed: int
@@ -39,9 +40,10 @@ class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``sink`` is one of `SINKS`, ``state_store`` of `STATE_STORES`. ``run_id`` None is a new one."""
+    """The settings of a streaming job. ``sink`` is one of `SINKS`, ``state_store`` one of `STATE_STORES`. ``run_id`` None stands
+    for a new id."""
 
-    place: Place
+    place: JobPlace
     format: str
     transactional_id: str
     checkpoint: str
@@ -57,9 +59,9 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """From a broker's segment files where there is a ``data_dir``."""
+    """The settings of the job export, which reads a broker's segment files where there is a ``data_dir``."""
 
-    place: Place
+    place: JobPlace
     topic: str
     to: str
     data_dir: str | None
@@ -68,9 +70,9 @@ class ExportSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``totals`` and ``export`` are held against the purchases as well where they are wanted."""
+    """The settings of the job audit, which can also compare ``totals`` and ``export`` with the purchases."""
 
-    place: Place
+    place: JobPlace
     format: str
     terms: Terms
     totals: bool

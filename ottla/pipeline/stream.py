@@ -1,4 +1,5 @@
-"""What every streaming job shares: a topic read as committed, a transform, the exactly-once sink, and how it goes and ends."""
+"""The parts that all streaming jobs share: reading a topic's committed records, a transform, the exactly-once sink, progress and
+the end."""
 
 from __future__ import annotations
 
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK_EVERY_S = 0.2
+POLL_INTERVAL_S = 0.2
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _STATES = "org.apache.spark.sql.execution.streaming.state"
 STOP_TIMEOUT_S = 60.0
 
 
 class Job(msgspec.Struct, frozen=True):
-    """From one topic to others. ``has_state``: Spark keeps some between batches, and gives what has changed.
+    """A job that reads one topic and writes to others. With ``has_state`` Spark keeps state between batches, and a batch has the
+    changed rows.
 
-    ``transform`` is given the source's rows, the run's id, the values' format and the terms of what is handled.
+    ``transform`` gets the source's rows, the run's id, the values' format and the terms of purchases.
     """
 
     name: str
@@ -44,10 +46,11 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    """``batch_records`` bounds a micro-batch; ``is_bounded`` stops when everything that is there now has been read.
+    """The options of a stream. ``batch_records`` bounds a micro-batch; ``is_bounded`` stops after everything that existed at the
+    start was read.
 
-    ``mark_log_topic`` has the marks as well, ``state_store`` is one of `STATE_STORES`. The limits of ``terms`` are asked of the
-    broker when a job starts. ``query_name`` is what Spark calls the stream, without one as the job.
+    ``mark_log_topic`` also gets the marks; ``state_store`` is one of `STATE_STORES`. A job asks the broker for the limits of
+    ``terms`` when it starts. ``query_name`` is the name of the stream in Spark, by default the job's.
     """
 
     bootstrap: str
@@ -68,10 +71,10 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """A batch as a person is told of it. ``behind`` are offsets of the source that wait still.
+    """The progress after a batch, to be shown. ``behind`` counts the source's offsets that were not read yet.
 
-    ``late`` are rows that Spark has left out of its state for being older than the watermark. It counts them behind the first
-    part of a sum, so that rows of one key in one task may be one.
+    ``late`` counts rows that Spark has dropped because they are older than the watermark. Spark counts them after the first part of
+    an aggregation, so several rows of one key in one task may count as one.
     """
 
     report: BatchReport
@@ -83,20 +86,20 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 def source_options(bootstrap: str, topic: str) -> dict[str, str]:
-    """The stock connector's, as every job wants them: committed records only."""
+    """The options of the stock connector for every job: it reads committed records only."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": topic,
         "startingOffsets": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
-        # The connector asks for offsets about twice a poll.
+        # The connector asks for offsets about twice in each poll.
         "kafka.max.poll.records": "50000",
     }
 
 
 def check_topics(bootstrap: str, *topics: str) -> None:
-    """Raises `PipelineError` for one that does not exist."""
+    """Check that the topics exist. Raises `PipelineError`."""
     cluster = ClusterClient(Connecting(bootstrap))
     try:
         for topic in topics:
@@ -106,7 +109,7 @@ def check_topics(bootstrap: str, *topics: str) -> None:
 
 
 def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
-    """The largest batch that each topic takes that the job writes to. Raises `PipelineError` where that is too little."""
+    """The largest batch, in bytes, of each topic that the job writes to. Raises `PipelineError` where that is too small."""
     cluster = ClusterClient(Connecting(options.bootstrap))
     try:
         limits = largest_batches(cluster, job.targets)
@@ -121,7 +124,7 @@ def asked_limits(options: StreamOptions, job: Job) -> dict[str, int]:
 
 
 def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
-    """The source as a stream, committed records only."""
+    """The committed records of the source as a stream."""
     settings = source_options(options.bootstrap, job.source)
     settings["failOnDataLoss"] = str(options.fails_on_data_loss).lower()
     settings["maxOffsetsPerTrigger"] = str(options.batch_records)
@@ -129,7 +132,7 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
 
 
 class Running:
-    """A job that has been started. Raises `PipelineError` where it cannot be."""
+    """A job that was started. Raises `PipelineError` where it cannot be started."""
 
     def __init__(
         self, spark: SparkSession, job: Job, options: StreamOptions, on_retry: Callable[[int, BaseException], None]
@@ -161,14 +164,14 @@ class Running:
         on_progress: Callable[[Progress], None] = lambda progress: None,
         is_stop_wanted: Callable[[], bool] = lambda: False,
     ) -> list[BatchReport]:
-        """Wait for the end, or stop as soon as that is wanted; every batch's report.
+        """Wait for the end of the job, or stop it as soon as that is wanted. Returns the report of every batch.
 
-        Raises `PipelineError` with the cause, in one line.
+        Raises `PipelineError` with the cause in one line.
         """
         from pyspark.errors import StreamingQueryException
 
         try:
-            while not self._query.awaitTermination(LOOK_EVERY_S):
+            while not self._query.awaitTermination(POLL_INTERVAL_S):
                 self._report_progress(on_progress)
                 if is_stop_wanted():
                     self.stop()
@@ -182,11 +185,11 @@ class Running:
         return list(self._reports.values())
 
     def stop(self) -> None:
-        """End the stream, and with it the batch in hand: its transaction is aborted now, and not when its time is over.
+        """Stop the stream and its current batch, so that the batch's transaction is aborted now and not after its time-out.
 
-        Raises `PipelineError` where that has not come to its end in `STOP_TIMEOUT_S`.
+        Raises `PipelineError` where the stream does not stop within `STOP_TIMEOUT_S`.
         """
-        # Its jobs are cancelled, and with their failure the batch is aborted.
+        # The Spark jobs of the batch are cancelled. Their failure aborts the batch's transaction.
         self._query.stop()
         if not self._sink.has_ended(STOP_TIMEOUT_S):
             raise PipelineError(f"the batch in hand has not ended in {STOP_TIMEOUT_S:.0f} s; its transaction ends by its time-out")
@@ -222,7 +225,7 @@ def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:
 
 
 def _behind(progress: Any) -> int:
-    """Offsets between what was read and what was there, over all partitions."""
+    """How many offsets of all partitions existed but were not read."""
     total = 0
     for source in progress["sources"]:
         ends, latest = source.get("endOffset") or {}, source.get("latestOffset") or {}

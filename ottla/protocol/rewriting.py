@@ -69,7 +69,7 @@ def delete_horizon_ms(header: BatchHeader) -> int | None:
     return header.base_timestamp_ms if header.attributes & DELETE_HORIZON_BIT else None
 
 
-class Kept:
+class RewrittenBatch:
     """Builds the batch of the records that stay. The caller adds them one by one; the compression stays the batch's own.
 
     ``horizon_ms`` is the delete horizon to set, or None. The horizon replaces the base timestamp, so that each timestamp delta is

@@ -1,8 +1,12 @@
-"""The states of a transactional id, with their numbers in the records of ``__transaction_state``."""
+"""The states of a transactional id, with their numbers in ``__transaction_state``, and the version of transactions."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
+
+TV2: Final = 2
+"""transaction.version 2 (KIP-890): each transaction ends with a raised epoch, which its markers carry."""
 
 
 class TxnState(IntEnum):

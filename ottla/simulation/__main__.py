@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from ottla.simulation.judging import Verdict, judge
+from ottla.simulation.judging import Judgement, judge
 from ottla.simulation.plan import Plan, decode, encode, named
 from ottla.simulation.running import RARE, Report, run, shrink
 
@@ -39,7 +39,7 @@ def _table(report: Report) -> Table:
     return table
 
 
-def _tell(console: Console, verdict: Verdict, *, lines: int | None) -> None:
+def _print_verdict(console: Console, verdict: Judgement, *, lines: int | None) -> None:
     console.print(f"[bold]seed {verdict.plan.seed}[/bold]: {len(verdict.findings)} findings", highlight=False)
     for finding in verdict.findings[:10]:
         console.print(f"  {finding}", markup=False, highlight=False)
@@ -52,7 +52,7 @@ def _tell(console: Console, verdict: Verdict, *, lines: int | None) -> None:
 
 def _replay(console: Console, path: Path) -> int:
     verdict = judge(decode(path.read_bytes()))
-    _tell(console, verdict, lines=None)
+    _print_verdict(console, verdict, lines=None)
     return 1 if verdict.findings else 0
 
 
@@ -84,7 +84,7 @@ def main() -> int:
         )
     console.print(_table(report))
     for verdict in report.failed[:SHOWN_FAILED]:
-        _tell(console, verdict, lines=SHOWN_LINES)
+        _print_verdict(console, verdict, lines=SHOWN_LINES)
     if len(report.failed) > SHOWN_FAILED:
         console.print(f"and seeds {[verdict.plan.seed for verdict in report.failed[SHOWN_FAILED:]]}", highlight=False)
     if report.failed and options.shrink_to is not None:

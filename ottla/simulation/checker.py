@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History, TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.history import ABORTED, COMMITTED, Attempt, History
 
 MAX_FINDINGS = 50
 """How many findings of each rule are kept, because one fault may affect many records."""
@@ -306,7 +307,7 @@ def deletions_hold(history: History, seen: Observation) -> Iterator[str]:
     told: dict[TopicPartition, int] = {}
     for deletion in history.deletions:
         asked[deletion.where].add(deletion.before)
-        if deletion.was_told:
+        if deletion.was_confirmed:
             told[deletion.where] = max(told.get(deletion.where, 0), deletion.before)
     for where in dict.fromkeys([*asked, *seen.starts]):
         start = seen.starts.get(where, 0)

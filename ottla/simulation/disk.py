@@ -49,6 +49,11 @@ class Disk:
     def fail_next_sync(self) -> None:
         self._fails_sync = True
 
+    @property
+    def is_to_fail_sync(self) -> bool:
+        """Whether `fail_next_sync` was called in this life, and no sync came yet."""
+        return self._fails_sync
+
     def _verdict(self, number: int, kind: str, path: str) -> bool:
         if self._cut is not None:
             raise self._cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-TopicPartition = tuple[str, int]
+from ottla.protocol.topic_partition import TopicPartition
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
@@ -39,12 +39,12 @@ class Attempt:
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     commit_asked_s: float | None = None
     ended_s: float | None = None
-    told_committed: bool = False
+    was_answered_committed: bool = False
     is_transaction: bool = True
 
     @property
     def outcome(self) -> str:
-        if self.told_committed:
+        if self.was_answered_committed:
             return COMMITTED
         return ABORTED if self.commit_asked_s is None else UNKNOWN
 
@@ -88,12 +88,12 @@ class Watched:
 
 
 @dataclass(slots=True)
-class Deletion:
-    """A request to delete records below ``before``. ``was_told``: the broker has confirmed it."""
+class RecordDeletion:
+    """A request to delete records below ``before``. ``was_confirmed``: the broker has confirmed it."""
 
     where: TopicPartition
     before: int
-    was_told: bool = False
+    was_confirmed: bool = False
 
 
 @dataclass(slots=True)
@@ -102,6 +102,6 @@ class History:
     watched: list[Watched] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
     offsets_read: list[OffsetsRead] = field(default_factory=list)
-    deletions: list[Deletion] = field(default_factory=list)
+    deletions: list[RecordDeletion] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     fenced: int = 0

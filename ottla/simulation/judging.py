@@ -16,10 +16,10 @@ from ottla.invariants import CHECKED
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, Shown, Stored, check, outcomes
 from ottla.simulation.clients.actors import GROUP_ID, INPUT, TRANSACTION_TIMEOUT_MS, TRIMMED
 from ottla.simulation.clients.consuming import Reader, committed_offsets
-from ottla.simulation.history import TopicPartition
 from ottla.simulation.node import DATA_DIR
 from ottla.simulation.plan import Plan
 from ottla.simulation.tasks import Steps, Task
@@ -45,10 +45,14 @@ EVENTS = {
 }
 """Events in a broker's log that show a rare state."""
 TORN = ("transaction_torn", "transactions_torn")
+REFUSED_BY_DISK = frozenset(
+    ("completion_delayed", "disk_refuses_writes", "not_written", "partition_offline", "sync_failed", "time_out_delayed")
+)
+"""Errors that a broker logs where its disk takes no write. They are held against a broker whose disk was sound all the time."""
 
 
 @dataclass(slots=True)
-class Verdict:
+class Judgement:
     """The result of a plan. ``findings`` is empty for a sound run. ``lines`` are the history for a person."""
 
     plan: Plan
@@ -69,7 +73,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
         if name in EVENTS:
             world.reached[EVENTS[name]] += 1
         is_error = method in ("error", "exception", "critical")
-        is_expected = is_error and world.disk_was_full and not event.get("exception")
+        is_expected = world.disk_has_refused and name in REFUSED_BY_DISK and not event.get("exception")
         # The audit after a crash compares wall clock times. After the clock was set back it may report sound transactions.
         is_torn = name in TORN and not world.clock_was_set_back
         if (is_error and not is_expected) or is_torn:
@@ -88,7 +92,7 @@ def listening(world: World, complaints: list[str], *, whole_states: bool) -> Ite
         structlog.configure(**before)
 
 
-def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
+def judge(plan: Plan, *, whole_states: bool = True) -> Judgement:
     """Play a plan to its end. Never raises: an exception becomes a finding."""
     world = World(plan)
     complaints: list[str] = []
@@ -100,7 +104,7 @@ def judge(plan: Plan, *, whole_states: bool = True) -> Verdict:
         except Exception:
             findings.append(f"error: {traceback.format_exc()}")
     world.reached.update(state for node in world.nodes for state in node.reached.elements())
-    return Verdict(
+    return Judgement(
         plan=plan,
         findings=[*world.notes.findings, *findings],
         reached=world.reached,
@@ -169,6 +173,9 @@ def _observe(world: World, findings: list[str]) -> Observation:
         findings.append("stuck: committed offsets are not told")
     client.close()
     logs = {(p.log.topic, p.log.partition): p.log for node in world.nodes if node.server for p in node.server.partitions}
+    if not all(node.is_up for node in world.nodes):
+        findings.append("a broker went down while the end was observed")
+    findings += world.watch.lost_identities(world.nodes)
     unfinished = [
         f"{name} is {m.state.label}"
         for node in world.nodes

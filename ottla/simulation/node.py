@@ -76,7 +76,7 @@ class NodeEnv:
                 except Exception as error:
                     failure = error
 
-        def tell() -> None:
+        def report_done() -> None:
             self._under_way -= 1
             done(failure)
 
@@ -85,7 +85,7 @@ class NodeEnv:
         self._aside.append(run)
         self._under_way += 1
         self.call_later(begins_ms, run)
-        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, tell)
+        self.call_later(begins_ms + self._rng.random() * ASIDE_MS * slowness, report_done)
 
     @property
     def is_aside(self) -> bool:
@@ -219,7 +219,7 @@ class Node:
         self.loses_power = False
         """Whether a crash in a disk operation is a power cut. Else it is a kill."""
         self.has_worked = False
-        """Whether the broker's code has run since `Watch.look` has reset this."""
+        """Whether the broker's code has run since `Watch.check` has reset this."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()

@@ -41,7 +41,7 @@ LONGEST_MS = 4_000
 MAX_FAULTS = 8
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fault. ``actor`` is an index into the plan's actors. ``number`` counts operations, or is a factor or ms, by ``kind``."""
 
     kind: str
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     transaction_version: int
     skew_ms: int
     actors: tuple[str, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[PlannedFault, ...]
     brokers: int = 1
 
 
@@ -85,7 +85,7 @@ def draw(seed: int, transactions: int = 100) -> Plan:
     )
 
 
-def _fault(rng: random.Random, actors: list[str]) -> Fault:
+def _fault(rng: random.Random, actors: list[str]) -> PlannedFault:
     (kind,) = rng.choices(list(SHARES), list(SHARES.values()))
     writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(("watch", "admin"))]
     number, within = 0, ""
@@ -98,7 +98,7 @@ def _fault(rng: random.Random, actors: list[str]) -> Fault:
         number = rng.choice((5, 20, 100))
     elif kind == CLOCK:
         number = rng.choice((-1, 1)) * rng.randrange(100, 20_000)
-    return Fault(
+    return PlannedFault(
         kind=kind,
         at_ms=rng.randrange(50, LONGEST_MS),
         for_ms=rng.choice((20, 100, 300, 1_000, 2_500, 6_000)),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ottla.simulation.judging import Verdict, judge
+from ottla.simulation.judging import Judgement, judge
 from ottla.simulation.plan import Plan, draw
 
 CHUNK = 10
@@ -73,7 +73,7 @@ class Report:
     steps: int = 0
     reached: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
-    failed: list[Verdict] = field(default_factory=list)
+    failed: list[Judgement] = field(default_factory=list)
 
     @property
     def missed(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.states import PREPARED
@@ -18,18 +18,30 @@ _OUTCOMES = {
 }
 
 
+Identity = tuple[int, int]
+"""Producer id and epoch."""
+
+
+def _identity(metadata: TxnMetadata) -> Identity:
+    return metadata.producer_id, metadata.producer_epoch
+
+
 class Watch:
     """The identity of a transactional id never goes back, and a decision is never changed, even over crashes.
 
+    A power cut may take what nobody was told of. So after one, only the identities that answers have named to clients are compared;
+    decisions that were answered are compared in the end (`simulation.checker`).
     With several brokers an id has one coordinator at a time, and the same holds when the coordinator moves.
     """
 
-    def __init__(self, finding: Callable[[str], None], reached: Counter[str]) -> None:
+    def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
+        """``acknowledged``: the newest identity of each transactional id that an answer has named to a client; it grows."""
         self._finding = finding
         self._reached = reached
+        self._acknowledged = acknowledged
         self._last: dict[str, TxnMetadata] = {}
 
-    def look(self, nodes: list[Node]) -> None:
+    def check(self, nodes: list[Node]) -> None:
         """Check all brokers whose code has run in the last step."""
         last = self._last
         for node in nodes:
@@ -41,16 +53,35 @@ class Watch:
                         if before is not metadata:
                             if before is not None:
                                 self._compare(before, metadata)
+                            else:
+                                self._compare_acknowledged(name, _identity(metadata))
                             last[name] = metadata
 
     def _compare(self, before: TxnMetadata, after: TxnMetadata) -> None:
         name = after.transactional_id
-        was, now = (before.producer_id, before.producer_epoch), (after.producer_id, after.producer_epoch)
+        was, now = _identity(before), _identity(after)
         if now < was:
             self._finding(f"{name} was producer {was[0]} epoch {was[1]}, and is producer {now[0]} epoch {now[1]}")
         decided, outcome = _OUTCOMES.get(before.state), _OUTCOMES.get(after.state)
         if before.state in PREPARED and was == now and outcome is not None and outcome != decided:
             self._finding(f"{name} was in {before.state.label}, and is in {after.state.label} with the same epoch")
+
+    def _compare_acknowledged(self, name: str, now: Identity) -> None:
+        """Called for an id that has no earlier state: it is new, or power was cut since."""
+        told = self._acknowledged.get(name)
+        if told is not None and now < told:
+            self._finding(f"{name} is producer {now[0]} epoch {now[1]}; a client was told {told[0]} epoch {told[1]} before")
+
+    def lost_identities(self, nodes: list[Node]) -> list[str]:
+        """One line for each transactional id of which a client was told, and which no broker knows any more."""
+        known = {
+            name for node in nodes if node.server is not None for shard in node.server.transactions.shards() for name in shard.ids
+        }
+        return [
+            f"{name} is lost; a client was told that it is producer {told[0]}"
+            for name, told in self._acknowledged.items()
+            if name not in known
+        ]
 
     def crashed(self, node: Node, *, may_lose: bool) -> None:
         """A broker has crashed. Its log has the same state as its memory, unless power was cut: then the last states are

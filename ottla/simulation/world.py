@@ -12,7 +12,7 @@ from ottla.simulation.clients.wire import Client, Ground
 from ottla.simulation.env import START_MS
 from ottla.simulation.links import Links
 from ottla.simulation.node import PORT, Node
-from ottla.simulation.plan import Fault, Plan
+from ottla.simulation.plan import Plan, PlannedFault
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Task
 from ottla.simulation.watch import Watch
@@ -46,14 +46,14 @@ class World:
         self.nodes = [self._node(node_id) for node_id in range(plan.brokers)]
         self.ground = Ground(self.scheduler, self.links, [(node.host, PORT) for node in self.nodes])
         self.reached = self.ground.reached
-        self.watch = Watch(self.notes.finding, self.reached)
+        self.watch = Watch(self.notes.finding, self.reached, self.notes.identities)
         self.actors: dict[int, tuple[Actor, Task]] = {}
         """The actor and task that run at each place of the plan now."""
         self.retired: list[Task] = []
         self._instances = [0] * len(plan.actors)
         self._start_cut: dict[int, int] = {}
         self._down_ms: dict[int, int] = {}
-        self.disk_was_full = False
+        self.disk_has_refused = False
         self.clock_was_set_back = False
         self.steps = 0
 
@@ -92,7 +92,7 @@ class World:
                     return is_over()
                 scheduler.now_ms = max(scheduler.now_ms, int(at_ms))
                 timers.take().make()
-            self.watch.look(self.nodes)
+            self.watch.check(self.nodes)
         return True
 
     def run_task(self, task: Task, at_most_ms: float) -> bool:
@@ -155,7 +155,7 @@ class World:
 
     # faults
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: PlannedFault) -> None:
         if self.setting.is_over:
             return
         self._say(f"fault: {fault}")
@@ -170,10 +170,10 @@ class World:
         else:
             self._strike_network(node, fault)
 
-    def _later(self, fault: Fault, call: Callable[[], None]) -> None:
+    def _later(self, fault: PlannedFault, call: Callable[[], None]) -> None:
         self.scheduler.call_later(fault.for_ms, call)
 
-    def _end_life(self, node: Node, fault: Fault) -> None:
+    def _end_life(self, node: Node, fault: PlannedFault) -> None:
         node.disk.cut_operation = ""
         self._down_ms[node.node_id] = fault.for_ms
         if fault.kind == plans.CRASH_IN_WRITE:
@@ -185,9 +185,9 @@ class World:
                 self._start_cut[node.node_id] = fault.number
             node.crash(power_cut=node.loses_power and fault.kind != plans.KILL)
 
-    def _strike_machine(self, node: Node, fault: Fault) -> None:
+    def _strike_machine(self, node: Node, fault: PlannedFault) -> None:
         if fault.kind == plans.FULL_DISK:
-            node.disk.is_full = self.disk_was_full = True
+            node.disk.is_full = self.disk_has_refused = True
 
             def room() -> None:
                 node.disk.is_full = False
@@ -201,15 +201,24 @@ class World:
 
             self._later(fault, fast)
         elif fault.kind == plans.FAILED_SYNC:
-            self.disk_was_full = True
+            self.disk_has_refused = True
             node.disk.fail_next_sync()
-            # As if a person looked at it, the broker is started again later.
-            self._later(fault, lambda: self._end_life(node, Fault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS)))
+
+            def start_again() -> None:
+                # As if a person looked at it. Another fault may have ended that life before, or the faults are over (`heal`).
+                if self.setting.is_over:
+                    return
+                if node.disk.has_failed_sync:
+                    self._end_life(node, PlannedFault(kind=plans.POWER_CUT, at_ms=0, for_ms=RESTART_MS))
+                elif node.disk.is_to_fail_sync:
+                    self.scheduler.call_later(RESTART_MS, start_again)
+
+            self._later(fault, start_again)
         else:
             node.skew_ms += fault.number
             self.clock_was_set_back |= fault.number < 0
 
-    def _strike_network(self, node: Node, fault: Fault) -> None:
+    def _strike_network(self, node: Node, fault: PlannedFault) -> None:
         if fault.kind == plans.SLOW_NETWORK:
             self.links.slowness = float(fault.number)
 
@@ -228,7 +237,7 @@ class World:
             self.links.cut(*way)
             self._later(fault, lambda way=way: self.links.heal(*way))  # type: ignore[misc]
 
-    def _strike_client(self, fault: Fault) -> None:
+    def _strike_client(self, fault: PlannedFault) -> None:
         if fault.actor not in self.actors:
             return
         actor, task = self.actors[fault.actor]

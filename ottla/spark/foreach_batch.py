@@ -144,7 +144,7 @@ class ExactlyOnceSink:
         """See `ottla.spark.write_once`."""
         with self._turn:
             self._batch = number
-            stream, ends = self._settled(frame.sparkSession, name, number, InputEnds())
+            stream, ends = self._prepared(frame.sparkSession, name, number, InputEnds())
             last = stream.last
             if last is not None and last.query == name and number < last.batch:
                 report = BatchReport(number, is_replay=True)
@@ -175,7 +175,7 @@ class ExactlyOnceSink:
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
             try:
-                stream, ends = self._settled(spark, query.id, batch, input_ends)
+                stream, ends = self._prepared(spark, query.id, batch, input_ends)
                 report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
                 break
             except PipelineError:
@@ -213,7 +213,7 @@ class ExactlyOnceSink:
             return False
         return sum(end - before[where] for where, end in ends.offsets.items()) <= SMALL_BATCH_OFFSETS
 
-    def _settled(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> tuple[ExactlyOnce[Any], InputEnds]:
+    def _prepared(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> tuple[ExactlyOnce[Any], InputEnds]:
         """Ready for a batch, and its ends with a place for the mark. Where nobody knows how the last transaction has ended, and at
         first, the transactional id is taken over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
         """

@@ -18,11 +18,11 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopic
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import BrokerRefused, PipelineError
 from ottla.spark.fetching import fetched
 from ottla.spark.marks import Ends, Mark, group_of, newer, read_mark
 from ottla.spark.wire import PAUSE_S, ClusterClient
-from ottla.storage.names import TopicPartition
 
 PARTITION: Final = 0
 CONFIGS: Final = {
@@ -40,7 +40,7 @@ _WRITTEN = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
 REQUEST_TIMEOUT_MS = 30_000
 
 
-class Kept(msgspec.Struct, frozen=True):
+class MarkEntry(msgspec.Struct, frozen=True):
     """What a record holds: the mark, and how far its batch has read."""
 
     mark: Mark
@@ -99,11 +99,11 @@ class MarkLog:
             raise
         return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
 
-    def read(self, transactional_id: str) -> Kept | None:
+    def read(self, transactional_id: str) -> MarkEntry | None:
         """The last mark that was committed: all of the partition is read, other ids' open transactions notwithstanding."""
         key = transactional_id.encode()
-        undecided: dict[int, Kept] = {}
-        last: Kept | None = None
+        undecided: dict[int, MarkEntry] = {}
+        last: MarkEntry | None = None
         start, end = self._cluster.ranges(self.topic)[PARTITION]
         for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
             if header.is_control:
@@ -121,9 +121,9 @@ class MarkLog:
                         last = kept
         return last
 
-    def _parsed(self, value: bytes | None) -> Kept:
+    def _parsed(self, value: bytes | None) -> MarkEntry:
         try:
-            return msgspec.json.decode(value or b"", type=Kept)
+            return msgspec.json.decode(value or b"", type=MarkEntry)
         except msgspec.DecodeError:
             raise PipelineError(
                 f"topic {self.topic!r} holds a record that is no mark of a stream's; give mark.log.topic another"
@@ -134,7 +134,7 @@ class MarkLog:
         by_topic: Ends = {}
         for (topic, index), offset in sorted(ends.items()):
             by_topic.setdefault(topic, {})[str(index)] = offset
-        return transactional_id.encode(), msgspec.json.encode(Kept(mark, by_topic))
+        return transactional_id.encode(), msgspec.json.encode(MarkEntry(mark, by_topic))
 
     def write(self, transactional_id: str, producer_id: int, epoch: int, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
         """As part of a transaction; nobody else writes to this partition in it."""

@@ -17,9 +17,9 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import PipelineError
 from ottla.spark.wire import GROUP, ClusterClient
-from ottla.storage.names import TopicPartition
 
 NO_BATCH: Final = -1
 """Of a mark that claims a transactional id before anything is committed (`claiming`)."""

@@ -14,12 +14,12 @@ import msgspec
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.remedies import RETRIABLE, name_of
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.connecting import Address, Connecting
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import MustAbort, PipelineError, refusal
 from ottla.spark.transaction import Producer
 from ottla.spark.wire import PAUSE_S, ClusterClient
-from ottla.storage.names import TopicPartition
 
 MAX_IN_FLIGHT = 4
 """Requests to one broker, each with one batch of a partition: a broker remembers five batches of a producer, and as many may be in

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import PipelineError
 from ottla.spark.marks import Standing, group_of, read_standing
 from ottla.spark.options import SinkOptions
 from ottla.spark.topics import existing
 from ottla.spark.wire import ClusterClient
-from ottla.storage.names import TopicPartition
 
 
 class MarkPlace:

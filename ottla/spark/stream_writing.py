@@ -66,10 +66,10 @@ class StreamWriter(_ArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """Spark pickles a writer for the tasks of its batch, and for nothing else: that is when its transaction begins."""
         if self._producer is None:
-            self._producer = self._begun()
+            self._producer = self._begin_transaction()
         return self.__dict__
 
-    def _begun(self) -> Producer:
+    def _begin_transaction(self) -> Producer:
         options = self._options
         with contextlib.closing(ClusterClient(options.connecting)) as cluster:
             log = _mark_log(cluster, options)

@@ -20,11 +20,11 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import BrokerRefused, NotServed, PipelineError, refusal
 from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.marks import Mark, commit_of, first_error, group_of
 from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
-from ottla.storage.names import TopicPartition
 
 WANTED_VERSION = 2
 ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")

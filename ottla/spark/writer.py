@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.records import COMPRESSIONS
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.choosing import check_topic
 from ottla.spark.connecting import Connecting
 from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode
@@ -19,7 +20,6 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.limits import BATCH_BYTES
 from ottla.spark.sending import Sender
 from ottla.spark.transaction import Producer
-from ottla.storage.names import TopicPartition
 
 CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 

@@ -90,7 +90,7 @@ class LeaderEpochs:
         for epoch, offset in batches:
             if not entries or epoch > entries[-1][0]:
                 entries.append((epoch, offset))
-        self._believe(entries)
+        self._replace_and_try_write(entries)
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -108,20 +108,20 @@ class LeaderEpochs:
 
     def restore(self, epoch: int, start_offset: int) -> None:
         """Add an epoch whose first batch recovery has read in the log. Where the disk refuses the file, `flush` writes it later."""
-        self._believe([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
+        self._replace_and_try_write([*(e for e in self._entries if e[1] < start_offset), (epoch, start_offset)])
 
     def truncate_end(self, log_end_offset: int) -> None:
         """Remove epochs that start at or behind the log end. Where the disk refuses the file, `flush` writes it later."""
         kept = [e for e in self._entries if e[1] < log_end_offset]
         if kept != self._entries:
-            self._believe(kept)
+            self._replace_and_try_write(kept)
 
     def truncate_start(self, log_start_offset: int) -> None:
         """Remove epochs that end at or before the log start. The epoch that covers the log start then starts there."""
         at = bisect_right([offset for _, offset in self._entries], log_start_offset) - 1
         if at > 0 or (at == 0 and self._entries[0][1] < log_start_offset):
             kept = [(self._entries[at][0], log_start_offset), *self._entries[at + 1 :]]
-            self._believe(kept)
+            self._replace_and_try_write(kept)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch at or below ``epoch``, and the offset where that epoch ends (LeaderEpochFileCache.endOffsetFor).
@@ -148,7 +148,7 @@ class LeaderEpochs:
         if self._is_unwritten:
             self._replace(self._entries)
 
-    def _believe(self, entries: list[tuple[int, int]]) -> None:
+    def _replace_and_try_write(self, entries: list[tuple[int, int]]) -> None:
         """Replace the entries in memory and try to write the file. Where the disk refuses the file, `flush` writes it later.
 
         So a full disk neither keeps a log out of service nor stops retention from freeing space.

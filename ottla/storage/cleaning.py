@@ -22,7 +22,7 @@ from ottla.storage.walk import MAX_RELATIVE_OFFSET
 
 T = TypeVar("T")
 
-LOOK_WORK = 5
+DIRTINESS_WORK = 5
 """The cost of computing one log's `dirtiness`, in the units of `Pace`."""
 
 
@@ -97,7 +97,7 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
     best: Dirty | None = None
     pace = Pace()
     for log in logs:
-        if pace.is_over(LOOK_WORK):
+        if pace.spend(DIRTINESS_WORK):
             yield None
         dirty = dirtiness(log, now_ms)
         if dirty is None or not dirty.dirty_bytes:
@@ -118,9 +118,9 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
     sources = [s for s in log.segments[:-1] if s.base_offset < dirty.bound]
     is_whole = yield from _guarded(log, sources, _map_keys(dirty, keys, pace))
     end_offset = keys.latest_offset + 1
-    this = Pass(keys, LastBatches(log.producers), TransactionsSeen(), now_ms, log.config.delete_retention_ms, end_offset)
+    cleaning = Pass(keys, LastBatches(log.producers), TransactionsSeen(), now_ms, log.config.delete_retention_ms, end_offset)
     for group in _groups(log, [s for s in sources if s.base_offset < end_offset]):
-        cleaned = yield from _guarded(log, group, _rewrite(log, group, this, pace))
+        cleaned = yield from _guarded(log, group, _rewrite(log, group, cleaning, pace))
         done.bytes_before += sum(s.size_bytes for s in group)
         done.bytes_after += cleaned.size_bytes
         try:
@@ -171,7 +171,7 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
                 continue
             if not (yield from map_batch(keys, transactions, raw, header, start, pace)):
                 return False
-            if pace.is_over(BATCH_WORK):
+            if pace.spend(BATCH_WORK):
                 yield None
     return True
 
@@ -211,11 +211,11 @@ def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
     return groups
 
 
-def _rewrite(log: Log, group: list[Segment], this: Pass, pace: Pace) -> Steps[Segment]:
+def _rewrite(log: Log, group: list[Segment], cleaning: Pass, pace: Pace) -> Steps[Segment]:
     """Write the records of a group that stay into a new segment with ``*.cleaned`` names, and bring it to the disk."""
-    cleaned = Segment(log.fs, log.directory, group[0].base_offset, this.now_ms, CLEANED_SUFFIX)
+    cleaned = Segment(log.fs, log.directory, group[0].base_offset, cleaning.now_ms, CLEANED_SUFFIX)
     try:
-        yield from _write(log, group, this, pace, cleaned)
+        yield from _write(log, group, cleaning, pace, cleaned)
     except Exception:
         # A half-written segment must keep neither the last free bytes of a full disk nor file descriptors.
         _discard(log.fs, cleaned)
@@ -230,25 +230,25 @@ def _discard(fs: Filesystem, cleaned: Segment) -> None:
             fs.unlink(file.path)
 
 
-def _write(log: Log, group: list[Segment], this: Pass, pace: Pace, cleaned: Segment) -> Steps[None]:
+def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cleaned: Segment) -> Steps[None]:
     for leftover in cleaned.files():
         if leftover.size:
             leftover.truncate(0)
     cleaned.log.append(b"")
-    seen = this.transactions
+    seen = cleaning.transactions
     for segment in group:
         following = log.segments[log.segments.index(segment) + 1].base_offset
         # Also entries beyond the pass's end offset, because the batches there stay and need their entries. Kafka takes entries up
         # to the end offset only, and loses the later ones.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
         for header, raw in _all_batches(segment, 0):
-            kept = yield from filter_batch(this, raw, header, pace)
+            kept = yield from filter_batch(cleaning, raw, header, pace)
             if kept is not None:
                 cleaned.append(kept, header.last_offset, read_header(kept).max_timestamp_ms, log.config.index_interval_bytes)
             for entry in seen.kept:
                 cleaned.txn_index.append(entry)
             seen.kept.clear()
-            if pace.is_over(BATCH_WORK):
+            if pace.spend(BATCH_WORK):
                 yield None
     cleaned.flush_indexes()
     paths = [f.path for f in cleaned.files() if f.size or f is cleaned.log]

@@ -17,7 +17,7 @@ from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader
-from ottla.protocol.rewriting import Kept, RawRecord, delete_horizon_ms, empty, split
+from ottla.protocol.rewriting import RawRecord, RewrittenBatch, delete_horizon_ms, empty, split
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.steps import Pace, Steps
 from ottla.storage.txn_index import AbortedTxn
@@ -82,7 +82,7 @@ class TransactionsSeen:
             entry = heappop(self._expected)[2]
             self._aborted.setdefault(entry.producer_id, _Aborted(entry))
 
-    def is_aborted(self, header: BatchHeader) -> bool:
+    def note_data_batch(self, header: BatchHeader) -> bool:
         """Note a data batch; returns whether its transaction was aborted."""
         self._advance(header.last_offset)
         if not header.is_transactional:
@@ -94,7 +94,7 @@ class TransactionsSeen:
         aborted.has_data = True
         return True
 
-    def ends_nothing(self, batch: Buffer, header: BatchHeader) -> bool:
+    def note_control_batch(self, batch: Buffer, header: BatchHeader) -> bool:
         """Note a control batch; returns whether the transaction that it ends has no batches left."""
         self._advance(header.last_offset)
         marker = read_marker(batch, header)
@@ -155,8 +155,8 @@ def map_batch(
     Raises `KafkaError` for a batch that cannot be read.
     """
     if header.is_control:
-        transactions.ends_nothing(batch, header)
-    elif not transactions.is_aborted(header):
+        transactions.note_control_batch(batch, header)
+    elif not transactions.note_data_batch(header):
         stream = RecordStream(batch, header, keeps_keys=True)
         while True:
             records, count = yield from stream.next_records()
@@ -166,7 +166,7 @@ def map_batch(
                 offset = header.base_offset + record.offset_delta
                 if record.key is not None and offset >= start and not keys.put(record.key, offset):
                     return False
-                if pace.is_over(1):
+                if pace.spend(1):
                     yield None
     if header.last_offset >= start:
         keys.latest_offset = header.last_offset
@@ -193,40 +193,44 @@ class _Choice:
             self.has_tombstones |= record.is_tombstone
 
 
-def filter_batch(this: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
+def filter_batch(cleaning: Pass, batch: Buffer, header: BatchHeader, pace: Pace) -> Steps[Buffer | None]:
     """The batch with the records that stay; None where the whole batch is removed.
 
     Raises `KafkaError` for a batch that cannot be read.
     """
     horizon_ms = delete_horizon_ms(header)
-    ends_nothing = False
+    is_spent = False
     if header.is_control:
-        ends_nothing = this.transactions.ends_nothing(batch, header)
-        is_discarded = ends_nothing and horizon_ms is not None and horizon_ms <= this.now_ms
+        is_spent = cleaning.transactions.note_control_batch(batch, header)
+        is_discarded = is_spent and horizon_ms is not None and horizon_ms <= cleaning.now_ms
     else:
-        is_discarded = this.transactions.is_aborted(header)
+        is_discarded = cleaning.transactions.note_data_batch(header)
     choice = _Choice()
     if not is_discarded and header.record_count:
-        choice = yield from _chosen(this, batch, header, horizon_ms, pace)
+        choice = yield from _chosen(cleaning, batch, header, horizon_ms, pace)
     if not choice.kept:
-        if header in this.last_batches or header.next_offset == this.end_offset:
+        if header in cleaning.last_batches or header.next_offset == cleaning.end_offset:
             return batch if header.record_count == 0 else empty(header)
         return None
-    needs_horizon = horizon_ms is None and (ends_nothing or (choice.has_tombstones and not header.is_control))
+    needs_horizon = horizon_ms is None and (is_spent or (choice.has_tombstones and not header.is_control))
     if choice.kept == header.record_count and not needs_horizon:
         return batch
-    return (yield from _rewritten(batch, header, choice, this.now_ms + this.delete_retention_ms if needs_horizon else None, pace))
+    return (
+        yield from _rewritten(
+            batch, header, choice, cleaning.now_ms + cleaning.delete_retention_ms if needs_horizon else None, pace
+        )
+    )
 
 
-def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
+def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | None, pace: Pace) -> Steps[_Choice]:
     """Choose the records that stay: the newest of each key, and records behind the last mapped offset.
 
     Tombstones stay until the delete horizon ``horizon_ms``. Mapped records without a key are removed. All records of a control
     batch stay.
     """
     choice = _Choice()
-    are_tombstones_kept = horizon_ms is None or this.now_ms < horizon_ms
-    keys = this.keys
+    are_tombstones_kept = horizon_ms is None or cleaning.now_ms < horizon_ms
+    keys = cleaning.keys
     stream = RecordStream(batch, header, keeps_keys=True)
     while True:
         records, count = yield from stream.next_records()
@@ -237,7 +241,7 @@ def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | No
             is_wanted = are_tombstones_kept or not record.is_tombstone
             is_newest = is_wanted and record.key is not None and keys.is_newest(record.key, offset)
             choice.add(record, stays=header.is_control or offset > keys.latest_offset or is_newest)
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     if len(choice.stays) != header.record_count:
         reason = f"no {header.record_count} records in the batch at offset {header.base_offset}"
@@ -247,7 +251,7 @@ def _chosen(this: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int | No
 
 def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: int | None, pace: Pace) -> Steps[bytes]:
     """The batch with only the chosen records. Large records are copied in pieces."""
-    kept, stream, at = Kept(header, horizon_ms), RecordStream(batch, header), 0
+    kept, stream, at = RewrittenBatch(header, horizon_ms), RecordStream(batch, header), 0
     while True:
         records, count = yield from stream.next_whole()
         for record in split(records, count):
@@ -261,12 +265,12 @@ def _rewritten(batch: Buffer, header: BatchHeader, choice: _Choice, horizon_ms: 
             at += 1
         if kept.is_full:
             yield kept.compress
-        if pace.is_over(count):
+        if pace.spend(count):
             yield None
     return kept.batch(choice.kept, choice.max_timestamp_delta_ms)
 
 
-def _copy_large(stream: RecordStream, kept: Kept, *, stays: bool) -> Steps[None]:
+def _copy_large(stream: RecordStream, kept: RewrittenBatch, *, stays: bool) -> Steps[None]:
     size, done = stream.large_bytes, 0
     while done < size:
         part = yield from stream.take(size - done)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import RECOVERY_POINTS, parse_offsets, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
 from ottla.storage.identity import META_FILE
-from ottla.storage.names import TopicPartition
 
 CLEAN_FILE = ".kafka_cleanshutdown"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -41,11 +41,11 @@ class LastStop:
     __slots__ = (
         "aborted",
         "first_dirty",
+        "knows_aborted",
         "knows_recovery_points",
         "log_starts",
         "recovery_points",
         "unreadable",
-        "vouches",
         "was_clean",
     )
 
@@ -62,7 +62,7 @@ class LastStop:
         self.unreadable: list[str] = []
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         self.aborted: dict[TopicPartition, int] = {}
-        self.vouches = True
+        self.knows_aborted = True
         """Whether the checkpoint of aborted transactions could be read. True where the file does not exist."""
 
     def aborted_checksum(self, where: TopicPartition) -> int | None:
@@ -71,7 +71,7 @@ class LastStop:
         None where the checkpoint has no entry for the log. `NO_CHECKSUM` where the checkpoint is damaged, so that the log's index
         is rebuilt.
         """
-        return self.aborted.get(where) if self.vouches else NO_CHECKSUM
+        return self.aborted.get(where) if self.knows_aborted else NO_CHECKSUM
 
     def note_gaps_of(self, where: TopicPartition) -> bool:
         """Whether compaction may have left gaps anywhere in a log, because the log's recovery point is unknown.
@@ -123,5 +123,5 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     starts = "every log begins with its first segment, also where records were deleted"
     stop.log_starts, _ = take(LOG_STARTS, starts)
     stop.first_dirty, _ = take(FIRST_DIRTY, "compacted logs are cleaned from their beginning")
-    stop.aborted, stop.vouches = take(ABORTED, "every log is read through for its aborted transactions")
+    stop.aborted, stop.knows_aborted = take(ABORTED, "every log is read through for its aborted transactions")
     return stop

@@ -129,7 +129,7 @@ class Log:
             self.producers.check_epoch(header)
         return self._append(batch, header, now_ms)
 
-    def takes(self, size: int) -> bool:
+    def accepts_size(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes is small enough for max.message.bytes and segment.bytes."""
         return size <= self.config.max_message_bytes and size <= self.config.segment_bytes
 
@@ -351,7 +351,7 @@ class Log:
 
     # end
 
-    def settled(self) -> tuple[list[str], int]:
+    def closed_files_to_sync(self) -> tuple[list[str], int]:
         """The files of closed segments that may not be on the disk yet, and the recovery point after the caller has synced them.
 
         Call `write_rebuilt` before, because a start trusts the files below the recovery point.

@@ -8,6 +8,7 @@ from functools import partial
 
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoint_writer import CheckpointWriter
 from ottla.storage.checkpoints import (
     PARTITION_METADATA_FILE,
@@ -21,7 +22,7 @@ from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_not_kafkas
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, take_last_stop
 from ottla.storage.log import Log
-from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, TopicPartition, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.recovery import RecoveryReport, open_log
 from ottla.storage.settling import settle
 from ottla.storage.steps import Pace, Steps, run
@@ -259,7 +260,7 @@ class LogDirectory:
                     yield None
             except OSError as error:
                 on_refused(log, error)
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
         if moved:
             self.checkpoints.write_log_starts(self._last_stop)

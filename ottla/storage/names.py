@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ottla.protocol.topic_partition import TopicPartition
+
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
@@ -12,8 +14,6 @@ with such a name, and no others."""
 
 MAX_PARTITION = 0x7FFFFFFF
 _PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
-
-TopicPartition = tuple[str, int]
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

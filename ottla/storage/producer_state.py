@@ -14,12 +14,12 @@ import msgspec
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxnMarker
+from ottla.protocol.transaction_states import TV2
 from ottla.storage.steps import Steps
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200
 """How many producers with refused batches a partition remembers (`note_unverified`): clients may send any producer id."""
-TV2 = 2
 
 
 class BatchMetadata(msgspec.Struct, gc=False, frozen=True):

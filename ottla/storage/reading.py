@@ -125,7 +125,7 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
                 return answer
             else:
                 reached = answer
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
             _check_there(log)
     return None
@@ -148,7 +148,7 @@ def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pac
                 return answer
             has_paused = True
         reached = max(reached, header.next_offset)
-        if pace.is_over(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
+        if pace.spend(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
             yield None
             has_paused = True
         if has_paused and not _stands(log, segment):
@@ -189,7 +189,7 @@ def _first_at(
             for record in DefaultRecordBatch(plain(header, records, count)):
                 if record.timestamp >= timestamp_ms and log.log_start_offset <= record.offset < bound:
                     return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
-            if pace.is_over(count):
+            if pace.spend(count):
                 yield None
     except KafkaError as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error

@@ -37,10 +37,10 @@ def settle(logs: list[Log], on_refused: Callable[[Log, OSError], None] = _raised
             except OSError as error:
                 on_refused(log, error)
             else:
-                files, point = log.settled()
+                files, point = log.closed_files_to_sync()
                 if files and not log.is_failed and not log.is_offline:
                     settled.append((log, files, point))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     if not settled:
         return

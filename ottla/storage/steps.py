@@ -46,15 +46,16 @@ WORK_A_STEP = 1_000
 class Pace:
     """Counts work, and says when a step is over.
 
-    With ``begun`` the first step is twice as long, so that short work needs no second step.
+    With ``double_first`` the first step is twice as long, so that short work needs no second step.
     """
 
     __slots__ = ("_done",)
 
-    def __init__(self, *, begun: bool = False) -> None:
-        self._done = -WORK_A_STEP if begun else 0
+    def __init__(self, *, double_first: bool = False) -> None:
+        self._done = -WORK_A_STEP if double_first else 0
 
-    def is_over(self, work: int) -> bool:
+    def spend(self, work: int) -> bool:
+        """Count ``work`` units; returns whether the step is over, so that the caller yields and the next step begins."""
         self._done += work
         if self._done < WORK_A_STEP:
             return False
@@ -79,7 +80,7 @@ def run(steps: Steps[T]) -> T:
                 failure = error
 
 
-def begun(steps: Steps[T]) -> T | Steps[T]:
+def run_first_step(steps: Steps[T]) -> T | Steps[T]:
     """Start the work. Returns the result where the work ends within its first step, else the remaining steps."""
     try:
         first = next(steps)

@@ -19,7 +19,7 @@ _EPOCH_BITS = 16
 _MAX_MS = (1 << 46) - 1
 
 
-class Settled(msgspec.Struct, gc=False, frozen=True):
+class ProducerAtStart(msgspec.Struct, gc=False, frozen=True):
     """The state of a producer at the offset where reading began.
 
     ``last_ms`` is the time of the producer's last marker or, inside a transaction, of its last batch.
@@ -33,11 +33,11 @@ class TransactionHistory:
     """Applies batches in offset order to a `ProducerState`, and keeps every marker, in eight bytes each."""
 
     __slots__ = (
+        "_at_start",
         "_had_producers",
         "_markers",
         "_next_offset",
         "_read_ms",
-        "_settled",
         "first_batch_ms",
         "first_marker_ms",
         "is_contiguous",
@@ -60,7 +60,7 @@ class TransactionHistory:
         self._next_offset = start_offset
         self._markers: dict[int, array[int]] = {}
         self._had_producers = bool(producers.entries)
-        self._settled: dict[int, Settled | None] = {}
+        self._at_start: dict[int, ProducerAtStart | None] = {}
 
     def apply(self, header: BatchHeader, raw: Buffer) -> CompletedTxn | None:
         """Apply the next batch; returns the transaction that the batch ends, if any."""
@@ -77,8 +77,8 @@ class TransactionHistory:
             marker = read_marker(raw, header)
             if marker is None:
                 return None
-        if self._had_producers and header.producer_id not in self._settled:
-            self._settled[header.producer_id] = self._now(header.producer_id)
+        if self._had_producers and header.producer_id not in self._at_start:
+            self._at_start[header.producer_id] = self._now(header.producer_id)
         producers, timestamp_ms = self.producers, header.max_timestamp_ms
         if marker is None:
             # A stored batch does not say when the broker received it, and a client chooses its timestamp freely. So the age of an
@@ -97,15 +97,15 @@ class TransactionHistory:
         producers.apply_marker(marker, timestamp_ms)
         return completed
 
-    def _now(self, producer_id: int) -> Settled | None:
+    def _now(self, producer_id: int) -> ProducerAtStart | None:
         entry = self.producers.entries.get(producer_id)
-        return None if entry is None else Settled(entry.epoch, entry.last_timestamp_ms)
+        return None if entry is None else ProducerAtStart(entry.epoch, entry.last_timestamp_ms)
 
-    def settled(self, producer_id: int) -> Settled | None:
+    def producer_at_start(self, producer_id: int) -> ProducerAtStart | None:
         """The producer's state where reading began; None where the producer was unknown there."""
         if not self._had_producers:
             return None
-        return self._settled[producer_id] if producer_id in self._settled else self._now(producer_id)
+        return self._at_start[producer_id] if producer_id in self._at_start else self._now(producer_id)
 
     def markers(self, producer_id: int) -> Sequence[int]:
         """The producer's markers in offset order, each packed into an integer that `unpack` reads."""

@@ -152,7 +152,7 @@ class SoundBatches:
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         for position, header, raw in batches(
-            self.file, self._position, piece_bytes=self._piece_bytes, may_read=self._is_sound_in_pieces
+            self.file, self._position, piece_bytes=self._piece_bytes, may_read=self._check_in_pieces
         ):
             if not crc_is_valid(raw, header):
                 self.reason = _wrong_crc(header)
@@ -175,7 +175,7 @@ class SoundBatches:
         because = "" if self.reason is None else f": {self.reason}"
         return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
 
-    def _is_sound_in_pieces(self, position: int, header: BatchHeader) -> bool:
+    def _check_in_pieces(self, position: int, header: BatchHeader) -> bool:
         if _crc_in_pieces(self.file, position, header, self._piece_bytes) == header.crc:
             return True
         self.reason = _wrong_crc(header)

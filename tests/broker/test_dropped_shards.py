@@ -114,3 +114,26 @@ def test_what_an_old_log_forgets_is_none_of_its_successors_business(broker: Simu
     assert perform(world, "commit_offsets g t=7").startswith("NONE")
     broker.sleep(20_000)
     assert groups.shard("g")[0].offset_count("g") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        *((f"produce A u v={version}", "NOT_ENOUGH_REPLICAS") for version in (11, 12)),
+        *((f"offsets A g u=1 v={version}", "NOT_COORDINATOR") for version in (4, 5)),
+    ],
+)
+def test_an_offline_log_of_transactions_lets_no_batch_join(
+    broker: SimulatedBroker, world: World, command: str, refused: str
+) -> None:
+    """As far as memory goes the partition is part of the transaction already, so no record would be refused.
+
+    Of both APIs the first version has the client add partitions, the second adds them by itself.
+    """
+    for first in ("topic u", "A = init x", "add A u", "add_offsets A g"):
+        perform(world, first)
+    partitions = broker.broker.partitions
+    partitions.disk_refused(partitions.get(TRANSACTION_TOPIC, 0).log, Damaged("log", "somebody else wrote to it"))
+    assert perform(world, f"{command} once") == refused
+    assert partitions.get("u", 0).log.log_end_offset == 0
+    assert perform(world, "committed g u") == "-1"

@@ -111,6 +111,29 @@ def test_a_partition_is_added_on_the_disk_before_its_first_batch_is_written(
     assert written == [0]
 
 
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_offsets_of_a_topic_that_is_deleted_while_they_wait_are_not_committed(world: World, is_made_again: bool) -> None:
+    """They wait for the record that adds the group to the transaction. Another topic of the name must not get them."""
+    for command in ("topic t", "topic u", "A = init x", "commit_offsets g u=1"):
+        perform(world, command)
+    broker: SimulatedBroker = world.broker  # type: ignore[assignment]
+    env, cluster = broker.env, broker.broker.cluster
+    client = world.connect()
+    settle, env.settle = env.settle, lambda: None  # type: ignore[method-assign]
+    ask = VERBS["offsets"](world, cut_up("offsets A g t=5 u=7", {}))
+    sent = client.send(ask.request, ask.version)  # type: ignore[union-attr, arg-type]
+    before = cluster.state.topics["t"].topic_id
+    cluster.delete_topic("t")
+    if is_made_again:
+        cluster.create_topic("t", 1, {})
+        assert cluster.state.topics["t"].topic_id != before
+    env.settle = settle  # type: ignore[method-assign]
+    env.settle()
+    assert ask.show(client.receive(sent)) == "UNKNOWN_TOPIC_OR_PARTITION | NONE"  # type: ignore[union-attr]
+    assert perform(world, "commit A") == "NONE p1 e1"
+    assert perform(world, "committed g t u") == "-1 | 7"
+
+
 def test_deleted_records_stay_deleted(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t n=3"):
         perform(world, command)

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.fetch_sessions import Asked
+from ottla.broker.fetch_sessions import RequestedPartition
 from ottla.broker.handlers.fetch import Fetch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from tests.raw import create
-
-TopicPartition = tuple[str, int]
 
 
 class Fetching:
@@ -81,7 +80,7 @@ def test_a_topic_that_goes_while_a_large_fetch_is_read_is_told_at_once(monkeypat
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     read = Fetch._read
 
-    def reading(self: Fetch, asked: Asked, limit_bytes: int) -> Any:
+    def reading(self: Fetch, asked: RequestedPartition, limit_bytes: int) -> Any:
         answer = read(self, asked, limit_bytes)
         if asked.key[1:] == ("b", 299) and "a" in broker.broker.cluster.state.topics:
             broker.broker.cluster.delete_topic("a")

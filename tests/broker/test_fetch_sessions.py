@@ -6,17 +6,17 @@ import itertools
 
 import pytest
 
-from ottla.broker.fetch_sessions import Asked, FetchSessions
+from ottla.broker.fetch_sessions import FetchSessions, RequestedPartition
 from ottla.protocol.errors import Code, KafkaError
 
 A, B = (b"", "a", 0), (b"", "b", 0)
 
 
-def asked(key: tuple[bytes, str, int], offset: int = 0) -> Asked:
-    return Asked(key, offset, 1_000, -1)
+def asked(key: tuple[bytes, str, int], offset: int = 0) -> RequestedPartition:
+    return RequestedPartition(key, offset, 1_000, -1)
 
 
-def named(*keys: tuple[bytes, str, int]) -> dict[tuple[bytes, str, int], Asked]:
+def named(*keys: tuple[bytes, str, int]) -> dict[tuple[bytes, str, int], RequestedPartition]:
     return {key: asked(key) for key in keys}
 
 

@@ -18,11 +18,11 @@ before = ottla.imports.import_packages
 def import_packages():
     before()
     from ottla.broker import main
-    def tell_ready(*_):
+    def report_ready(*_):
         started = {"modules": sorted(sys.modules), "collections": gc_runs.count("start"), "enabled": gc.isenabled()}
         print(json.dumps(started), flush=True)
         raise SystemExit(0)
-    main._tell_ready = tell_ready
+    main._report_ready = report_ready
 ottla.imports.import_packages = import_packages
 __main__.main()
 """

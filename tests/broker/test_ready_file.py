@@ -34,6 +34,19 @@ def test_a_second_broker_leaves_the_ready_file_of_the_first(tmp_path: Path) -> N
     assert path.read_text() == READY
 
 
+def test_the_ready_file_of_a_broker_with_another_directory_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    first, second = ReadyFile(path), ReadyFile(path)
+    first.write(READY)
+    with pytest.raises(ConfigError, match="another broker that runs has it; give another name"):
+        second.check()
+    second.remove()
+    assert path.read_text() == READY
+    first.remove()
+    second.check()
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("text", [READY, ""])
 def test_what_a_killed_broker_left_behind_goes(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ready.json"

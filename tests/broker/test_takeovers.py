@@ -95,6 +95,6 @@ def test_a_producer_that_recovers_has_fenced_nobody(simulated: SimulatedBroker, 
 
 def test_what_is_remembered_is_bounded() -> None:
     remembered = Takeovers(cast(Any, None))
-    for number in range(takeovers.MAX_BEGUN + 5):
-        remembered.begun(f"id-{number}", ProducerIdAndEpoch(1, 0))
-    assert len(remembered._begun) == takeovers.MAX_BEGUN
+    for number in range(takeovers.MAX_REMEMBERED_ABORTS + 5):
+        remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))
+    assert len(remembered._aborted) == takeovers.MAX_REMEMBERED_ABORTS

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from ottla.simulation.history import Attempt, History, OffsetsRead, Record, Session, TopicPartition, Watched
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.history import Attempt, History, OffsetsRead, Record, Session, Watched
 
 
 class Scribe:
@@ -83,7 +84,7 @@ def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: 
             attempt.commit_asked_s = line["s"]
         else:
             attempt.ended_s = line["s"]
-            attempt.told_committed = event == "committed"
+            attempt.was_answered_committed = event == "committed"
 
 
 def _offsets(listed: list[tuple[str, int, int]]) -> dict[TopicPartition, int]:

@@ -21,8 +21,8 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Shown, Stored
-from ottla.simulation.history import TopicPartition
 from ottla.storage.names import parse_directory_name
 from tests.chaos.worker import client_named
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ottla.simulation.history import TopicPartition
+from ottla.protocol.topic_partition import TopicPartition
 from tests.chaos.history import Scribe
 from tests.chaos.points import die_with_parent
 from tests.wire.clients import Client, Fenced, Message, WireConsumer, WireProducer

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -79,7 +79,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
     def ask(*_: Any, **__: Any) -> None:
         NO_TEXT.encode()
 
-    monkeypatch.setattr("ottla.client.cluster.Cluster.create_topic", ask)
+    monkeypatch.setattr("ottla.client.kafka_client.KafkaClient.create_topic", ask)
     monkeypatch.setattr("ottla.client.brokers.Brokers.partitions", ask)
     monkeypatch.setattr("ottla.client.producing.TopicProducer.__init__", ask)
     return "127.0.0.1:1"
@@ -151,10 +151,17 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
         def transactions(self) -> list[Any]:
             return [SimpleNamespace(transactional_id=ESCAPES)]
 
+    class Door:
+        def history(self, _: str) -> dict[str, Any]:
+            asked = {"api": "EndTxn", "client_id": ESCAPES, "client_host": "h", "group_id": ESCAPES}
+            return {"events": [{"time_ms": 1, "kind": "request", **asked}]}
+
     event = Event(0, "init", "taken", "x", (1, 0))
-    monkeypatch.setattr("ottla.client.Cluster", Known)
+    monkeypatch.setattr("ottla.client.KafkaClient", Known)
     monkeypatch.setattr("ottla.client.timeline.timeline", lambda *_: [event])
-    assert all(line.isprintable() for line in reported.transactions_since("x:1", 0))
+    lines = reported.transactions_since("x:1", 0, cast(Any, Door()))
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
 
 
 @pytest.mark.parametrize("url", ["http://[bad", "http://x:99999999", "http://x:y"])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.reasons import MAX_PARTITIONS_TOLD, why_group_waits, why_held
-from ottla.client.diagnosis import Held, WaitingGroup
+from ottla.cli.reasons import MAX_PARTITIONS_NAMED, why_group_waits, why_held
+from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
 from ottla.client.transactions import OpenTransaction, Transaction
 
@@ -38,8 +38,8 @@ def transaction(state: str = "Ongoing", start_ms: int | None = NOW_MS - 42_000) 
     )
 
 
-def held(**fields: Any) -> Held:
-    return Held(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
+def held(**fields: Any) -> StableOffset:
+    return StableOffset(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
 
 
 def test_an_open_transaction() -> None:
@@ -131,9 +131,9 @@ def test_what_is_read() -> None:
 
 def test_many_partitions() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
-    assert len(lines) == 1 + MAX_PARTITIONS_TOLD + 1
+    assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
     assert lines[1].startswith("orders:29: 30 behind"), "the most first"
-    assert lines[-1] == f"and {30 - MAX_PARTITIONS_TOLD} more partitions; ottla group describe billing names all"
+    assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; ottla group describe billing names all"
 
 
 def test_a_group_that_an_open_transaction_holds() -> None:

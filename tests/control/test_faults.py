@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ottla.broker.handlers.registry import SERVED, declaration
-from ottla.broker.interception import Asked, Ending, Point, Reached
+from ottla.broker.interception import Ending, IncomingRequest, Point, Reached
 from ottla.control.added_fault import STRIKES_KEPT
 from ottla.control.faults import MAX_FAULTS, AddedFault, Fault, FaultError, Faults
 from ottla.control.naming import request_type, response_type
@@ -39,9 +39,9 @@ class Known:
         return self.session
 
 
-def asked(request: Any, version: int | None = None, client_id: str = "c", known: Known | None = None) -> Asked:
+def asked(request: Any, version: int | None = None, client_id: str = "c", known: Known | None = None) -> IncomingRequest:
     key = api_key(request)
-    return Asked(
+    return IncomingRequest(
         api_key=key,
         version=newest(request) if version is None else version,
         client_id=client_id,
@@ -62,7 +62,7 @@ def produce(topic: str = "t", *indexes: int) -> ProduceRequest:
     return ProduceRequest(transactional_id=None, acks=1, topic_data=[TopicProduceData(name=topic, partition_data=parts)])
 
 
-MATCHES: list[tuple[dict[str, Any], Asked, bool]] = [
+MATCHES: list[tuple[dict[str, Any], IncomingRequest, bool]] = [
     ({}, asked(end()), True),
     ({"api": "EndTxn"}, asked(end()), True),
     ({"api": "EndTxn"}, asked(produce()), False),
@@ -94,7 +94,7 @@ MATCHES: list[tuple[dict[str, Any], Asked, bool]] = [
 
 
 @pytest.mark.parametrize(("given", "request_", "is_struck"), MATCHES)
-def test_what_a_fault_is_about(given: dict[str, Any], request_: Asked, is_struck: bool) -> None:
+def test_what_a_fault_is_about(given: dict[str, Any], request_: IncomingRequest, is_struck: bool) -> None:
     faults = Faults()
     added = faults.add(Fault(**given, cut="before"))
     is_watched = request_.api_key in faults.watched_keys

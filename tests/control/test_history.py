@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from ottla.broker.transaction_history import PARTITIONS_KEPT, Happened, Kind
-from ottla.control.history import CLIENT_ID_CHARACTERS, EVENTS_OF_ONE_ID, TransactionHistory
+from ottla.broker.handlers.write_txn_markers import failed
+from ottla.broker.transaction_history import PARTITIONS_KEPT, TEXT_CHARACTERS, Asker, Happened, Kind
+from ottla.control.history import EVENTS_OF_ONE_ID, EventHistory
 from ottla.protocol.errors import Code
-from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -21,6 +21,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
@@ -28,6 +29,7 @@ from ottla.simulation.env import START_MS
 from tests.raw import create
 
 ID = "orders"
+ASKER = Asker(client_id="checkout", client_host="127.0.0.1", api="EndTxn", version=4)
 Events = list[dict[str, Any]]
 
 
@@ -35,7 +37,7 @@ class World:
     """A broker with a history, and a topic ``t``."""
 
     def __init__(self, **settings: str) -> None:
-        self.history = TransactionHistory()
+        self.history = EventHistory()
         given = {name.replace("_", "."): value for name, value in settings.items()}
         self.broker = SimulatedBroker(given, transaction_listener=self.history).start().with_coordinators()
         with self.broker.connect() as client:
@@ -89,19 +91,15 @@ def test_a_transaction_from_one_end_to_the_other(world: World) -> None:
     assert [(e["kind"], e.get("api", "")) for e in events] == [
         ("request", "InitProducerId"),
         ("request", "AddPartitionsToTxn"),
-        ("decided", ""),
-        ("markers", ""),
-        ("completed", ""),
         ("request", "EndTxn"),
     ]
     assert {e["client_id"] for e in events if e["kind"] == "request"} == {"checkout"}
     assert all("error" not in e for e in events)
-    init, added, decided, markers, _, ended = events
+    init, added, ended = events
     assert (init["new_producer_id"], init["new_producer_epoch"]) == who
     assert init["time_ms"] >= START_MS
     assert added["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
-    assert (decided["outcome"], decided["producer_id"], ended["outcome"]) == ("commit", who[0], "commit")
-    assert markers["partition_count"] == 2
+    assert (ended["outcome"], ended["producer_id"], ended["producer_epoch"]) == ("commit", *who)
 
 
 def test_the_holder_is_who_has_got_the_id_last(world: World) -> None:
@@ -137,8 +135,35 @@ def test_a_time_out_is_told(world: World) -> None:
         world.broker.sleep(2_000)
         assert end(client, who).error_code != 0
     assert [e["outcome"] for e in world.events("decided")] == ["timeout"]
-    assert world.events("completed")[0]["outcome"] == "abort"
     assert "error" in world.events("request")[-1]
+
+
+def test_refused_markers_are_told_and_written_ones_are_not(world: World) -> None:
+    class RefusingOnce:
+        """Carries markers, the first ones not."""
+
+        def __init__(self, real: Any) -> None:
+            self.real = real
+            self.sent = 0
+
+        def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[Any], None]) -> None:
+            self.sent += 1
+            if self.sent == 1:
+                on_response(failed(request, 2, Code.KAFKA_STORAGE_ERROR))
+            else:
+                self.real.write_txn_markers(request, on_response)
+
+    sender: Any = world.broker.broker.transactions._markers
+    sender._transport = transport = RefusingOnce(sender._transport)
+    with world.broker.connect() as client:
+        who = world.init(client)
+        add(client, who, 0, 1)
+        assert end(client, who).error_code == 0
+        world.broker.sleep(2_000)
+    assert transport.sent == 2
+    (markers,) = world.events("markers")
+    assert (markers["error"], markers["outcome"], markers["producer_id"]) == ("KAFKA_STORAGE_ERROR", "commit", who[0])
+    assert markers["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
 
 
 def test_offsets_name_their_group(world: World) -> None:
@@ -167,8 +192,7 @@ def test_offsets_name_their_group(world: World) -> None:
         "billing",
         "UNKNOWN_TOPIC_OR_PARTITION",
     )
-    (markers,) = world.events("markers")
-    assert (markers["partitions"][0]["topic"], markers["outcome"]) == (OFFSETS_TOPIC, "abort")
+    assert world.events("markers") == []
 
 
 def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: World) -> None:
@@ -215,11 +239,11 @@ def test_a_commit_whose_answer_waits_for_the_disk_is_told_with_it() -> None:
 
 
 def happened(transactional_id: str = ID, **fields: Any) -> Happened:
-    return Happened(**{"time_ms": 1, "kind": Kind.REQUEST, "transactional_id": transactional_id, "api": "EndTxn", **fields})
+    return Happened(**{"time_ms": 1, "kind": Kind.REQUEST, "transactional_id": transactional_id, "asker": ASKER, **fields})
 
 
 def test_a_busy_id_pushes_out_its_own_events_only() -> None:
-    history = TransactionHistory()
+    history = EventHistory()
     history.happened(happened("quiet"))
     for at in range(EVENTS_OF_ONE_ID + 7):
         history.happened(happened("busy", time_ms=at))
@@ -231,7 +255,7 @@ def test_a_busy_id_pushes_out_its_own_events_only() -> None:
 
 
 def test_all_together_have_a_limit_in_bytes() -> None:
-    history = TransactionHistory(max_bytes=100_000)
+    history = EventHistory(max_bytes=100_000)
     for at in range(1_000):
         history.happened(happened(f"id-{at}"))
         assert history.size_bytes <= 100_000
@@ -246,15 +270,13 @@ def test_all_together_have_a_limit_in_bytes() -> None:
 
 
 def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
-    history = TransactionHistory(max_bytes=10_000)
+    history = EventHistory(max_bytes=10_000)
     history.happened(happened("x" * 32_000))
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)
 
 
-def test_a_long_client_id_is_cut() -> None:
-    history = TransactionHistory()
-    history.happened(happened(client_id="c" * 32_000, client_host="127.0.0.1"))
-    view = history.view(ID)
-    assert view is not None
-    assert view.events[0]["client_id"] == "c" * CLIENT_ID_CHARACTERS + "..."
-    assert history.view("other") is None
+def test_a_long_client_id_is_cut(world: World) -> None:
+    with world.broker.connect("c" * 32_000) as client:
+        world.init(client)
+    assert world.events()[0]["client_id"] == "c" * TEXT_CHARACTERS + "..."
+    assert world.history.view("other") is None

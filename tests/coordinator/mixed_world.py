@@ -375,7 +375,7 @@ def commit(world: MixedWorld, epoch: int, member_id: str, *, newest: bool = Fals
     where = ("t", 0)
     offsets = {where: CommittedOffset(5, -1, "", world.now_ms)}
     result = world.shard.commit(
-        GROUP, epoch, member_id, None, offsets, world.now_ms, transactional=transactional, has_newest_rules=newest
+        GROUP, epoch, member_id, None, offsets, world.now_ms, transactional=transactional, has_new_error_codes=newest
     )
     code: Code = world.carry_out(result)[where]
     return code

@@ -57,7 +57,7 @@ class TypesWorld(World):
             {where: CommittedOffset(5, -1, "", self.now_ms)},
             self.now_ms,
             transactional=producer_id >= 0,
-            has_newest_rules=newest,
+            has_new_error_codes=newest,
         )
         code: Code = self.run(result, producer_id)[where]
         return code

@@ -12,7 +12,7 @@ from ottla.coordinator.transaction.effects import RememberEarlyCommit, RememberL
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch, TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
-from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransition, check_transition
+from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransactionTransition, check_transition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.transaction_states import TxnState
@@ -426,9 +426,9 @@ def test_records_round_trip() -> None:
 
 def test_the_table_has_every_state_and_refuses_the_rest() -> None:
     assert set(VALID_PREVIOUS) == set(TxnState)
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransactionTransition):
         check_transition(TxnState.COMPLETE_COMMIT, TxnState.PREPARE_COMMIT)
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransactionTransition):
         check_transition(TxnState.PREPARE_ABORT, TxnState.COMPLETE_COMMIT)
 
 

@@ -8,11 +8,15 @@ from functools import cache
 import pytest
 
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.partition_registration import sole_replica
 from ottla.coordinator.result import LogRecord
 from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
 from ottla.operations.graduation import bootstrap, hand_over, plan_graduation
+from ottla.operations.kafka_metadata import read_metadata
 from ottla.operations.metadata_log import METADATA_CONFIG
 from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.messages import abort_transaction_record, begin_transaction_record, partition_change_record
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
@@ -133,6 +137,23 @@ def test_the_log_says_more_than_the_snapshot_that_it_began_with() -> None:
     kafka.fs.write_file(f"/kafka/{BOOTSTRAP_FILE}", bootstrap(made(ClusterState(1), "long_gone", 1)))
     kafka.make_topic("t", 3)
     assert partition_counts(planned(kafka.fs)) == {"t": 3}
+
+
+def test_elections_that_kafka_has_held_raise_the_leader_epochs() -> None:
+    """Records behind the election that no log here has may be with clients, in its epoch."""
+    kafka = KafkaDirectory()
+    kafka.make_topic("t", 3)
+    module = partition_change_record
+    change = module.PartitionChangeRecord(partition_id=1, topic_id=kafka.state.topics["t"].topic_id, leader=2, isr=[2])
+    transaction = begin_transaction_record.BeginTransactionRecord(name="x")
+    aborted = abort_transaction_record.AbortTransactionRecord()
+    kafka.append([metadata_record(module, change)] * 2)
+    kafka.append([metadata_record(begin_transaction_record, transaction), metadata_record(module, change)])
+    kafka.append([metadata_record(abort_transaction_record, aborted)])
+    assert planned(kafka.fs).topics["t"].leader_epochs == [0, 2, 0]
+    carry_out(kafka.fs, "/target", planned(kafka.fs), Identity("cluster", 5, "directory"), NOW_MS, lambda *_: None)
+    adopted = read_metadata(kafka.fs, "/target", []).state.topics["t"]
+    assert adopted.partitions == [sole_replica(5), sole_replica(5, 2), sole_replica(5)], "only this broker has them here"
 
 
 def test_a_snapshot_stands_for_the_log_that_is_gone() -> None:

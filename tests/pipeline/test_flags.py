@@ -17,13 +17,13 @@ from ottla.cli import main
 from ottla.cli.pipeline import command
 from ottla.pipeline import settings
 from ottla.pipeline.schemas import MAX_AHEAD_MS, Terms, Topics
-from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
+from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, JobPlace, StreamSettings
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import FORMATS
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 
 JOBS = ("demo", "generate", "shop", "totals", "export", "audit")
-PLACE = Place(bootstrap="127.0.0.1:9092", master=None, cores=2)
+PLACE = JobPlace(bootstrap="127.0.0.1:9092", master=None, cores=2)
 TERMS = Terms(topics=Topics(), max_ahead_ms=MAX_AHEAD_MS)
 RUNS = {"generate": "run_generate", "shop": "run_stream", "totals": "run_stream", "export": "run_export", "audit": "run_audit"}
 
@@ -107,7 +107,7 @@ def test_what_a_job_is_told_without_flags(arguments: tuple[str, ...], options: o
 
 def test_what_a_job_is_told_with_all_its_flags() -> None:
     at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
-    place = Place(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
+    place = JobPlace(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")
     assert generate == GenerateSettings(
         place=place, format="avro", rows=5, seed=-7, partitions=6, transactional_id="g", topics=Topics()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.simulation.checker import RULES, Observation, Stored, check, outcomes
-from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, Watched
+from ottla.simulation.history import Attempt, History, OffsetsRead, Record, RecordDeletion, Session, Watched
 from tests.chaos.history import Scribe, read
 
 INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
@@ -25,7 +25,7 @@ def attempt(name: str, number: int, records: list[Record], *, ended: str, at_s: 
         records=records,
         commit_asked_s=None if ended == "aborted" else at_s,
         ended_s=None if ended == "unknown" else at_s + 0.1,
-        told_committed=ended == "committed",
+        was_answered_committed=ended == "committed",
     )
 
 
@@ -125,7 +125,7 @@ def test_records_without_a_transaction_may_be_there_in_part(history: History, se
     seen.stored[RIGHT].append(Stored(4, 5, 3, False, None, ["s1"]))
     assert check(history, seen) == []
     assert "unknown, committed" in outcomes(history, seen)
-    alone.told_committed = True
+    alone.was_answered_committed = True
     assert check(history, seen) == ["lost: s2 for ('out', 1) of solo#1/1/1, which was told committed"]
 
 
@@ -137,7 +137,7 @@ def test_deleted_records_are_not_lost(history: History, seen: Observation) -> No
     alone.is_transaction = False
     history.attempts.append(alone)
     history.sessions.append(Session("solo", "solo#1", 1, 0.7))
-    history.deletions.append(Deletion(("gone", 0), 1, was_told=True))
+    history.deletions.append(RecordDeletion(("gone", 0), 1, was_confirmed=True))
     seen.starts["gone", 0] = 1
     for view in (seen.committed, seen.uncommitted):
         view["gone", 0] = [(1, "s2")]
@@ -193,12 +193,12 @@ def show_what_nobody_wrote(history: History, seen: Observation) -> None:
 
 
 def tear_over_partitions(history: History, seen: Observation) -> None:
-    history.attempts[4].told_committed = False
+    history.attempts[4].was_answered_committed = False
     seen.committed[RIGHT].clear()
 
 
 def tear_within_a_partition(history: History, seen: Observation) -> None:
-    history.attempts[0].told_committed = False
+    history.attempts[0].was_answered_committed = False
     seen.committed[INPUT].pop(0)
 
 
@@ -254,12 +254,12 @@ def pass_one_over_for_a_while(history: History, seen: Observation) -> None:
 
 
 def undo_a_deletion(history: History, seen: Observation) -> None:
-    history.deletions = [Deletion(LEFT, 2, was_told=True), Deletion(LEFT, 1)]
+    history.deletions = [RecordDeletion(LEFT, 2, was_confirmed=True), RecordDeletion(LEFT, 1)]
     seen.starts[LEFT] = 1
 
 
 def delete_what_nobody_asked_for(history: History, seen: Observation) -> None:
-    history.deletions = [Deletion(LEFT, 2)]
+    history.deletions = [RecordDeletion(LEFT, 2)]
     seen.starts[LEFT] = 3
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.simulation import plan as plans
 from ottla.simulation.judging import judge
-from ottla.simulation.plan import Fault, Plan, decode, draw, encode
+from ottla.simulation.plan import Plan, PlannedFault, decode, draw, encode
 from ottla.simulation.running import CHUNK, RARE, Report, play, run, shrink
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
@@ -99,7 +99,7 @@ def test_a_failing_plan_is_made_smaller() -> None:
 
 
 def test_what_does_not_fail_is_not_made_smaller() -> None:
-    plan = msgspec.structs.replace(draw(1), faults=(Fault(kind=plans.KILL, at_ms=1),))
+    plan = msgspec.structs.replace(draw(1), faults=(PlannedFault(kind=plans.KILL, at_ms=1),))
     assert shrink(plan, lambda smaller: False) == plan
 
 

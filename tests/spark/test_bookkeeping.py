@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 import ottla.spark
 from ottla import Broker
-from ottla.client import Cluster, KafkaAnswered, NewRecord
+from ottla.client import KafkaAnswered, KafkaClient, NewRecord
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -76,7 +76,7 @@ class Stream:
         return self.directory / "cp"
 
     def feed(self, count: int) -> None:
-        with Cluster(self.bootstrap) as cluster:
+        with KafkaClient(self.bootstrap) as cluster:
             cluster.produce(self.source, [NewRecord(b"%d" % n) for n in range(self.sent, self.sent + count)])
         self.sent += count
 
@@ -119,7 +119,7 @@ class Stream:
 
     def values(self) -> Counter[int]:
         """What a consumer of its own sees as committed."""
-        with Cluster(self.bootstrap) as cluster:
+        with KafkaClient(self.bootstrap) as cluster:
             return Counter(int(record.value or b"") for record in cluster.records(self.target))
 
     def forget_batches(self, count: int) -> None:
@@ -141,7 +141,7 @@ def swap_checkpoint(stream: Stream) -> None:
     lose_checkpoint(stream)
     mine, stream.transactional_id = stream.transactional_id, f"{stream.transactional_id}-other"
     target, stream.target = stream.target, f"{stream.target}-other"
-    with Cluster(stream.bootstrap) as cluster:
+    with KafkaClient(stream.bootstrap) as cluster:
         cluster.create_topic(stream.target, partitions=2)
     stream.run()
     stream.transactional_id, stream.target = mine, target
@@ -173,7 +173,7 @@ def lose_group(stream: Stream) -> None:
 def recreate(topic: str) -> Callable[[Stream], None]:
     def again(stream: Stream) -> None:
         name = getattr(stream, topic)
-        with Cluster(stream.bootstrap, timeout_s=30) as cluster:
+        with KafkaClient(stream.bootstrap, timeout_s=30) as cluster:
             cluster.delete_topic(name)
             deadline = time.monotonic() + 30
             while True:
@@ -202,7 +202,7 @@ def recreate_with(kept: int) -> Callable[[Stream], None]:
 
     def rewound(stream: Stream) -> None:
         recreate("source")(stream)
-        with Cluster(stream.bootstrap, timeout_s=30) as cluster:
+        with KafkaClient(stream.bootstrap, timeout_s=30) as cluster:
             cluster.produce(stream.source, [NewRecord(b"%d" % n) for n in range(kept)])
 
     return rewound
@@ -225,7 +225,7 @@ def expire_read_records(stream: Stream) -> None:
 def lose_mark(stream: Stream) -> None:
     """The one offset that the mark stands with is deleted; the group has another still, of a tool."""
     other = f"{stream.source}-tool"
-    with Cluster(stream.bootstrap) as cluster:
+    with KafkaClient(stream.bootstrap) as cluster:
         cluster.create_topic(other, partitions=1)
     stream.commit([TopicPartition(other, 0, 1)])
     topics = [OffsetDeleteRequestTopic(stream.source, partitions=[OffsetDeleteRequestPartition(0)])]
@@ -240,7 +240,7 @@ def swap_group(stream: Stream) -> None:
     target, stream.target = stream.target, f"{stream.target}-other"
     checkpoint = stream.directory / "cp"
     checkpoint.rename(stream.directory / "mine")
-    with Cluster(stream.bootstrap) as cluster:
+    with KafkaClient(stream.bootstrap) as cluster:
         cluster.create_topic(stream.target, partitions=2)
     stream.run()
     copied = stream.committed()
@@ -376,7 +376,7 @@ def test_once_or_refused(
     bootstrap, clock = clusters(kind)
     mine = uuid.uuid4().hex[:8]
     stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [])
-    with Cluster(bootstrap, timeout_s=30) as cluster:
+    with KafkaClient(bootstrap, timeout_s=30) as cluster:
         cluster.create_topic(stream.source, partitions=1, configs=KEPT)
         cluster.create_topic(stream.target, partitions=2, configs=KEPT)
     stream.feed(FIRST)

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from ottla import Broker
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction, Row
@@ -20,6 +21,7 @@ from ottla.spark.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.marks import Mark
 from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
+from ottla.spark.stock_client import settings_of
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
@@ -207,7 +209,7 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
 def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) -> None:
     """The ends of a batch's input are offsets of its group, committed in the batch's transaction."""
     perform(world, "topic in partitions=2")
-    with Cluster(broker.bootstrap) as cluster:
+    with KafkaClient(broker.bootstrap) as cluster:
         cluster.produce("in", [NewRecord(b"v", partition=n % 2) for n in range(10)])
     sink = stream(broker)
     sink.start()
@@ -338,7 +340,14 @@ def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[
     assert sum(count(world, "out")) == 4 * ROWS
 
 
-def test_a_driver_alone_writes_where_tasks_would(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
+def test_a_driver_alone_writes_where_tasks_would(
+    driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def impatient(connecting: Connecting) -> dict[str, Any]:
+        """librdkafka gives a topic that it does not find half a minute to appear, by default."""
+        return settings_of(connecting) | {"topic.metadata.propagation.max.ms": 500}
+
+    monkeypatch.setattr("ottla.spark.driver.settings_of", impatient)
     sink = driven()
     sink.start()
     report = sink.write("q", 0, lambda me: me.write([("out", b"k", b"v" * 10, [("h", b"xyz")], 1)], TOPICS), ends(0))
@@ -354,7 +363,7 @@ def test_a_driver_alone_writes_where_tasks_would(driven: Callable[[], ExactlyOnc
     # A topic that is deleted in the meantime is not made again.
     with pytest.raises((PipelineError, MustAbort), match="gone"):
         sink.write("q", 1, lambda me: me.write([("gone", None, b"v", [], 0)], {"gone": 1}), ends(1))
-    with Cluster(broker.bootstrap) as cluster:
+    with KafkaClient(broker.bootstrap) as cluster:
         assert "gone" not in {topic.name for topic in cluster.topics()}
 
 

@@ -11,13 +11,13 @@ from confluent_kafka.admin import AdminClient
 
 import ottla.spark
 from ottla import Broker
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
-from ottla.spark.mark_log import Kept, MarkLog, last_mark
+from ottla.spark.mark_log import MarkEntry, MarkLog, last_mark
 from ottla.spark.marks import Mark
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.segments.reading import COLUMNS
@@ -93,7 +93,7 @@ def test_a_stream_goes_on_whose_group_is_gone(broker: Broker, by_driver: bool) -
     assert last_mark(again.cluster, name, again.log) == Mark("q", 2, "run", offsets=1)
     again.write(3)
     assert values(broker, name) == [b"0", b"1", b"2", b"3"]
-    assert again.log.read(name) == Kept(Mark("q", 3, "run", offsets=1), {name: {"0": 4}})
+    assert again.log.read(name) == MarkEntry(Mark("q", 3, "run", offsets=1), {name: {"0": 4}})
 
 
 def test_marks_outlive_retention_of_offsets_and_ids(broker: Broker) -> None:
@@ -125,13 +125,13 @@ def test_a_mark_is_part_of_its_transaction(broker: Broker) -> None:
     transaction.mark(Mark("q", 1, "run"), {("open", 0): 2})
     other.write(1)
     assert [one.log.read(one.name) for one in (stream, other)] == [
-        Kept(Mark("q", 0, "run", offsets=1), {"open": {"0": 1}}),
-        Kept(Mark("q", 1, "run", offsets=1), {"other": {"0": 2}}),
+        MarkEntry(Mark("q", 0, "run", offsets=1), {"open": {"0": 1}}),
+        MarkEntry(Mark("q", 1, "run", offsets=1), {"other": {"0": 2}}),
     ]
     Stream(broker.bootstrap, "open").sink.start()
     with pytest.raises(Fenced):
         transaction.mark(Mark("q", 1, "run"), {("open", 0): 2})
-    assert stream.log.read("open") == Kept(Mark("q", 0, "run", offsets=1), {"open": {"0": 1}})
+    assert stream.log.read("open") == MarkEntry(Mark("q", 0, "run", offsets=1), {"open": {"0": 1}})
     assert stream.log.read("nobody") is None
 
 
@@ -142,7 +142,7 @@ def test_what_a_person_is_told(broker: Broker) -> None:
         PipelineError, match=r"'fleeting' is to keep marks \(mark\.log\.topic\), and its cleanup\.policy is 'delete'"
     ):
         MarkLog(cluster, "fleeting").open()
-    with Cluster(broker.bootstrap) as client:
+    with KafkaClient(broker.bootstrap) as client:
         client.produce("fleeting", [NewRecord(b"no mark", key=b"me")])
     with pytest.raises(PipelineError, match="'fleeting' holds a record that is no mark"):
         MarkLog(cluster, "fleeting").read("me")
@@ -160,7 +160,7 @@ def test_apache_kafka_keeps_marks_as_well(tmp_path_factory: pytest.TempPathFacto
     except Unavailable as missing:
         pytest.skip(str(missing))
     try:
-        with Cluster(kafka.bootstrap, timeout_s=30) as client:
+        with KafkaClient(kafka.bootstrap, timeout_s=30) as client:
             client.create_topic("t", partitions=1)
             stream = Stream(kafka.bootstrap, "t")
             stream.sink.start()

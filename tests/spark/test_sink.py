@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 import ottla.spark
 from ottla import Broker
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.spark.errors import PipelineError
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import Transaction
@@ -184,7 +184,7 @@ def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, nu
     bootstrap = numbers.broker.bootstrap
 
     def fill(first: int, count: int) -> None:
-        Cluster(bootstrap).produce("numbers", [NewRecord(b"%d" % n) for n in range(first, first + count)])
+        KafkaClient(bootstrap).produce("numbers", [NewRecord(b"%d" % n) for n in range(first, first + count)])
 
     def run(checkpoint: str, **options: str) -> None:
         settings = {"kafka.bootstrap.servers": bootstrap, "subscribe": "numbers", "startingOffsets": "earliest", **options}
@@ -263,7 +263,7 @@ def test_a_stream_reads_one_cluster_and_writes_to_another(spark: Any, numbers: N
     with Broker() as away:
         away.create_topic("far", partitions=2)
         for start in range(2):
-            with Cluster(away.bootstrap) as cluster:
+            with KafkaClient(away.bootstrap) as cluster:
                 cluster.produce("far", [NewRecord(b"%d" % n, partition=n % 2) for n in range(100 * start, 100 * start + 100)])
             for writer in ("tasks", "driver"):
                 options = {"kafka.bootstrap.servers": away.bootstrap, "subscribe": "far", "startingOffsets": "earliest"}

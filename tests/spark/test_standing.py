@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ottla import Broker
-from ottla.client import Cluster
+from ottla.client import KafkaClient
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
@@ -162,7 +162,7 @@ def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> No
     for at, options in enumerate(({"topic": "out"}, {"topic": "out", "mark_topic": "other"})):
         name = f"anew-{at}"
         Stream(broker, name, **options).write(0, reads(**{"a-in": 100, "b-in": 100}))
-        with Cluster(broker.bootstrap) as cluster:
+        with KafkaClient(broker.bootstrap) as cluster:
             cluster.delete_topic("b-in")
             cluster.create_topic("b-in", partitions=1)
         again = Stream(broker, name, **options)
@@ -178,7 +178,7 @@ def test_so_many_partitions_that_only_a_digest_names_them_are_counted(broker: Br
         broker.create_topic(topic, partitions=1)
     ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})
     Stream(broker, "counted", topic="out").write(0, ends)
-    with Cluster(broker.bootstrap) as cluster:
+    with KafkaClient(broker.bootstrap) as cluster:
         cluster.delete_topic("d-in")
         cluster.create_topic("d-in", partitions=1)
     with pytest.raises(PipelineError, match="no offsets any more of part of the input"):

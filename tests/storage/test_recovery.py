@@ -254,10 +254,10 @@ def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
 
 def test_settled_segments_need_not_be_read_again(logs: Logs) -> None:
     log = logs.new()
-    assert log.settled() == ([], 0)
+    assert log.closed_files_to_sync() == ([], 0)
     busy(log)
     before = state(log)
-    paths, point = log.settled()
+    paths, point = log.closed_files_to_sync()
     assert point == log.active.base_offset
     assert {Path(p).stem for p in paths} == {f"{s.base_offset:020d}" for s in log.segments[:-1]}
     log.abandon()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,8 +42,47 @@ def test_a_program_is_compiled_when_its_source_is_new(tmp_path: Path, monkeypatc
 
 
 def test_a_program_that_does_not_compile_says_why(tmp_path: Path) -> None:
+    """A mistake is not taken for a Java without a compiler, whatever it names."""
+    try:
+        launcher = Path(kafka.java())
+    except kafka.Unavailable as missing:
+        pytest.skip(str(missing))
+    if not (launcher.resolve().parent / "javac").exists():
+        pytest.skip("this Java has no compiler")
     source = tmp_path / "Says.java"
-    source.write_text("public class Says { nonsense }")
+    source.write_text("public class Says { jdk.compiler.Nothing nothing; }")
     with pytest.raises(RuntimeError, match=r"Says\.java:1"):
-        said(source)
+        java_programs.command(source, "")
     assert not [path for path in (tmp_path / "cache" / "java").iterdir() if path.is_dir()]
+
+
+def test_a_class_path_names_jars_one_by_one_and_by_the_folder(tmp_path: Path) -> None:
+    for name in ("one.jar", "other.jar", "readme.txt"):
+        (tmp_path / name).touch()
+    one, other = tmp_path / "one.jar", tmp_path / "other.jar"
+    for path, expected in (
+        (str(other), [other]),
+        (f"{tmp_path}/*", [one, other]),
+        (str(tmp_path), [tmp_path]),
+        (os.pathsep.join((str(other), f"{tmp_path}/*")), [other, one, other]),
+    ):
+        assert java_programs.expanded(path) == expected
+
+
+def test_a_program_is_compiled_against_the_jar_that_is_named_and_not_its_neighbours(tmp_path: Path) -> None:
+    both = tmp_path / "Both.java"
+    both.write_text("".join(f'class {name} {{ static String name = "{name}"; }}' for name in ("Both", "Neighbour")))
+    try:
+        compiled = java_programs.classes(both, "")
+    except kafka.Unavailable as missing:
+        pytest.skip(str(missing))
+    for name in ("Both", "Neighbour"):
+        with zipfile.ZipFile(tmp_path / f"{name}.jar", "w") as file:
+            file.write(compiled / f"{name}.class", f"{name}.class")
+    source = tmp_path / "Says.java"
+    source.write_text(SOURCE.replace('"%s "', "Both.name"))
+    command = java_programs.command(source, str(tmp_path / "Both.jar"), "-Xshare:auto")
+    assert subprocess.run([*command, "it"], capture_output=True, text=True, check=True).stdout.strip() == "Bothit"
+    source.write_text(source.read_text().replace("Both.name", "Neighbour.name"))
+    with pytest.raises(RuntimeError, match="cannot find symbol"):
+        java_programs.command(source, str(tmp_path / "Both.jar"))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker, BrokerFailed
-from ottla.client import Cluster
+from ottla.client import KafkaClient
 from ottla.health import answers
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -142,7 +142,7 @@ def test_topics_are_made_before_the_broker_is_ready_and_left_as_they_are_later(t
     for topic in ("orders:3:retention.ms=5:cleanup.policy=compact,delete", "orders:7"):
         with (
             serving(*arguments, topic, environment=environment) as (process, ready),
-            Cluster(str(ready["bootstrap"])) as cluster,
+            KafkaClient(str(ready["bootstrap"])) as cluster,
         ):
             assert [(t.name, t.partitions) for t in cluster.topics()] == [("a", 1), ("b", 2), ("orders", 3)]
             configs = {name: {c.name: c.value for c in cluster.topic(name).configs if c.own} for name in ("b", "orders")}

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from ottla import Broker, ControlError
 from ottla.broker.http_server import MAX_CONNECTIONS
-from ottla.client import ClientError, Cluster
+from ottla.client import ClientError, KafkaClient
 from ottla.control.door import MAX_WAITING
 from ottla.control.faults import Fault, FaultError
 from tests.wire.test_cli import TIMEOUT_S, serving
@@ -89,7 +89,7 @@ def test_a_topic_has_as_many_partitions_as_the_broker_says() -> None:
     with Broker(settings={"num.partitions": 3}) as broker:
         broker.create_topic("orders")
         broker.create_topic("payments", 2)
-        with Cluster(broker.bootstrap) as cluster:
+        with KafkaClient(broker.bootstrap) as cluster:
             assert {topic.name: topic.partitions for topic in cluster.topics()} == {"orders": 3, "payments": 2}
 
 

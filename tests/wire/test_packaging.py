@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ottla.client import Cluster, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.spark.versions import VERSIONS, packages_for
 from tests.raw import RawClient, create
 from tools import kafka
@@ -186,7 +186,7 @@ def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl
         with RawClient(secured.kafka.bootstrap) as client:
             for topic in ("orders", "invoices", "journal"):
                 create(client, topic, 2)
-        with Cluster(secured.kafka.bootstrap, timeout_s=30) as cluster:
+        with KafkaClient(secured.kafka.bootstrap, timeout_s=30) as cluster:
             orders = [{"order_id": f"o-{n}", "customer": f"c-{n % 7}", "cents": n} for n in range(ORDERS)]
             cluster.produce("orders", [NewRecord(json.dumps(order).encode()) for order in orders])
             with start() as first:

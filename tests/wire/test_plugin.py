@@ -164,6 +164,36 @@ def test_failing(ottla_bootstrap):
     assert "(meanwhile:0 at 2)" in section, "the marker"
 
 
+def test_a_failure_says_who_was_fenced_by_whom_and_what_was_refused(tmp_path: Path) -> None:
+    suite = """
+def producer(bootstrap, name):
+    made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout", "client.id": name})
+    made.init_transactions(10)
+    return made
+
+def test_failing(ottla_bootstrap, ottla_topic):
+    first = producer(ottla_bootstrap, "first")
+    first.begin_transaction()
+    first.produce(ottla_topic, b"paid")
+    first.flush(10)
+    second = producer(ottla_bootstrap, "second")
+    first.commit_transaction(10)
+"""
+    code, output = run(tmp_path, suite)
+    assert code == 1
+    _, section = output.split("checkout:", 1)
+    lines = section.splitlines()
+
+    def line(*parts: str) -> str:
+        (found, *_) = [line for line in lines if all(part in line for part in parts)]
+        return found
+
+    assert line("AddPartitionsToTxn topic-", "(from client first at 127.0.0.1)")
+    assert line("is fenced by producer", "client second at 127.0.0.1, which has taken the id over")
+    assert line("EndTxn commit is refused: ", "(from client first at 127.0.0.1)")
+    assert line("a successor fences it: the coordinator aborts it")
+
+
 @pytest.mark.parametrize(
     ("marker", "told"),
     [

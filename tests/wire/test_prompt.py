@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ottla import Broker
 from ottla.cli import main
-from ottla.client import Cluster, KafkaAnswered, NewRecord
+from ottla.client import KafkaAnswered, KafkaClient, NewRecord
 from ottla.client.brokers import GROUP
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -299,7 +299,7 @@ def test_a_groups_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callab
     moved = prompt.json("group", "reset", group, "--to", "end", "--topic", topic, "--dry-run")
     assert [(o["before"], o["after"]) for o in moved["offsets"]] == [(3, 5), (None, 0)]
     assert prompt.json("group", "reset", group, "--to", "beginning")["offsets"][0]["after"] == 0
-    with Cluster(prompt.bootstrap) as cluster:
+    with KafkaClient(prompt.bootstrap) as cluster:
         assert cluster.lag(group) == {(topic, 0): 5}
     assert group in prompt("group", "list")
     assert "there is no group" in prompt("group", "describe", unique("nobody"), code=2)
@@ -332,7 +332,7 @@ HEARTBEATS: dict[str, Callable[[str, str], Any]] = {
 def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callable[[str], str], kind: str) -> None:
     prompt, topic, group = ottla_prompt, unique("topic"), unique(kind)
     prompt("topic", "create", topic)
-    with Cluster(prompt.bootstrap, timeout_s=20.0) as cluster:
+    with KafkaClient(prompt.bootstrap, timeout_s=20.0) as cluster:
         # Whoever looks for the first coordinator has the topic of offsets made.
         cluster.brokers.until_final("", lambda: cluster.brokers.coordinator(GROUP, group))
     with RawClient(prompt.bootstrap, client_id="me") as client:
@@ -375,7 +375,7 @@ def test_the_cluster_is_described(ottla_prompt: Prompt) -> None:
 
 def test_the_client_as_a_test_uses_it(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("client")
-    with Cluster(kafka, timeout_s=20.0) as cluster:
+    with KafkaClient(kafka, timeout_s=20.0) as cluster:
         cluster.create_topic(topic, partitions=2, configs={"retention.ms": "60000"})
         with pytest.raises(KafkaAnswered) as refused:
             cluster.create_topic(topic)
@@ -388,7 +388,7 @@ def test_the_client_as_a_test_uses_it(kafka: str, unique: Callable[[str], str]) 
 
 def test_a_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("followed")
-    with Cluster(kafka) as cluster:
+    with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
         # Whoever runs the tests in the background may have had Ctrl-C ignored, which the command would respect.
         script = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -408,7 +408,7 @@ def test_a_topic_is_followed_until_ctrl_c(kafka: str, unique: Callable[[str], st
 
 def test_a_reader_that_goes_away_is_no_error(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("piped")
-    with Cluster(kafka) as cluster:
+    with KafkaClient(kafka) as cluster:
         cluster.create_topic(topic)
         cluster.produce(topic, [NewRecord(bytes(1_000)) for _ in range(1_000)])
     command = [sys.executable, "-m", "ottla", "consume", topic, "--bootstrap", kafka]

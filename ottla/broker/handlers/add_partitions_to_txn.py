@@ -18,7 +18,6 @@ from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
-from ottla.coordinator.transaction.metadata import TopicPartition
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -32,7 +31,8 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
@@ -46,11 +46,11 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: AddPartitionsToTxnRequest, context: RequestContext) -> Handled[AddPartitionsToTxnResponse]:
-    return begun(_add_all(ports, context, request))
+    return run_first_step(_add_all(ports, context, request))
 
 
 def _add_all(ports: Ports, context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[AddPartitionsToTxnResponse]:
-    version, pace = context.version, Pace(begun=True)
+    version, pace = context.version, Pace(double_first=True)
     if version < BROKERS_FROM:
         topics = request.v3_and_below_topics
         identity = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
@@ -62,7 +62,7 @@ def _add_all(ports: Ports, context: RequestContext, request: AddPartitionsToTxnR
         codes = yield from _one(ports, transaction, pace)
         results = yield from made(partial(_results, transaction.topics, codes.__getitem__), len(codes))
         transactions.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=results))
-        if pace.is_over(TRANSACTION_WORK + id_work(transaction.transactional_id)):
+        if pace.spend(TRANSACTION_WORK + id_work(transaction.transactional_id)):
             yield None
     return AddPartitionsToTxnResponse(results_by_transaction=transactions)
 
@@ -99,7 +99,7 @@ def _add(
             # As in Kafka, also without an authorizer: only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
             # Kafka allows internal topics to every client where it authorises nothing. ottla refuses them there, too.
             bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
-        if pace.is_over(1 + len(topic.partitions) // 10):
+        if pace.spend(1 + len(topic.partitions) // 10):
             yield None
     if bad:
         return (yield from _none_attempted(partitions, bad))
@@ -119,7 +119,7 @@ def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Step
     for topic, index in partitions:
         if not ports.partitions.exists(topic, index):
             bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return bad
 
@@ -133,7 +133,7 @@ def _partitions(topics: list[AddPartitionsToTxnTopic], pace: Pace) -> Steps[list
     for topic in topics:
         for index in topic.partitions:
             partitions.append((topic.name, index))
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     return partitions
 

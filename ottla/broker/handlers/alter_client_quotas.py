@@ -20,7 +20,7 @@ from ottla.protocol.messages.alter_client_quotas import (
     OpData,
     ResponseEntryData,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 ENTRY_WORK = 100
 OP_WORK = 10
@@ -38,13 +38,13 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestContext) -> Handled[AlterClientQuotasResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterClientQuotasResponse]:
     # As in Kafka, the first mention of an entity is applied, and a repeated mention gives the entity an error in the response.
     results: dict[Entity, KafkaError | None] = {}
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     for entry in request.entries:
         entity = _entity(entry.entity)
         try:
@@ -57,7 +57,7 @@ def _in_steps(ports: Ports, request: AlterClientQuotasRequest) -> Steps[AlterCli
             results[entity] = None
         except KafkaError as error:
             results[entity] = error
-        if pace.is_over(ENTRY_WORK + len(entry.ops) * OP_WORK):
+        if pace.spend(ENTRY_WORK + len(entry.ops) * OP_WORK):
             yield None
     return AlterClientQuotasResponse(throttle_time_ms=0, entries=[_answer(entity, error) for entity, error in results.items()])
 

@@ -20,7 +20,7 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -29,7 +29,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: AlterConfigsRequest, context: RequestContext) -> Handled[AlterConfigsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: AlterConfigsRequest) -> Steps[AlterConfigsResponse]:

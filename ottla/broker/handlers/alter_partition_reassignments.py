@@ -21,7 +21,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 2
 """The cost of a partition, and of each of its replicas in the request, in units of `storage.steps.Pace`."""
@@ -35,19 +35,19 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> Handled[AlterPartitionReassignmentsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: AlterPartitionReassignmentsRequest) -> Steps[AlterPartitionReassignmentsResponse]:
-    responses, pace = [], Pace(begun=True)
+    responses, pace = [], Pace(double_first=True)
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
-            if pace.is_over(PARTITION_WORK * (1 + len(partition.replicas or ()))):
+            if pace.spend(PARTITION_WORK * (1 + len(partition.replicas or ()))):
                 yield None
             answers.append(_answer(ports, topic.name, partition))
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,

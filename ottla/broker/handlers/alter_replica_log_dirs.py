@@ -20,7 +20,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 3
 """The cost of a partition, in units of `storage.steps.Pace`."""
@@ -33,23 +33,23 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: AlterReplicaLogDirsRequest, context: RequestContext) -> Handled[AlterReplicaLogDirsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
     # For a partition that is named more than once, the last mention counts.
     codes: dict[str, dict[int, Code]] = {}
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     for asked in request.dirs:
         is_own = asked.path == ports.directory.absolute_path
         for topic in asked.topics:
             for index in topic.partitions:
                 codes.setdefault(topic.name, {})[index] = _moved(ports, topic.name, index) if is_own else Code.LOG_DIR_NOT_FOUND
-                if pace.is_over(PARTITION_WORK):
+                if pace.spend(PARTITION_WORK):
                     yield None
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     results = []
     for name, of_topic in codes.items():
@@ -59,7 +59,7 @@ def _in_steps(ports: Ports, request: AlterReplicaLogDirsRequest) -> Steps[AlterR
                 partitions=[AlterReplicaLogDirPartitionResult(partition_index=i, error_code=code) for i, code in of_topic.items()],
             )
         )
-        if pace.is_over(len(of_topic)):
+        if pace.spend(len(of_topic)):
             yield None
     return AlterReplicaLogDirsResponse(throttle_time_ms=0, results=results)
 

@@ -19,7 +19,7 @@ from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 _UNKNOWN = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
@@ -33,7 +33,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> Handled[AlterShareGroupOffsetsResponse]:
-    return begun(_alter(ports, request))
+    return run_first_step(_alter(ports, request))
 
 
 def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterShareGroupOffsetsResponse]:

@@ -17,7 +17,7 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 CHANGE_WORK = 100
 """The cost of a change, in units of `storage.steps.Pace`."""
@@ -32,7 +32,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> Handled[AlterUserScramCredentialsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: AlterUserScramCredentialsRequest) -> Steps[AlterUserScramCredentialsResponse]:
@@ -40,11 +40,11 @@ def _in_steps(ports: Ports, request: AlterUserScramCredentialsRequest) -> Steps[
     # Kafka alters each user once in a request, even for different mechanisms; a user that is named twice is not altered at all.
     times: Counter[str] = yield from made(lambda: Counter(change.name for change in changes), len(changes))
     results: dict[str, AlterUserScramCredentialsResult] = {}
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     for change in changes:
         if change.name not in results:
             results[change.name] = _altered(ports, change, times[change.name])
-        if pace.is_over(CHANGE_WORK):
+        if pace.spend(CHANGE_WORK):
             yield None
     return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=list(results.values()))
 

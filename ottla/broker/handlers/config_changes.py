@@ -17,16 +17,8 @@ from ottla.broker.config.groups import validate_group
 from ottla.broker.config.topics import validate_all
 from ottla.broker.handlers.each import made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import (
-    BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
-    MAX_KEPT,
-    MAX_KEPT_CHARACTERS,
-    TOPIC_RESOURCE,
-    ConfigTotals,
-    characters_of,
-)
+from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, ConfigTotals, characters_of
 from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import WORK_A_STEP, Steps

@@ -26,7 +26,7 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The type of a member, by the protocol that it uses."""
@@ -39,7 +39,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ConsumerGroupDescribeRequest, context: RequestContext) -> Handled[ConsumerGroupDescribeResponse]:
-    return begun(_describe_all(ports, request, context))
+    return run_first_step(_describe_all(ports, request, context))
 
 
 def _describe_all(
@@ -74,7 +74,7 @@ def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> S
     members = [(member, group.targets.get(member.member_id, {})) for member in group.members.values()]
     for member, target in members:
         described.members.append(_member(member, target, topics))
-        if pace.is_over(MEMBER_WORK):
+        if pace.spend(MEMBER_WORK):
             yield None
     return described
 

@@ -22,7 +22,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITIONS_PER_UNIT = 20
 """How many of the partitions that a member owns are read in one unit of `storage.steps.Pace`."""
@@ -36,7 +36,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Handled[ConsumerGroupHeartbeatResponse]:
-    return begun(_handle(ports, request, context))
+    return run_first_step(_handle(ports, request, context))
 
 
 def _handle(ports: Ports, request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> Steps[ConsumerGroupHeartbeatResponse]:
@@ -78,10 +78,10 @@ def _owned(topics: list[TopicPartitions] | None) -> Steps[dict[bytes, frozenset[
     """The partitions that the member says it owns, by topic id. With a regular expression they may be very many."""
     if topics is None:
         return None
-    owned, pace = dict[bytes, frozenset[int]](), Pace(begun=True)
+    owned, pace = dict[bytes, frozenset[int]](), Pace(double_first=True)
     for topic in topics:
         owned[topic.topic_id] = frozenset(topic.partitions)
-        if pace.is_over(1 + len(topic.partitions) // PARTITIONS_PER_UNIT):
+        if pace.spend(1 + len(topic.partitions) // PARTITIONS_PER_UNIT):
             yield None
     return owned
 

@@ -19,7 +19,7 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 CREATE_WORK = 500
 """The cost of adding partitions to a topic, in units of `storage.steps.Pace`."""
@@ -31,13 +31,13 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> Handled[CreatePartitionsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: CreatePartitionsRequest) -> Steps[CreatePartitionsResponse]:
-    results, pace = [], Pace(begun=True)
+    results, pace = [], Pace(double_first=True)
     for topic, times in (yield from counted_by_name(request.topics)):
-        if pace.is_over(CREATE_WORK):
+        if pace.spend(CREATE_WORK):
             yield None
         if times > 1:
             # A topic that is named twice gets one error, and is not changed.

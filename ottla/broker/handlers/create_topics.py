@@ -30,7 +30,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 CREATE_WORK = 500
 """The cost of creating a topic and of its configs in the response, in units of `storage.steps.Pace`."""
@@ -43,13 +43,13 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> Handled[CreateTopicsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: CreateTopicsRequest) -> Steps[CreateTopicsResponse]:
-    results, pace = [], Pace(begun=True)
+    results, pace = [], Pace(double_first=True)
     for topic, times in (yield from counted_by_name(request.topics)):
-        if pace.is_over(CREATE_WORK):
+        if pace.spend(CREATE_WORK):
             yield None
         try:
             if times > 1:

@@ -15,7 +15,7 @@ from ottla.broker.share_groups import ShareGroupStates
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 OFFSETS_PER_STEP = 200
 """How many offsets of a group are deleted in one batch."""
@@ -31,14 +31,14 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DeleteGroupsRequest, context: RequestContext) -> Handled[DeleteGroupsResponse]:
-    return begun(_delete_all(ports, request))
+    return run_first_step(_delete_all(ports, request))
 
 
 def _delete_all(ports: Ports, request: DeleteGroupsRequest) -> Steps[DeleteGroupsResponse]:
-    pace, codes = Pace(begun=True), dict[str, Code]()
+    pace, codes = Pace(double_first=True), dict[str, Code]()
     for group_id in request.groups_names:
         is_new = group_id not in codes
-        if pace.is_over(id_work(group_id) if is_new else 1):
+        if pace.spend(id_work(group_id) if is_new else 1):
             yield None
         if is_new:
             codes[group_id] = yield from _delete(ports, group_id, pace)
@@ -59,7 +59,7 @@ def _delete(ports: Ports, group_id: str, pace: Pace) -> Steps[Code]:
             fitting = runtime.partition.log.config.max_message_bytes // (len(group_id.encode()) + _RECORD_BYTES)
             deleted = shard.delete_group(group_id, min(max(fitting, 1), OFFSETS_PER_STEP))
             is_last = runtime.execute(deleted)
-            if pace.is_over(APPEND_WORK + RECORD_WORK * len(deleted.records)):
+            if pace.spend(APPEND_WORK + RECORD_WORK * len(deleted.records)):
                 yield None
             if is_last:
                 return Code.NONE

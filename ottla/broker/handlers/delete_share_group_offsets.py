@@ -16,7 +16,7 @@ from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -27,7 +27,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: DeleteShareGroupOffsetsRequest, context: RequestContext
 ) -> Handled[DeleteShareGroupOffsetsResponse]:
-    return begun(_delete(ports, request))
+    return run_first_step(_delete(ports, request))
 
 
 def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[DeleteShareGroupOffsetsResponse]:

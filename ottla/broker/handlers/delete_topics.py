@@ -24,7 +24,7 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -40,10 +40,10 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DeleteTopicsRequest, context: RequestContext) -> Handled[DeleteTopicsResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
-class _Asked:
+class _RequestedTopics:
     """The topics of a request. A repeated topic gets one error and is not deleted. Entries without name and id get an error
     each."""
 
@@ -57,7 +57,7 @@ class _Asked:
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: DeleteTopicsRequest) -> Steps[DeleteTopicsResponse]:
-    asked = yield from made(lambda: _Asked(request, context.version), len(request.topics) + len(request.topic_names))
+    asked = yield from made(lambda: _RequestedTopics(request, context.version), len(request.topics) + len(request.topic_names))
 
     def delete(topic: DeleteTopicState) -> DeletableTopicResult:
         if topic.name is not None and asked.by_name[topic.name] > 1:

@@ -21,7 +21,7 @@ from ottla.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 EXACTLY, BY_DEFAULT, WHATEVER = range(3)
 """How a part of an entity matches: with this name, as the default of its type, or with any name (DescribeClientQuotasRequest)."""
@@ -39,7 +39,7 @@ def handle(ports: Ports, request: DescribeClientQuotasRequest, context: RequestC
         wanted = _filter(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message, entries=None)
-    return begun(_in_steps(ports, wanted, is_strict=request.strict))
+    return run_first_step(_in_steps(ports, wanted, is_strict=request.strict))
 
 
 def _filter(components: list[ComponentData]) -> Filter:
@@ -68,7 +68,7 @@ def _filter(components: list[ComponentData]) -> Filter:
 
 
 def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> Steps[DescribeClientQuotasResponse]:
-    entries, pace = [], Pace(begun=True)
+    entries, pace = [], Pace(double_first=True)
     for entity, values in list(ports.cluster.state.client_quotas.by_entity.items()):
         if _matches(entity, wanted, is_strict=is_strict):
             entries.append(
@@ -77,7 +77,7 @@ def _in_steps(ports: Ports, wanted: Filter, *, is_strict: bool) -> Steps[Describ
                     values=[ValueData(key=key, value=value) for key, value in values.items()],
                 )
             )
-        if pace.is_over(2):
+        if pace.spend(2):
             yield None
     return DescribeClientQuotasResponse(throttle_time_ms=0, error_code=0, error_message=None, entries=entries)
 

@@ -42,7 +42,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 RESOURCE_WORK = 500
 """The cost of a resource, in units of `storage.steps.Pace`."""
@@ -55,13 +55,13 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DescribeConfigsRequest, context: RequestContext) -> Handled[DescribeConfigsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: DescribeConfigsRequest) -> Steps[DescribeConfigsResponse]:
-    results, pace = [], Pace(begun=True)
+    results, pace = [], Pace(double_first=True)
     for resource in request.resources:
-        if pace.is_over(RESOURCE_WORK):
+        if pace.spend(RESOURCE_WORK):
             yield None
         keys = resource.configuration_keys or []
         # An empty list asks for all keys.

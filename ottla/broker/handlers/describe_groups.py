@@ -23,7 +23,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
@@ -36,13 +36,13 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DescribeGroupsRequest, context: RequestContext) -> Handled[DescribeGroupsResponse]:
-    return begun(_describe_all(ports, context, request))
+    return run_first_step(_describe_all(ports, context, request))
 
 
 def _describe_all(ports: Ports, context: RequestContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
-    described, pace = [], Pace(begun=True)
+    described, pace = [], Pace(double_first=True)
     for group_id in request.groups:
-        if pace.is_over(id_work(group_id)):
+        if pace.spend(id_work(group_id)):
             yield None
         described.append((yield from _describe(ports, context, request, group_id, pace)))
     return DescribeGroupsResponse(groups=described)
@@ -93,7 +93,7 @@ def _describe(
                 member_assignment=assignments.get(m.member_id, b""),
             )
         )
-        if pace.is_over(MEMBER_WORK):
+        if pace.spend(MEMBER_WORK):
             yield None
     return described
 

@@ -21,7 +21,7 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 3
 """The cost of a partition, without its producers, in units of `storage.steps.Pace`."""
@@ -36,19 +36,19 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: DescribeProducersRequest, context: RequestContext) -> Handled[DescribeProducersResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: DescribeProducersRequest) -> Steps[DescribeProducersResponse]:
-    topics, pace = [], Pace(begun=True)
+    topics, pace = [], Pace(double_first=True)
     for topic in request.topics:
         answers = []
         for index in topic.partition_indexes:
-            if pace.is_over(PARTITION_WORK):
+            if pace.spend(PARTITION_WORK):
                 yield None
             answers.append((yield from _describe(ports, topic.name, index, pace)))
         topics.append(TopicResponse(name=topic.name, partitions=answers))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
@@ -75,7 +75,7 @@ def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> Steps[Partiti
                 current_txn_start_offset=e.txn_first_offset,
             )
         )
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return PartitionResponse(partition_index=index, error_code=0, error_message=None, active_producers=producers)
 

@@ -25,7 +25,7 @@ from ottla.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -41,7 +41,7 @@ def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext
     # As in Kafka, only a request for exactly the metadata partition succeeds (RaftUtil.hasValidTopicPartition). Else all partitions
     # of the request get an error.
     if not _asks_for_metadata(request):
-        return begun(_refused(request))
+        return run_first_step(_refused(request))
     node_id, log, now_ms = ports.live_config.settings.node_id, ports.cluster.metadata_log, ports.clock.now_ms()
     voter = ReplicaState(
         replica_id=node_id,
@@ -77,7 +77,7 @@ def _asks_for_metadata(request: DescribeQuorumRequest) -> bool:
 
 
 def _refused(request: DescribeQuorumRequest) -> Steps[DescribeQuorumResponse]:
-    topics, pace = [], Pace(begun=True)
+    topics, pace = [], Pace(double_first=True)
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
@@ -93,10 +93,10 @@ def _refused(request: DescribeQuorumRequest) -> Steps[DescribeQuorumResponse]:
                     observers=[],
                 )
             )
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
         topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=partitions))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return DescribeQuorumResponse(error_code=0, error_message="", topics=topics, nodes=[])
 

@@ -29,7 +29,7 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 TOPIC_WORK = 2
 """The cost of a topic, without its partitions, in units of `storage.steps.Pace`."""
@@ -44,7 +44,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> Handled[DescribeShareGroupOffsetsResponse]:
-    return begun(_describe_all(ports, request, context))
+    return run_first_step(_describe_all(ports, request, context))
 
 
 def _describe_all(
@@ -52,9 +52,9 @@ def _describe_all(
 ) -> Steps[DescribeShareGroupOffsetsResponse]:
     if not ports.groups.offers_share_protocol:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
-    described, pace = [], Pace(begun=True)
+    described, pace = [], Pace(double_first=True)
     for asked in request.groups:
-        if pace.is_over(id_work(asked.group_id)):
+        if pace.spend(id_work(asked.group_id)):
             yield None
         try:
             topics = yield from _topics(ports, asked, pace)
@@ -86,12 +86,12 @@ def _topics(
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     summary_work = SUMMARY_WORK + id_work(asked.group_id)
     for name, partitions in wanted:
-        if pace.is_over(TOPIC_WORK):
+        if pace.spend(TOPIC_WORK):
             yield None
         identity = topic_id(ports.cluster, name)
         answers = []
         for partition in partitions:
-            if pace.is_over(summary_work):
+            if pace.spend(summary_work):
                 yield None
             is_known = identity != NO_UUID
             offset = ports.share_groups.offset(ShareKey(asked.group_id, identity, partition)) if is_known else ShareOffset()

@@ -14,9 +14,9 @@ from ottla.broker.handlers.brokers import known_brokers
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import Topic
 from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -26,7 +26,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 TOPIC_WORK = 5
 """The cost of a topic in units of `storage.steps.Pace`. Partitions are not counted, because a response has few."""
@@ -42,7 +42,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> Handled[DescribeTopicPartitionsResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _in_steps(
@@ -59,9 +59,9 @@ def _in_steps(
     left = min(max(request.response_partition_limit, 1), ports.live_config.settings.max_request_partition_size_limit)
     names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     for name in (yield from made(lambda: sorted({name for name in names if name >= first}), len(names))):
-        if pace.is_over(TOPIC_WORK):
+        if pace.spend(TOPIC_WORK):
             yield None
         topic = state.topics.get(name)
         if topic is None:

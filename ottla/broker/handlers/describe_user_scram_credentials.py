@@ -15,7 +15,7 @@ from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -25,7 +25,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> Handled[DescribeUserScramCredentialsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Steps[DescribeUserScramCredentialsResponse]:
@@ -35,10 +35,10 @@ def _in_steps(ports: Ports, request: DescribeUserScramCredentialsRequest) -> Ste
         users = [(user.name, times) for user, times in named]
     else:
         users = [(name, 1) for name in ports.cluster.state.credentials.by_user]
-    results, pace = [], Pace(begun=True)
+    results, pace = [], Pace(double_first=True)
     for name, times in users:
         results.append(_describe(ports, name, times))
-        if pace.is_over(2):
+        if pace.spend(2):
             yield None
     return DescribeUserScramCredentialsResponse(throttle_time_ms=0, error_code=0, error_message=None, results=results)
 

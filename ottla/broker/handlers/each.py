@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias, TypeVar
 
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -72,7 +72,7 @@ def for_each(
     the results in the order of the items. It must not read anything that may change, because after steps it runs beside the event
     loop.
     """
-    return begun(each(items, one, answer, work=work, groups=groups))
+    return run_first_step(each(items, one, answer, work=work, groups=groups))
 
 
 def each(
@@ -84,17 +84,17 @@ def each(
     groups: int = 0,
 ) -> Steps[Answer]:
     """The same as `for_each`, as steps, for handlers that have other steps before."""
-    pace, is_long = Pace(begun=True), groups > MADE_AT_ONCE
+    pace, is_long = Pace(double_first=True), groups > MADE_AT_ONCE
     results: list[Result] = []
     done = 0
     for item in items:
         # The cost of the previous item counts here, so that a request with one item needs no step.
-        if pace.is_over(done):
+        if pace.spend(done):
             is_long = True
             yield None
         done = work if isinstance(work, int) else work(item)
         results.append(one(item))
-    if not is_long and not pace.is_over(done):
+    if not is_long and not pace.spend(done):
         return answer(iter(results))
     answers: list[Answer] = []
     yield lambda: answers.append(answer(iter(results)))

@@ -18,7 +18,7 @@ from ottla.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -31,25 +31,25 @@ def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) 
     # Kafka does not check the election type of a request with an empty list of topics.
     if request.election_type not in (PREFERRED, UNCLEAN) and request.topic_partitions != []:
         return _refused(request, Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: ElectLeadersRequest) -> Steps[ElectLeadersResponse]:
-    results, pace = [], Pace(begun=True)
+    results, pace = [], Pace(double_first=True)
     if request.topic_partitions is None:
         # For all partitions, Kafka only lists those that needed an election.
         for name in list(ports.cluster.state.topics):
             results.append(ReplicaElectionResult(topic=name, partition_result=[]))
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     for asked in request.topic_partitions or ():
         answers = []
         for index in asked.partitions:
             answers.append(_elect(ports, asked.topic, index))
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
         results.append(ReplicaElectionResult(topic=asked.topic, partition_result=answers))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.handlers.common import fenced_code
-from ottla.broker.interception import Held, Latch
+from ottla.broker.interception import DecisionDelayed, Latch
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.transactions import Transactions
@@ -38,7 +38,7 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
             commit=request.committed,
             client_version=2 if context.version >= TV2_FROM else 0,
         )
-    except Held as held:
+    except DecisionDelayed as held:
         return _when_released(ports, request, context, held.latch)
     except KafkaError as error:
         return failed(request, context.version, error.code)

@@ -21,7 +21,15 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock, Timers
-from ottla.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Asked, FetchSessions, PartitionKey, Session
+from ottla.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSessions,
+    PartitionKey,
+    RequestedPartition,
+    Session,
+)
 from ottla.broker.handlers.current_leaders import with_fetch_endpoints
 from ottla.broker.handlers.fetch_answers import divergence, not_here, refusal, response
 from ottla.broker.handlers.parked import ParkedFetch, Waiter
@@ -93,14 +101,14 @@ class Fetch:
         self._listener = context.listener
         # Whether a partition of the fetch is led by another broker.
         self._names_leaders = False
-        self._asked: list[Asked] = []
+        self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
         # The sums of the partitions' `appended_bytes` and `appended_markers` at the time when they were read.
         self._seen_bytes = 0
         self._seen_markers = 0
         self._session: Session | None = None
         self._full = True
-        self._answers: list[tuple[Asked, PartitionData]] = []
+        self._answers: list[tuple[RequestedPartition, PartitionData]] = []
         self._answers_bytes = 0
         self._responses = ports.response_budget
         # The bytes that the response budget counts for this fetch while it is reading.
@@ -129,7 +137,7 @@ class Fetch:
         # Drop the data while the fetch waits. The partitions are read again before the answer.
         self._answers = []
         parked = ParkedFetch(self._ports, self)
-        later = parked.park(wait_ms, is_large=len(self._asked) > PARTITIONS_AT_ONCE)
+        later = parked.park(wait_ms, is_large=len(self._requested) > PARTITIONS_AT_ONCE)
         if self._has_changed():
             # A partition has changed while others were being read.
             parked.wake()
@@ -139,35 +147,35 @@ class Fetch:
         """Set the partitions to read from the request and its session. Raises the errors of `FetchSessions`."""
         request, sessions = self._request, self._ports.fetch_sessions
         pace = Pace()
-        asked: dict[PartitionKey, Asked] = {}
+        requested: dict[PartitionKey, RequestedPartition] = {}
         for t in request.topics:
             for p in t.partitions:
                 key = (t.topic_id, t.topic, p.partition)
-                asked[key] = Asked(
+                requested[key] = RequestedPartition(
                     key=key,
                     fetch_offset=p.fetch_offset,
                     max_bytes=p.partition_max_bytes,
                     leader_epoch=p.current_leader_epoch,
                     last_epoch=p.last_fetched_epoch,
                 )
-                if pace.is_over(1):
+                if pace.spend(1):
                     yield None
         now_ms = self._ports.clock.now_ms()
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id != NO_SESSION:
                 sessions.close(request.session_id)
-            self._asked = list(asked.values())
+            self._requested = list(requested.values())
             if request.session_epoch == INITIAL_EPOCH:
-                self._session = sessions.open(asked, now_ms, names_by_id=self._version >= IDS_FROM)
+                self._session = sessions.open(requested, now_ms, names_by_id=self._version >= IDS_FROM)
             return
         by_id = self._version >= IDS_FROM
         session = sessions.resume(request.session_id, request.session_epoch, now_ms, names_by_id=by_id)
         forgotten: list[PartitionKey] = [
             (t.topic_id, t.topic, index) for t in request.forgotten_topics_data for index in t.partitions
         ]
-        sessions.update(session, asked.values(), forgotten)
+        sessions.update(session, requested.values(), forgotten)
         self._session, self._full = session, False
-        self._asked = list(session.partitions.values())
+        self._requested = list(session.partitions.values())
 
     # waiting
 
@@ -213,7 +221,7 @@ class Fetch:
         return failed(self._request, self._version, Code.UNKNOWN_SERVER_ERROR)
 
     def abandoned(self) -> None:
-        self._answers, self._asked, self._partitions = [], [], []
+        self._answers, self._requested, self._partitions = [], [], []
 
     # reading
 
@@ -231,40 +239,40 @@ class Fetch:
         partitions: list[Partition] = []
         urgent = False
         self._answers_bytes = self._seen_bytes = self._seen_markers = 0
-        for asked in self._asked:
-            limit_bytes = min(asked.max_bytes, budget_bytes - self._answers_bytes)
-            partition, data, is_urgent = self._read(asked, limit_bytes)
+        for requested in self._requested:
+            limit_bytes = min(requested.max_bytes, budget_bytes - self._answers_bytes)
+            partition, data, is_urgent = self._read(requested, limit_bytes)
             urgent = urgent or is_urgent
             if partition is not None:
                 partitions.append(partition)
                 self._seen_bytes += partition.appended_bytes
                 self._seen_markers += partition.appended_markers
-            self._answers.append((asked, data))
+            self._answers.append((requested, data))
             size_bytes = len(data.records or b"")
             self._answers_bytes += size_bytes
-            if pace.is_over(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
+            if pace.spend(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
                 self._count_read(self._answers_bytes)
                 yield None
                 budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
         self._partitions = partitions
         return urgent or self._answers_bytes >= request.min_bytes
 
-    def _read(self, asked: Asked, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
+    def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
         """Read one partition: returns the partition, its answer, and whether the answer must be sent at once."""
-        index = asked.key[2]
+        index = requested.key[2]
         committed = self._request.isolation_level == READ_COMMITTED
         try:
-            partition = self._find(asked.key)
+            partition = self._find(requested.key)
         except KafkaError as error:
             self._names_leaders |= isinstance(error, NotLeader)
             return None, not_here(index, error), True
         try:
-            check_leader_epoch(partition, asked.leader_epoch)
-            diverging = divergence(partition, asked)
+            check_leader_epoch(partition, requested.leader_epoch)
+            diverging = divergence(partition, requested)
             if diverging is not None:
                 return partition, diverging, True
             piece = partition.read(
-                asked.fetch_offset,
+                requested.fetch_offset,
                 max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
                 committed=committed,
                 min_one_batch=self._answers_bytes == 0,
@@ -272,7 +280,7 @@ class Fetch:
         except KafkaError as error:
             return None, refusal(index, error.code, is_there=True), True
         # As in Kafka, a read_committed fetch at the high watermark does not wait where the last stable offset is lower (RDC-15).
-        is_urgent = committed and piece.last_stable_offset < asked.fetch_offset == piece.high_watermark
+        is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
         # An answer has bytes of one segment only, and the next segment has bytes already (DelayedFetch, case F).
         is_urgent = is_urgent or piece.has_more_segments
         aborted = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.fetch_sessions import NO_SESSION, Asked, Session
+from ottla.broker.fetch_sessions import NO_SESSION, RequestedPartition, Session
 from ottla.broker.handlers.current_leaders import leader_for_fetch
 from ottla.broker.partitions import Partition, leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
@@ -18,33 +18,33 @@ from ottla.storage.steps import Pace, Steps
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 
 
-def is_news(asked: Asked, data: PartitionData) -> bool:
+def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
     """Whether an incremental fetch (KIP-227) must name the partition, because something differs from the last response."""
     return bool(
         data.records
         or data.error_code
         or data.diverging_epoch is not None
-        or data.high_watermark != asked.told_high_watermark
-        or data.log_start_offset != asked.told_log_start
+        or data.high_watermark != requested.sent_high_watermark
+        or data.log_start_offset != requested.sent_log_start_offset
     )
 
 
-def divergence(partition: Partition, asked: Asked) -> PartitionData | None:
+def divergence(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
     """The offset at which the client's log diverges from this one, or None: its last leader epoch ends before its offset (KIP-595).
 
     Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
     """
-    if asked.last_epoch < 0:
+    if requested.last_epoch < 0:
         return None
     partition.log.check_online()
     log = partition.log
-    epoch, end_offset = leader_epoch_end(log, asked.last_epoch)
-    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+    epoch, end_offset = leader_epoch_end(log, requested.last_epoch)
+    if epoch < 0 or requested.fetch_offset < log.log_start_offset:
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
-    if epoch == asked.last_epoch and asked.fetch_offset <= end_offset:
+    if epoch == requested.last_epoch and requested.fetch_offset <= end_offset:
         return None
     return PartitionData(
-        partition_index=asked.key[2],
+        partition_index=requested.key[2],
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
@@ -67,7 +67,9 @@ def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
     return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
 
 
-def response(session: Session | None, answers: list[tuple[Asked, PartitionData]], *, is_whole: bool) -> Steps[FetchResponse]:
+def response(
+    session: Session | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
+) -> Steps[FetchResponse]:
     """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 
     Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
@@ -76,16 +78,16 @@ def response(session: Session | None, answers: list[tuple[Asked, PartitionData]]
     pace = Pace()
     there: list[FetchableTopicResponse] = []
     missing: list[FetchableTopicResponse] = []
-    for asked, data in answers:
-        if pace.is_over(1):
+    for requested, data in answers:
+        if pace.spend(1):
             yield None
         if session is not None:
-            if not is_whole and not is_news(asked, data):
+            if not is_whole and not is_news(requested, data):
                 continue
-            asked.told_high_watermark, asked.told_log_start = data.high_watermark, data.log_start_offset
+            requested.sent_high_watermark, requested.sent_log_start_offset = data.high_watermark, data.log_start_offset
             if data.records:
-                session.served(asked.key)
-        topic_id, name, _ = asked.key
+                session.served(requested.key)
+        topic_id, name, _ = requested.key
         topics = missing if data.error_code in _NOT_THERE else there
         if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
             topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))

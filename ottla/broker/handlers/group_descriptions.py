@@ -14,7 +14,7 @@ from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
 
 
-class Asked(Protocol):
+class DescribeRequest(Protocol):
     @property
     def group_ids(self) -> list[str]: ...
 
@@ -31,15 +31,15 @@ D = TypeVar("D", bound=Described)
 
 def described_groups(
     groups: Groups,
-    request: Asked,
+    request: DescribeRequest,
     describe: Callable[[GroupShard, str, Pace], Steps[D]],
     refused: Callable[[str, KafkaError], D],
 ) -> Steps[list[D]]:
     """The descriptions in the request's order. ``describe`` may raise `KafkaError`, of which ``refused`` makes a description."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    described, pace = [], Pace(begun=True)
+    described, pace = [], Pace(double_first=True)
     for group_id in request.group_ids:
-        if pace.is_over(id_work(group_id)):
+        if pace.spend(id_work(group_id)):
             yield None
         try:
             if not group_id:

@@ -27,7 +27,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -39,7 +39,7 @@ class Ports(Protocol):
 def handle(
     ports: Ports, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Handled[IncrementalAlterConfigsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: IncrementalAlterConfigsRequest) -> Steps[IncrementalAlterConfigsResponse]:

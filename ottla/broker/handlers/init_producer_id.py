@@ -68,10 +68,10 @@ def _initialise(
         )
     except KafkaError as error:
         if before is not None and error.code is Code.CONCURRENT_TRANSACTIONS:
-            ports.takeovers.begun(transactional_id, before)
+            ports.takeovers.note_abort(transactional_id, before)
         raise
     if before is not None:
-        ports.takeovers.done(transactional_id, before, identity, context.client_id, context.client_host)
+        ports.takeovers.note_takeover(transactional_id, before, identity, context.client_id, context.client_host)
     return identity
 
 

@@ -15,7 +15,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 MEMBERS_PER_STEP = 500
 MANY_MEMBERS_FROM = 3
@@ -30,7 +30,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: LeaveGroupRequest, context: RequestContext) -> Handled[LeaveGroupResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: LeaveGroupRequest) -> Steps[LeaveGroupResponse]:

@@ -26,7 +26,7 @@ from ottla.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 _SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
@@ -37,7 +37,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ListConfigResourcesRequest, context: RequestContext) -> Handled[ListConfigResourcesResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResourcesRequest) -> Steps[ListConfigResourcesResponse]:
@@ -45,16 +45,16 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListConfigResource
     if not wanted <= _SUPPORTED:
         return failed(request, context.version, Code.UNSUPPORTED_VERSION)
     resources: list[ConfigResource] = []
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     for name in list(ports.cluster.state.topics) if TOPIC_RESOURCE in wanted else ():
         resources.append(ConfigResource(resource_name=name, resource_type=TOPIC_RESOURCE))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     # Only groups and client metrics that have configs of their own are listed.
     for kind, name in list(ports.cluster.state.configs):
         if kind in wanted and kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
             resources.append(ConfigResource(resource_name=name, resource_type=kind))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     for kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         if kind in wanted:

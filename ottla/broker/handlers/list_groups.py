@@ -17,7 +17,7 @@ from ottla.broker.handlers.each import Handled, made
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 GROUP_WORK = 5
 """The cost of a group, in units of `storage.steps.Pace`."""
@@ -28,16 +28,16 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> Handled[ListGroupsResponse]:
-    return begun(_list(request, ports.groups.shards()))
+    return run_first_step(_list(request, ports.groups.shards()))
 
 
 def _list(request: ListGroupsRequest, shards: list[GroupShard]) -> Steps[ListGroupsResponse]:
     states = yield from made(lambda: {s.lower() for s in request.states_filter}, len(request.states_filter))
     types = yield from made(lambda: {t.lower() for t in request.types_filter}, len(request.types_filter))
-    listed, pace = [], Pace(begun=True)
+    listed, pace = [], Pace(double_first=True)
     groups = ((shard, group_id) for shard in shards for group_id in shard.group_ids())
     for shard, group_id in groups:
-        if pace.is_over(GROUP_WORK):
+        if pace.spend(GROUP_WORK):
             yield None
         group = shard.view(group_id)
         if group is None:

@@ -29,7 +29,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 PARTITION_WORK = 3
@@ -48,7 +48,7 @@ class Ports(Protocol):
 def handle(ports: Ports, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
     if request.isolation_level not in (0, 1):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
@@ -59,13 +59,13 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
     for topic in request.topics:
         for asked in topic.partitions:
             times[topic.name, asked.partition_index] += 1
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     topics = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
-            if pace.is_over(PARTITION_WORK):
+            if pace.spend(PARTITION_WORK):
                 yield None
             where = (topic.name, asked.partition_index)
             if times[where] != 1:

@@ -22,7 +22,7 @@ from ottla.protocol.messages.list_transactions import (
     TransactionState,
 )
 from ottla.protocol.transaction_states import TxnState
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -31,7 +31,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ListTransactionsRequest, context: RequestContext) -> Handled[ListTransactionsResponse]:
-    return begun(_in_steps(ports, request))
+    return run_first_step(_in_steps(ports, request))
 
 
 def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTransactionsResponse]:
@@ -48,10 +48,10 @@ def _in_steps(ports: Ports, request: ListTransactionsRequest) -> Steps[ListTrans
             return ListTransactionsResponse(throttle_time_ms=0, error_code=Code.INVALID_REGULAR_EXPRESSION)
     producers = yield from made(lambda: set(request.producer_id_filters), len(request.producer_id_filters))
     oldest_ms = ports.clock.steady_ms() - request.duration_filter if request.duration_filter >= 0 else None
-    transaction_states, pace = [], Pace(begun=True)
+    transaction_states, pace = [], Pace(double_first=True)
     for shard in ports.transactions.shards():
         for m in list(shard.ids.values()):
-            if pace.is_over(1 if pattern is None else match_work(pattern, m.transactional_id)):
+            if pace.spend(1 if pattern is None else match_work(pattern, m.transactional_id)):
                 yield None
             if m.state is TxnState.DEAD or (states and m.state not in states) or (producers and m.producer_id not in producers):
                 continue

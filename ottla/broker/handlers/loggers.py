@@ -19,7 +19,7 @@ class Ports(Protocol):
     log_levels: LogLevels
 
 
-class Change(Protocol):
+class LevelChange(Protocol):
     name: str
     config_operation: int
     value: str | None
@@ -52,7 +52,7 @@ def logger_entries(ports: Ports, name: str) -> list[ConfigEntry]:
     ]
 
 
-def alter_loggers(ports: Ports, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
+def alter_loggers(ports: Ports, name: str, changes: Sequence[LevelChange], *, validate_only: bool) -> None:
     """Change all these levels, or none where one change is invalid. Raises `KafkaError`.
 
     The checks are those of ConfigAdminManager.validateLogLevelConfigs.

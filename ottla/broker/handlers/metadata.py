@@ -23,9 +23,9 @@ from ottla.broker.handlers.brokers import known_brokers
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import Topic
 from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages.metadata import (
@@ -37,7 +37,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 SMALL_ENTRIES = 100
 """How many topics and partitions a small answer has at most. Such an answer has some kilobytes."""
@@ -58,7 +58,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: MetadataRequest, context: RequestContext) -> Handled[MetadataResponse]:
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:

@@ -20,7 +20,6 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first, topic_name
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_commit import (
@@ -30,7 +29,8 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
@@ -51,7 +51,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: OffsetCommitRequest, context: RequestContext) -> Handled[OffsetCommitResponse]:
-    return begun(_commit_all(ports, context, request))
+    return run_first_step(_commit_all(ports, context, request))
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequest) -> Steps[OffsetCommitResponse]:
@@ -86,11 +86,11 @@ def _commit_all(ports: Ports, context: RequestContext, request: OffsetCommitRequ
                     commit_ms=now_ms,
                     expire_ms=expire_ms,
                 )
-            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
+            if pace.spend(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
                 _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     _commit(ports, context, request, waiting, answers)
     return (yield from made(lambda: OffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
@@ -124,7 +124,7 @@ def _commit(
             offsets,
             ports.clock.steady_ms(),
             transactional=False,
-            has_newest_rules=context.version >= GROUP_ID_NOT_FOUND_FROM,
+            has_new_error_codes=context.version >= GROUP_ID_NOT_FOUND_FROM,
         )
         codes = runtime.execute(result)
     except KafkaError as error:

@@ -15,7 +15,6 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
-from ottla.coordinator.group.offsets import TopicPartition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -23,7 +22,8 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 5
 """The cost of an offset, in units of `storage.steps.Pace`."""
@@ -38,7 +38,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) -> Handled[OffsetDeleteResponse]:
-    return begun(_delete_all(ports, context, request))
+    return run_first_step(_delete_all(ports, context, request))
 
 
 def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequest) -> Steps[OffsetDeleteResponse]:
@@ -65,11 +65,11 @@ def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequ
                 if is_there:
                     waiting.append(answer)
                     wheres.append((t.name, p.partition_index))
-                if pace.is_over(PARTITION_WORK):
+                if pace.spend(PARTITION_WORK):
                     _delete(ports, request.group_id, wheres, waiting)
                     waiting, wheres = [], []
                     yield None
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
         _delete(ports, request.group_id, wheres, waiting)
     except KafkaError as error:

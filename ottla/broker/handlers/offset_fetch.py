@@ -31,7 +31,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 CODE_FROM = 2
 GROUPS_FROM = 8
@@ -55,21 +55,21 @@ def handle(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -
     groups = request.groups
     if context.version < GROUPS_FROM:
         groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=None)]
-    return begun(_fetch(ports, context, request, groups))
+    return run_first_step(_fetch(ports, context, request, groups))
 
 
 def _fetch(
     ports: Ports, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
 ) -> Steps[OffsetFetchResponse]:
-    pace, answers = Pace(begun=True), []
+    pace, answers = Pace(double_first=True), []
     if context.version < GROUPS_FROM and request.topics is not None:
         groups[0].topics = []
         for asked in request.topics:
             groups[0].topics.append(OffsetFetchRequestTopics(name=asked.name, partition_indexes=asked.partition_indexes))
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     for group in groups:
-        if pace.is_over(id_work(group.group_id)):
+        if pace.spend(id_work(group.group_id)):
             yield None
         answers.append((yield from _group(ports, context, group, request.require_stable, pace)))
     if context.version >= GROUPS_FROM:
@@ -89,10 +89,10 @@ def _fetch(
                     error_code=p.error_code,
                 )
             )
-            if pace.is_over(PARTITION_WORK):
+            if pace.spend(PARTITION_WORK):
                 yield None
         topics.append(OffsetFetchResponseTopic(name=t.name, partitions=partitions))
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return OffsetFetchResponse(topics=topics)
 
@@ -110,11 +110,11 @@ def _group(
     is_large = count > PARTITIONS_AT_ONCE
     # A large group is answered in steps from a copy of its offsets, a small one without a pause. So an answer never has only a part
     # of a transaction's offsets.
-    if pace.is_over(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
+    if pace.spend(len(shard.offsets.of_group(asked.group_id)) // COPIED_PER_WORK if is_large else count * PARTITION_WORK):
         yield None
     offsets = shard.fetch(asked.group_id, require_stable=require_stable, is_kept=is_large)
     if not is_large:
-        pace = Pace(begun=True)
+        pace = Pace(double_first=True)
     if topics is None:
         topics = yield from _committed(ports, offsets, pace)
     answers: list[OffsetFetchResponseTopics] = []
@@ -129,13 +129,13 @@ def _group(
         partitions = []
         for index in topic.partition_indexes:
             partitions.append(_partition(index, None, missing) if missing else _of_offset(offsets, name, index))
-            if pace.is_over(PARTITION_WORK):
+            if pace.spend(PARTITION_WORK):
                 yield None
         # Topics with unknown ids come last, as in Kafka.
         (unknown if missing else answers).append(
             OffsetFetchResponseTopics(name=name, topic_id=topic.topic_id, partitions=partitions)
         )
-        if pace.is_over(PARTITION_WORK):
+        if pace.spend(PARTITION_WORK):
             yield None
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=answers + unknown)
 
@@ -149,7 +149,7 @@ def _committed(ports: Ports, offsets: GroupOffsets, pace: Pace) -> Steps[list[Of
             topic = OffsetFetchRequestTopics(name=name, topic_id=topic_id(ports.cluster, name), partition_indexes=[])
             topics[name] = topic
         topic.partition_indexes.append(index)
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     return list(topics.values())
 

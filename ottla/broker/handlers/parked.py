@@ -12,7 +12,7 @@ from ottla.broker.env import Timer, Timers
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 MAX_WAIT_MS = 0x7FFFFFFF
 
@@ -138,7 +138,7 @@ class ParkedFetch(Generic[A]):
         """Read outside of dispatch. An unexpected exception must be answered here, or the connection would wait for ever."""
         self._is_reading, self._is_woken = True, False
         try:
-            answer = begun(self._fetching.read(is_last=is_last))
+            answer = run_first_step(self._fetching.read(is_last=is_last))
             if isinstance(answer, Generator):
                 self._ports.stepping.run(answer, self._worked, self._failed)
             else:

@@ -57,7 +57,7 @@ from ottla.protocol.records import (
     produced_crc,
 )
 from ottla.protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
-from ottla.storage.steps import Pace, Pause, Steps, begun
+from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 ZSTD_FROM = 7
 PARTITION_WORK = 15
@@ -96,10 +96,10 @@ def handle(
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in ACKS:
         answered = _one(ports, context, request)
         if isinstance(answered, Pause):
-            return begun(_one_after(answered, ports, context, request))
+            return run_first_step(_one_after(answered, ports, context, request))
         if answered is not None:
             return answered if request.acks else None
-    return begun(_in_steps(ports, context, request))
+    return run_first_step(_in_steps(ports, context, request))
 
 
 def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Pause | None:
@@ -147,12 +147,12 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
         last: dict[int, PartitionProduceData] = {}
         for data in topic.partition_data:
             last[data.index] = data
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
         answers: list[PartitionProduceResponse] = []
         for index, data in last.items():
             # Pause only before the second and later partitions, so that a request with one small batch has no pause.
-            if pace.is_over(work):
+            if pace.spend(work):
                 yield None
             left_bytes = allowance.left_bytes
             if refused is not Code.NONE:
@@ -231,8 +231,8 @@ def _append_at_once(
         batch, header = _batch(context, data)
         rules = _rules(ports, partition)
         # Do not check or inflate the records of a batch that the log will refuse for its size.
-        is_looked_at = partition.log.takes(len(batch))
-        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_looked_at else header.max_timestamp_ms
+        is_acceptable = partition.log.accepts_size(len(batch))
+        max_timestamp_ms = check_records(batch, header, rules, allowance) if is_acceptable else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
         appended = _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms, has_waited=False)
@@ -267,7 +267,7 @@ def _append_in_steps(
             batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
             # Do not check or inflate the records of a batch that the log will refuse for its size.
-            if partition.log.takes(len(batch)):
+            if partition.log.accepts_size(len(batch)):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
             partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:

@@ -34,7 +34,7 @@ def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest
                 if request.transactional_id is None:
                     return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
                 producers.add(producer_id)
-            if pace.is_over(1):
+            if pace.spend(1):
                 yield None
     producers.discard(_UNCOUNTED)
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE

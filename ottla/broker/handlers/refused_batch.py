@@ -8,7 +8,7 @@ from __future__ import annotations
 from ottla.broker.api import RequestContext
 from ottla.broker.env import Clock
 from ottla.broker.partitions import Partition
-from ottla.broker.transaction_history import Happened, Kind, TransactionListener
+from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener, cut
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData
 from ottla.protocol.records import HEADER_BYTES, read_header
@@ -33,10 +33,7 @@ def report_refused(
             producer_id=-1 if header is None else header.producer_id,
             producer_epoch=-1 if header is None else header.producer_epoch,
             error=code,
-            api="Produce",
-            version=context.version,
-            client_id=context.client_id,
-            client_host=context.client_host,
+            asker=Asker(client_id=cut(context.client_id), client_host=context.client_host, api="Produce", version=context.version),
             partitions=() if partition is None else ((partition.log.topic, partition.log.partition),),
             partition_count=1,
         )

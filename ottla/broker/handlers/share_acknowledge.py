@@ -23,7 +23,7 @@ from ottla.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -33,7 +33,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Handled[ShareAcknowledgeResponse]:
-    return begun(_handle(ports, request, context))
+    return run_first_step(_handle(ports, request, context))
 
 
 def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Steps[ShareAcknowledgeResponse]:

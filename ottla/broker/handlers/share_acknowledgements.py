@@ -36,7 +36,7 @@ class Ports(Protocol):
     share_partitions: SharePartitions
 
 
-class Batch(Protocol):
+class AcknowledgementBatch(Protocol):
     @property
     def first_offset(self) -> int: ...
 
@@ -52,7 +52,7 @@ class AskedPartition(Protocol):
     def partition_index(self) -> int: ...
 
     @property
-    def acknowledgement_batches(self) -> Sequence[Batch]: ...
+    def acknowledgement_batches(self) -> Sequence[AcknowledgementBatch]: ...
 
 
 class AskedTopic(Protocol):
@@ -70,13 +70,13 @@ def acknowledge_all(
 
     As in Kafka, partitions without batches are among the outcomes where another partition has some.
     """
-    pace = Pace(begun=True)
+    pace = Pace(double_first=True)
     asked = {(topic.topic_id, p.partition_index): p.acknowledgement_batches for topic in topics for p in topic.partitions}
     outcomes: Outcomes = {}
     untouched: list[tuple[bytes, int]] = []
     is_any = False
     for where, batches in asked.items():
-        if pace.is_over(ITEM_WORK):
+        if pace.spend(ITEM_WORK):
             yield None
         topic_id, partition = where
         topic = ports.cluster.state.topics_by_id.get(topic_id)
@@ -91,7 +91,7 @@ def acknowledge_all(
             untouched.append(where)
         else:
             is_any = True
-            if pace.is_over(ACKNOWLEDGE_WORK + id_work(group_id) + sum(len(batch.acknowledge_types) for batch in batches)):
+            if pace.spend(ACKNOWLEDGE_WORK + id_work(group_id) + sum(len(batch.acknowledge_types) for batch in batches)):
                 yield None
             said = [Acknowledgement(b.first_offset, b.last_offset, b.acknowledge_types) for b in batches]
             try:
@@ -104,7 +104,7 @@ def acknowledge_all(
     return outcomes
 
 
-def _are_sound(batches: Sequence[Batch], version: int, *, is_renewal: bool) -> bool:
+def _are_sound(batches: Sequence[AcknowledgementBatch], version: int, *, is_renewal: bool) -> bool:
     """Whether batches are in order, with one type each or one for each offset (KafkaApis.validateAcknowledgementBatches)."""
     if sum(len(batch.acknowledge_types) for batch in batches) > MAX_TYPES:
         return False

@@ -36,7 +36,7 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITIONS_AT_ONCE = 100
 """The response of a fetch from more share partitions than this is encoded beside the event loop."""
@@ -64,7 +64,7 @@ Handling = Steps[ShareFetchResponse | Later]
 
 
 def handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> ShareFetchResponse | Later | Handling:
-    return begun(_handle(ports, request, context))
+    return run_first_step(_handle(ports, request, context))
 
 
 def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -> Handling:
@@ -178,11 +178,11 @@ class ShareFetch:
         """Open the share partitions of the session, in the order in which this request reads them (PartitionRotateStrategy)."""
         assert self._session is not None
         wanted = list(self._session.partitions)
-        epoch, pace = self._request.share_session_epoch, Pace(begun=True)
+        epoch, pace = self._request.share_session_epoch, Pace(double_first=True)
         work = PARTITION_WORK + id_work(self._key.group_id)
         turn = epoch % len(wanted) if wanted and epoch > INITIAL_EPOCH else 0
         for where in wanted[turn:] + wanted[:turn]:
-            if pace.is_over(work):
+            if pace.spend(work):
                 yield None
             yield from self._open(where)
 
@@ -258,7 +258,7 @@ class ShareFetch:
             there_bytes += len(piece.data)
             if there_bytes >= self._min_bytes:
                 return True
-            if pace.is_over(PARTITION_WORK + len(piece.data) // BYTES_PER_WORK):
+            if pace.spend(PARTITION_WORK + len(piece.data) // BYTES_PER_WORK):
                 yield None
         return False
 
@@ -289,7 +289,7 @@ class ShareFetch:
             self._taken[where] = taken
             read_bytes += taken.read_bytes
             room -= sum(run.last_offset - run.first_offset + 1 for run in taken.acquired)
-            if pace.is_over(PARTITION_WORK + taken.read_bytes // BYTES_PER_WORK):
+            if pace.spend(PARTITION_WORK + taken.read_bytes // BYTES_PER_WORK):
                 self._count_read(read_bytes)
                 yield None
         return read_bytes
@@ -332,21 +332,21 @@ class ShareFetch:
             # Another request of the session has arrived while this one waited.
             return ShareFetchResponse(error_code=Code.INVALID_SHARE_SESSION_EPOCH)
         topics: dict[bytes, dict[int, PartitionData]] = {}
-        pace = Pace(begun=True)
+        pace = Pace(double_first=True)
         for where in [*self._taken, *(where for where in self._errors if where not in self._taken)]:
-            if pace.is_over(ANSWER_WORK):
+            if pace.spend(ANSWER_WORK):
                 yield None
             data = self._partition(where)
-            is_told = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
+            is_named = self._request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or (
                 session is not None
-                and session.is_told(where, has_records=bool(data.records), is_error=data.error_code != Code.NONE)
+                and session.note_read(where, has_records=bool(data.records), is_error=data.error_code != Code.NONE)
             )
-            if is_told:
+            if is_named:
                 topics.setdefault(where.topic_id, {})[where.partition] = data
         for topic_id, partitions in by_topic(self._outcomes).items():
             answers = topics.setdefault(topic_id, {})
             for partition, outcome in partitions.items():
-                if pace.is_over(ANSWER_WORK):
+                if pace.spend(ANSWER_WORK):
                     yield None
                 data = answers.get(partition) or PartitionData(partition_index=partition, records=b"")
                 data.acknowledge_error_code, data.acknowledge_error_message = code_and_message(outcome)

@@ -23,7 +23,7 @@ from ottla.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 MEMBER_WORK = 10
 """The cost of a member, in units of `storage.steps.Pace`."""
@@ -34,7 +34,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Handled[ShareGroupDescribeResponse]:
-    return begun(_describe_all(ports, request, context))
+    return run_first_step(_describe_all(ports, request, context))
 
 
 def _describe_all(ports: Ports, request: ShareGroupDescribeRequest, context: RequestContext) -> Steps[ShareGroupDescribeResponse]:
@@ -66,7 +66,7 @@ def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> S
     )
     for member in list(group.members.values()):
         described.members.append(_member(member, topics))
-        if pace.is_over(MEMBER_WORK):
+        if pace.spend(MEMBER_WORK):
             yield None
     return described
 

@@ -22,7 +22,7 @@ from ottla.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -32,7 +32,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Handled[ShareGroupHeartbeatResponse]:
-    return begun(_handle(ports, request, context))
+    return run_first_step(_handle(ports, request, context))
 
 
 def _handle(ports: Ports, request: ShareGroupHeartbeatRequest, context: RequestContext) -> Steps[ShareGroupHeartbeatResponse]:

@@ -67,7 +67,7 @@ def take(
         return NOTHING
     # Records above this offset cannot be acquired, so their batches need not be parsed.
     most_offset = max(shared.partition.end_offset, fetch_offset) + shared.partition.config.max_record_locks
-    fetched, positions = _looked_at(piece.data, most_offset)
+    fetched, positions = _batches_and_positions(piece.data, most_offset)
     request = AcquireRequest(
         member_id=options.member_id,
         fetch_offset=fetch_offset,
@@ -83,7 +83,7 @@ def take(
     return Taken(_only(piece.data, fetched, positions, acquired), acquired, len(piece.data))
 
 
-def _looked_at(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
+def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:
     """The batches up to ``most_offset`` and their positions in ``data``; a last position says where the last batch ends."""
     fetched: list[FetchedBatch] = []
     positions: list[int] = []

@@ -17,17 +17,17 @@ STORED_PER_UNIT = 2
 """How many stored batches of a share partition are processed in one unit. A write may process all of them."""
 
 
-class Partition(Protocol):
+class RequestPartition(Protocol):
     partition: int
 
 
-P_co = TypeVar("P_co", bound=Partition, covariant=True)
-P = TypeVar("P", bound=Partition)
+P_co = TypeVar("P_co", bound=RequestPartition, covariant=True)
+P = TypeVar("P", bound=RequestPartition)
 R = TypeVar("R")
 A = TypeVar("A")
 
 
-class Topic(Protocol[P_co]):
+class RequestTopic(Protocol[P_co]):
     @property
     def topic_id(self) -> bytes: ...
 
@@ -37,7 +37,7 @@ class Topic(Protocol[P_co]):
 
 def for_each_partition(
     group_id: str,
-    topics: Sequence[Topic[P]],
+    topics: Sequence[RequestTopic[P]],
     one: Callable[[ShareKey, P], R],
     answer: Callable[[list[tuple[bytes, list[R]]]], A],
     batch_work: Callable[[ShareKey, P], int] = lambda key, asked: 0,

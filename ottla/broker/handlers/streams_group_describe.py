@@ -20,7 +20,7 @@ from ottla.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 MEMBER_WORK = 20
 """The cost of a member, in units of `storage.steps.Pace`."""
@@ -31,7 +31,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: StreamsGroupDescribeRequest, context: RequestContext) -> Handled[StreamsGroupDescribeResponse]:
-    return begun(_describe_all(ports, request, context))
+    return run_first_step(_describe_all(ports, request, context))
 
 
 def _describe_all(
@@ -46,7 +46,7 @@ def _describe_all(
         group = shard.streams.describe(group_id)
         if request.include_topology_description:
             group.topology_description_status = DescriptionStatus.NOT_STORED
-        if pace.is_over(MEMBER_WORK * len(group.members)):
+        if pace.spend(MEMBER_WORK * len(group.members)):
             yield None
         return group
 

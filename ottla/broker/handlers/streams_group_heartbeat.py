@@ -23,7 +23,7 @@ from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from ottla.storage.steps import Pace, Steps, begun
+from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):
@@ -44,14 +44,14 @@ def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: Request
         outcome = runtime.execute(shard.streams_heartbeat(beat, ports.clock.steady_ms()))
     except KafkaError as error:
         return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-    return begun(_with_topics(ports, outcome)) if outcome.missing_topics else outcome.answer
+    return run_first_step(_with_topics(ports, outcome)) if outcome.missing_topics else outcome.answer
 
 
 def _with_topics(ports: Ports, outcome: StreamsHeartbeatOutcome) -> Steps[StreamsGroupHeartbeatResponse]:
     """The response, after the missing topics were created, or with the reasons why they could not be created."""
-    failures, pace = [], Pace(begun=True)
+    failures, pace = [], Pace(double_first=True)
     for topic in outcome.missing_topics.values():
-        if pace.is_over(CREATE_WORK):
+        if pace.spend(CREATE_WORK):
             yield None
         try:
             yield from create(ports, _creatable(topic))

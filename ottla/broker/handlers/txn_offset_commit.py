@@ -22,7 +22,6 @@ from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.offset_commit import METADATA_CHARACTERS, PARTITION_WORK
 from ottla.broker.partitions import Partitions
 from ottla.broker.verification import OFFSET_COMMIT_CODES, Verification, join_transaction
-from ottla.coordinator.group.offsets import TopicPartition
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -34,7 +33,8 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ottla.storage.steps import Pace, Pause, Steps, begun
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5
@@ -52,7 +52,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: TxnOffsetCommitRequest, context: RequestContext) -> Handled[TxnOffsetCommitResponse]:
-    return begun(_commit_all(ports, context, request))
+    return run_first_step(_commit_all(ports, context, request))
 
 
 def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[TxnOffsetCommitResponse]:
@@ -80,11 +80,11 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
                 where = (name, p.partition_index)
                 answers.append((where, answer))
                 waiting[where] = CommittedOffset(p.committed_offset, p.committed_leader_epoch, p.committed_metadata or "", now_ms)
-            if pace.is_over(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
+            if pace.spend(PARTITION_WORK + len(p.committed_metadata or "") // METADATA_CHARACTERS):
                 yield from _commit(ports, context, request, waiting, answers)
                 waiting, answers = {}, []
                 yield None
-        if pace.is_over(1):
+        if pace.spend(1):
             yield None
     yield from _commit(ports, context, request, waiting, answers)
     return (yield from made(lambda: TxnOffsetCommitResponse(topics=refused_first(refused, asked)), len(request.topics)))
@@ -144,7 +144,7 @@ def _commit(
             offsets,
             ports.clock.steady_ms(),
             transactional=True,
-            has_newest_rules=context.version >= IDS_FROM,
+            has_new_error_codes=context.version >= IDS_FROM,
         )
         committed = runtime.execute_transactional(result, request.producer_id, request.producer_epoch)
         codes |= committed

@@ -27,7 +27,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import EndTxnMarker
-from ottla.storage.steps import Steps, begun
+from ottla.storage.steps import Steps, run_first_step
 
 MARKER_WORK = 50
 """The cost of one marker, in units of `storage.steps.Pace`."""
@@ -39,7 +39,7 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContext) -> Handled[WriteTxnMarkersResponse]:
-    return begun(write_markers(ports, request))
+    return run_first_step(write_markers(ports, request))
 
 
 def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:

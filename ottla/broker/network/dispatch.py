@@ -113,7 +113,7 @@ class Dispatcher:
         )
         listener = self._services.transaction_listener
         if listener is not None:
-            api = reported(api, listener)
+            api = reported(api, listener, context)
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
 
     def decode(self, route: Route, frame: memoryview) -> Any:

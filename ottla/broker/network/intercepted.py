@@ -14,7 +14,7 @@ from ottla.broker.budgets import ResponseBudget
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock, Timers
 from ottla.broker.fetch_sessions import FetchSessions, PartitionKey
-from ottla.broker.interception import Asked, Ending, Interception, Latch, Verdict
+from ottla.broker.interception import Ending, IncomingRequest, Interception, Latch, Verdict
 from ottla.broker.later import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.storage.steps import Pause, Steps
@@ -31,7 +31,7 @@ class Ports(Protocol):
     response_budget: ResponseBudget
 
 
-class Client(Protocol):
+class InterceptedClient(Protocol):
     """The connection of the request."""
 
     when_lost: Callable[[], None] | None
@@ -46,7 +46,7 @@ class Client(Protocol):
 
 
 class NamedTopics:
-    """Implements `broker.interception.Topics` for this broker."""
+    """Implements `broker.interception.RequestTopics` for this broker."""
 
     __slots__ = ("_ports",)
 
@@ -65,7 +65,7 @@ class NamedTopics:
 def intercepted(
     interception: Interception,
     ports: Ports,
-    client: Client,
+    client: InterceptedClient,
     dispatcher: Dispatcher,
     route: Route,
     correlation_id: int,
@@ -73,7 +73,7 @@ def intercepted(
     size_bytes: int,
 ) -> Steps[Later | None] | None:
     """The steps that handle a request by its verdict; None where the interception has no verdict."""
-    asked = Asked(
+    incoming = IncomingRequest(
         api_key=route.api.key,
         version=route.context.version,
         client_id=route.context.client_id,
@@ -83,7 +83,7 @@ def intercepted(
         refusal=route.api.failed,
         topics=NamedTopics(ports),
     )
-    verdict = interception.intercept(asked)
+    verdict = interception.intercept(incoming)
     if verdict is None:
         return None
     return _InterceptedRequest(ports, client, dispatcher, verdict, route, correlation_id).steps(request, size_bytes)
@@ -95,7 +95,7 @@ class _InterceptedRequest:
     __slots__ = ("_client", "_correlation_id", "_dispatcher", "_ports", "_route", "_verdict")
 
     def __init__(
-        self, ports: Ports, client: Client, dispatcher: Dispatcher, verdict: Verdict, route: Route, correlation_id: int
+        self, ports: Ports, client: InterceptedClient, dispatcher: Dispatcher, verdict: Verdict, route: Route, correlation_id: int
     ) -> None:
         self._ports = ports
         self._client = client
@@ -128,7 +128,7 @@ class _InterceptedRequest:
             parked.on_ready(lambda _: self._took_effect())
             return None
         answer = Later(is_durable=parked.is_durable, on_abandoned=parked.abandon)
-        parked.on_ready(lambda told: self._settled(told, answer, is_large=parked.is_large))
+        parked.on_ready(lambda told: self._finish(told, answer, is_large=parked.is_large))
         return answer
 
     def _waited(self, latch: Latch | None, wait_ms: float) -> Steps[None]:
@@ -160,10 +160,10 @@ class _InterceptedRequest:
             self._took_effect()
             return None
         answer = Later()
-        self._settled(response, answer, is_large=is_large)
+        self._finish(response, answer, is_large=is_large)
         return None if self._verdict.ending is not Ending.ANSWER else answer
 
-    def _settled(self, response: Any, answer: Later, *, is_large: bool) -> None:
+    def _finish(self, response: Any, answer: Later, *, is_large: bool) -> None:
         """Finish a request that has taken effect or is not handled: change, delay or drop its answer."""
         verdict = self._verdict
         self._took_effect()

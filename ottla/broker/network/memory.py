@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.budgets import SMALL_BYTES, Held, RequestBudget, ResponseBudget
+from ottla.broker.budgets import SMALL_BYTES, BudgetHolder, RequestBudget, ResponseBudget
 from ottla.broker.network.answers import Answers
 from ottla.broker.network.framing import Frames
 from ottla.broker.network.holds import Hold
@@ -33,21 +33,21 @@ class ConnectionMemory:
         self.has_unsent = False
         """Whether the response budget counts this connection."""
 
-    def charge(self, holder: Held, *, is_unfinished: bool = False) -> None:
+    def charge(self, holder: BudgetHolder, *, is_unfinished: bool = False) -> None:
         """Report the memory of this connection's requests to the request budget, unless it is small."""
         size_bytes = self._frames.own_bytes + self._answers.waiting_bytes + self.decoded_bytes
         if size_bytes > SMALL_BYTES or self.is_charged:
             self.is_charged = size_bytes > 0
             self._requests.charge(holder, size_bytes, is_unfinished=is_unfinished)
 
-    def release(self, holder: Held) -> None:
+    def release(self, holder: BudgetHolder) -> None:
         """Free the memory of a connection that was closed and has no request in steps."""
         self.decoded_bytes = 0
         self.is_charged = False
         self._frames.discard()
         self._requests.remove(holder)
 
-    def settle(self, holder: Held, *, is_held: bool) -> int:
+    def settle(self, holder: BudgetHolder, *, is_held: bool) -> int:
         """End the use of the handled requests' bytes, and keep the unread bytes in as little memory as possible.
 
         Returns the `Hold` that the connection must take, 0 for none. ``is_held``: the connection has a hold already.
@@ -75,7 +75,7 @@ class ConnectionMemory:
             return True
         return answers.waiting_bytes > SMALL_BYTES and self._requests.is_used_up
 
-    def note_unsent(self, holder: Held, unsent_bytes: int) -> None:
+    def note_unsent(self, holder: BudgetHolder, unsent_bytes: int) -> None:
         """Report the bytes of answers that the client has not read to the response budget, unless they are few."""
         if unsent_bytes > SMALL_BYTES or self.has_unsent:
             self.has_unsent = unsent_bytes > 0

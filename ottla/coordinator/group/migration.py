@@ -15,7 +15,7 @@ from ottla.coordinator.group.classic.effects import ReplaceGroup
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from ottla.coordinator.group.classic.rebalance import prepare_rebalance
 from ottla.coordinator.group.consumer.classic_members import by_name
-from ottla.coordinator.group.consumer.effects import HeardOfConsumerMember
+from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ClassicMember, ConsumerGroupMember
 from ottla.coordinator.group.consumer.records import (
@@ -61,7 +61,7 @@ class Migration:
         self._check_upgrade(group)
         upgraded = _upgraded(group, self._topics)
         rebalance = Code.REBALANCE_IN_PROGRESS
-        effects: list[Effect] = [HeardOfConsumerMember(group.group_id, member_id, now_ms) for member_id in upgraded.members]
+        effects: list[Effect] = [ConsumerMemberSeen(group.group_id, member_id, now_ms) for member_id in upgraded.members]
         effects += [AnswerMember(one, JoinAnswer(code=rebalance, member_id=m)) for m, one in group.join_waiters.items()]
         effects += [AnswerMember(one, SyncAnswer(code=rebalance)) for one in group.sync_waiters.values()]
         return Upgrade(upgraded, [group_tombstone(group.group_id), *_records_of(upgraded)], effects)

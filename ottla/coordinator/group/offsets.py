@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from ottla.coordinator.group.records import CommittedOffset, OffsetKey
 from ottla.protocol.errors import Code, KafkaError
-
-TopicPartition = tuple[str, int]
+from ottla.protocol.topic_partition import TopicPartition
 
 
 class GroupOffsets(NamedTuple):
@@ -68,7 +67,7 @@ class OffsetStore:
         """Keys of all groups, committed or pending."""
         return list(self._by_topic.get(topic, ()))
 
-    def standings(self, key: OffsetKey) -> Iterator[int]:
+    def record_offsets(self, key: OffsetKey) -> Iterator[int]:
         """The offsets in the log of the records that hold this key's committed and pending offsets."""
         committed = self.of_group(key[0]).get(key[1:])
         if committed is not None:

@@ -17,7 +17,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat, Consume
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.migration import Migration, Upgrade
-from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore, TopicPartition
+from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore
 from ottla.coordinator.group.records import (
     CommittedOffset,
     OffsetKey,
@@ -44,6 +44,7 @@ from ottla.coordinator.group.topics import Topics
 from ottla.coordinator.group.view import GroupView
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result, decided_in_batches
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
 
 
 class GroupShard:
@@ -216,19 +217,21 @@ class GroupShard:
         now_ms: int,
         *,
         transactional: bool,
-        has_newest_rules: bool = False,
+        has_new_error_codes: bool = False,
     ) -> Result[dict[TopicPartition, Code]]:
-        """OffsetCommit and TxnOffsetCommit. ``has_newest_rules``: the version is one that knows STALE_MEMBER_EPOCH.
+        """OffsetCommit and TxnOffsetCommit.
+
+        ``has_new_error_codes``: the client knows STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND.
 
         Raises `KafkaError` for an error that refuses the whole request.
         """
         group, check = self.view(group_id), None
         if group is not None:
             check = group.check_commit(
-                member_id, instance_id, generation, transactional=transactional, has_newest_rules=has_newest_rules
+                member_id, instance_id, generation, transactional=transactional, has_new_error_codes=has_new_error_codes
             )
         elif generation >= 0:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND if has_newest_rules else Code.ILLEGAL_GENERATION)
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND if has_new_error_codes else Code.ILLEGAL_GENERATION)
         codes: dict[TopicPartition, Code] = {}
         records: list[LogRecord] = []
         for partition, offset in offsets.items():
@@ -329,8 +332,8 @@ class GroupShard:
                 yield Result(None, records=records)
 
     def _stale(self, key: OffsetKey, before_offset: int) -> list[LogRecord]:
-        standings = list(self.offsets.standings(key))
-        return [offset_tombstone(key)] if standings and max(standings) < before_offset else []
+        record_offsets = list(self.offsets.record_offsets(key))
+        return [offset_tombstone(key)] if record_offsets and max(record_offsets) < before_offset else []
 
     def group_count(self) -> int:
         """A lower bound of the number of groups."""

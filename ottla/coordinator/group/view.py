@@ -45,7 +45,7 @@ class GroupView(Protocol):
         ...
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> CommitCheck | None:
         """Check a commit of a member at this generation or epoch, or of a client that is not a member. Raises `KafkaError`.
 

@@ -218,12 +218,12 @@ class Acquisition:
 
 def aborted_batches(batches: Iterable[FetchedBatch], aborted: Collection[AbortedTransaction]) -> list[FetchedBatch]:
     """The batches of data of aborted transactions, found by the same algorithm as in consumers."""
-    begun = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+    ahead = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     open_producers: set[int] = set()
     belong = []
     for batch in batches:
-        while begun and begun[-1].first_offset <= batch.last_offset:
-            open_producers.add(begun.pop().producer_id)
+        while ahead and ahead[-1].first_offset <= batch.last_offset:
+            open_producers.add(ahead.pop().producer_id)
         if batch.is_abort_marker:
             open_producers.discard(batch.producer_id)
         elif batch.is_transactional and batch.producer_id in open_producers:

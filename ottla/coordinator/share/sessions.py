@@ -45,9 +45,11 @@ class ShareSession:
         self.partitions = dict.fromkeys(partitions, False)
         self.resolved: set[SessionPartition] = set()
 
-    def is_told(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
-        """Whether a response after the first names a partition: with records or an error, when it is new, and once after an
-        error."""
+    def note_read(self, partition: SessionPartition, *, has_records: bool, is_error: bool) -> bool:
+        """Note what was read of a partition; returns whether a response after the first names the partition.
+
+        It does with records or an error, when the partition is new in the session, and once after an error.
+        """
         was_due = self.partitions.get(partition)
         if was_due is None:
             return False
@@ -140,9 +142,9 @@ class ShareSessions:
         self._of_groups[key.group_id] -= 1
         if not self._of_groups[key.group_id]:
             del self._of_groups[key.group_id]
-        begun = self._by_connection[session.connection_id]
-        del begun[key]
-        if not begun:
+        sessions = self._by_connection[session.connection_id]
+        del sessions[key]
+        if not sessions:
             del self._by_connection[session.connection_id]
         return session
 

@@ -218,29 +218,29 @@ class ShareShard:
         self.persisted.clear()
 
     def replay(self, record: LogRecord, offset: int) -> None:
-        key, said = from_record(record)
-        if said is None:
+        key, decoded = from_record(record)
+        if decoded is None:
             self.persisted.pop(key, None)
             return
         persisted = self.persisted.get(key)
-        if not are_in_order(said.state_batches):
+        if not are_in_order(decoded.state_batches):
             # Logged batches were combined, unless an admin client has written them.
-            said = msgspec.structs.replace(said, state_batches=combine((), said.state_batches, NO_OFFSET))
-        if isinstance(said, ShareState):
+            decoded = msgspec.structs.replace(decoded, state_batches=combine((), decoded.state_batches, NO_OFFSET))
+        if isinstance(decoded, ShareState):
             if persisted is None:
-                persisted = self.persisted[key] = Persisted(said)
+                persisted = self.persisted[key] = Persisted(decoded)
             elif persisted.updates >= self.config.updates_per_snapshot:
                 persisted.updates = 0
-            persisted.state = said
-            persisted.state_epoch = max(persisted.state_epoch, said.state_epoch)
+            persisted.state = decoded
+            persisted.state_epoch = max(persisted.state_epoch, decoded.state_epoch)
             persisted.snapshot_offset = offset
         else:
             if persisted is None:
-                persisted = self.persisted[key] = Persisted(_without_snapshot(said))
+                persisted = self.persisted[key] = Persisted(_without_snapshot(decoded))
             else:
-                persisted.state = _merged(persisted.state, said)
+                persisted.state = _merged(persisted.state, decoded)
             persisted.updates += 1
-        persisted.leader_epoch = max(persisted.leader_epoch, said.leader_epoch)
+        persisted.leader_epoch = max(persisted.leader_epoch, decoded.leader_epoch)
 
 
 def _check_numbers(key: ShareKey, *, leader_epoch: int = 0, state_epoch: int = 0) -> None:

@@ -56,10 +56,10 @@ OUTCOME: dict[AcknowledgeType, RecordState] = {
 ARCHIVING first."""
 
 
-class IllegalTransition(Exception):
+class IllegalRecordTransition(Exception):
     """A transition that `VALID_NEXT` does not allow; this is a bug."""
 
 
 def check_transition(before: RecordState, after: RecordState) -> None:
     if after not in VALID_NEXT[before]:
-        raise IllegalTransition(f"{before.name} -> {after.name}")
+        raise IllegalRecordTransition(f"{before.name} -> {after.name}")

@@ -11,9 +11,9 @@ from ottla.protocol.messages import transaction_log_key, transaction_log_value
 from ottla.protocol.messages.transaction_log_key import TransactionLogKey
 from ottla.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
 
-TopicPartition = tuple[str, int]
 _STATES = {int(state): state for state in TxnState}
 _STATE_AT = 16
 """The position of the state in a record's value, behind version, producer id, producer epoch and time-out."""

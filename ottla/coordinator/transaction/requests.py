@@ -10,8 +10,6 @@ from ottla.protocol.errors import Code
 
 NewProducerId = Callable[[], int]
 
-TV2 = 2
-
 NO_TIMEOUT_MS = 0x7FFFFFFF
 """The time-out of a producer that takes part in a two-phase commit: its transactions never time out (KIP-939)."""
 

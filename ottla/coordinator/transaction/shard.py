@@ -15,17 +15,9 @@ import msgspec
 from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches
 from ottla.coordinator.transaction import transitions
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
-from ottla.coordinator.transaction.metadata import (
-    EXHAUSTED_EPOCH,
-    TopicPartition,
-    TxnMetadata,
-    from_record,
-    to_record,
-    tombstone,
-)
+from ottla.coordinator.transaction.metadata import EXHAUSTED_EPOCH, TxnMetadata, from_record, to_record, tombstone
 from ottla.coordinator.transaction.requests import (
     NO_TIMEOUT_MS,
-    TV2,
     Ended,
     Initialised,
     NewProducerId,
@@ -35,7 +27,8 @@ from ottla.coordinator.transaction.requests import (
 from ottla.coordinator.transaction.states import AT_REST, COMPLETED, PREPARED, decision, outcome
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from ottla.protocol.transaction_states import TxnState
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TV2, TxnState
 
 T = TypeVar("T")
 

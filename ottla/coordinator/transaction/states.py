@@ -24,13 +24,13 @@ AT_REST = COMPLETED | {S.EMPTY}
 BY_LABEL = {state.label: state for state in TxnState}
 
 
-class IllegalTransition(Exception):
+class IllegalTransactionTransition(Exception):
     """A transition that the table does not allow, which is a bug of the coordinator."""
 
 
 def check_transition(before: TxnState, after: TxnState) -> None:
     if before not in VALID_PREVIOUS[after]:
-        raise IllegalTransition(f"{before.label} -> {after.label}")
+        raise IllegalTransactionTransition(f"{before.label} -> {after.label}")
 
 
 def decision(commit: bool) -> TxnState:

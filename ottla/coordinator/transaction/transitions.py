@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from ottla.coordinator.transaction.metadata import EXHAUSTED_EPOCH, LAST_EPOCH, TxnMetadata
-from ottla.coordinator.transaction.requests import TV2, NewProducerId, ProducerIdAndEpoch
+from ottla.coordinator.transaction.requests import NewProducerId, ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import check_transition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from ottla.protocol.transaction_states import TxnState
+from ottla.protocol.transaction_states import TV2, TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    """The metadata with another state and other changes. Raises `IllegalTransition` where the state may not follow."""
+    """The metadata with another state and other changes. Raises `IllegalTransactionTransition` where the state may not follow."""
     check_transition(current.state, state)
     return msgspec.structs.replace(current, state=state, **changes)
 

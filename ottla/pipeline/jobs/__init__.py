@@ -1,1 +1,1 @@
-"""What ``ottla pipeline`` runs, a module a job."""
+"""The jobs of ``ottla pipeline``, one in each module."""

@@ -1,4 +1,5 @@
-"""Whether the topics say the same: every purchase once, as an invoice and a shipment or as a dead letter; totals; exports."""
+"""Checks whether the topics agree: every purchase occurs once, as an invoice and a shipment or as a dead letter; totals and exports
+are right."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ OFFENDERS_NAMED = 10
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A rule, how many break it, and some that do."""
+    """A rule, how many cases break it, and some of these cases."""
 
     rule: str
     count: int
@@ -37,7 +38,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class TopicFigures(msgspec.Struct, frozen=True):
-    """What lies at the offsets of a topic. ``open`` waits for its transaction's end; ``unexplained`` is nothing of these."""
+    """What lies at the offsets of a topic. ``open`` counts records of open transactions, ``unexplained`` offsets that hold none of
+    these."""
 
     topic: str
     offsets: int
@@ -58,9 +60,10 @@ class Audit(msgspec.Struct, frozen=True):
 
 
 class AuditOptions(msgspec.Struct, frozen=True):
-    """``with_totals`` holds the totals against the purchases, ``export`` a directory of Parquet files against its topic.
+    """The options of an audit. ``with_totals`` compares the totals with the purchases, ``export`` a directory of Parquet files with
+    its topic.
 
-    ``terms`` are those that the jobs had; their limits are asked of the broker.
+    ``terms`` are those of the audited jobs. The broker is asked for their limits.
     """
 
     bootstrap: str
@@ -72,7 +75,7 @@ class AuditOptions(msgspec.Struct, frozen=True):
 
 
 def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
-    """All of a topic as it is now."""
+    """All records that a topic has now."""
     return spark.read.format("kafka").options(**source_options(bootstrap, topic)).load()
 
 
@@ -108,7 +111,7 @@ def _limits(options: AuditOptions) -> dict[str, int]:
 
 
 def _ledgers(spark: SparkSession, bootstrap: str, topic: str) -> list[Ledger]:
-    """A task a partition: at scale, batches are many."""
+    """The ledger of each partition, each made by a task, because a large topic has many batches."""
     cluster = ClusterClient(Connecting(bootstrap))
     partitions = sorted(cluster.leaders(topic))
     cluster.close()
@@ -158,7 +161,7 @@ def _shop(spark: SparkSession, options: AuditOptions, purchases: DataFrame) -> l
             Rule("purchases with an invoice of a wrong amount", f"purchases > 0 AND invoices > 0 AND {differ}"),
         ],
     )
-    # The last of the name is ours: a record brings headers of its own along.
+    # The last header of a name is ottla's. A record may have brought headers of the same name.
     last = f.get(f.reverse(f.filter("headers", lambda header: header["key"] == SOURCE)), f.lit(0))
     letters = read(spark, options.bootstrap, topics.dead_letters).select(last["value"].cast("string").alias("source"))
     spoilt = purchases.where("NOT is_sound").select("source")
@@ -184,7 +187,7 @@ def _handled_once(name: str) -> list[Rule]:
 
 
 def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """The last total of each key against the sum of its purchases."""
+    """Compare the last total of each key with the sum of its purchases."""
     from pyspark.sql import functions as f
 
     named = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string")).alias("key")
@@ -201,7 +204,7 @@ def _totals(spark: SparkSession, options: AuditOptions) -> list[Finding]:
 
 
 def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
-    """Rows of the files against what is committed now, by where they come from."""
+    """Compare the rows of the files with the records that are committed now, by partition and offset."""
     from pyspark.sql import functions as f
 
     topic, where = options.exported_topic, options.export or ""
@@ -223,7 +226,7 @@ def _export(spark: SparkSession, options: AuditOptions) -> list[Finding]:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """``broken`` says of a row of a tally, in SQL, whether it breaks the rule; ``offences`` how often."""
+    """A rule about the rows of a tally. In SQL, ``broken`` says whether a row breaks the rule, ``offences`` how often."""
 
     name: str
     broken: str
@@ -231,9 +234,10 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def _tally(by: str, **sides: DataFrame) -> DataFrame:
-    """How often each value of ``by`` stands on each side: a row a value, a column a side. So all sides are read and shuffled once.
+    """How often each value of ``by`` occurs on each side, as one row for each value and one column for each side, so that all sides
+    are read and shuffled once.
 
-    Of the sides' further columns, numbers of names of their own, there are the least and the greatest: ``min_x``, ``max_x``.
+    For every further column of the sides, whose names must differ, the tally has the minimum and the maximum: ``min_x``, ``max_x``.
     """
     from pyspark.sql import functions as f
 
@@ -252,7 +256,7 @@ def _tally(by: str, **sides: DataFrame) -> DataFrame:
 
 
 def _findings(tally: DataFrame, by: str, rules: list[Rule]) -> list[Finding]:
-    """All rules in one pass over the tally, and one more for the examples of each that is broken."""
+    """The findings of all rules. One pass over the tally counts them, and another pass finds the examples of each broken rule."""
     from pyspark.sql import functions as f
 
     tally = tally.cache()

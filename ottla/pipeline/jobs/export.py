@@ -1,6 +1,7 @@
-"""Committed records of a topic as Parquet files, each once: an export that was cut off goes on where it was, a later one adds.
+"""Exports the committed records of a topic as Parquet files, each record once. An export that was cut off is continued, and a later
+export adds records.
 
-What is to be written stands in plans before any of it is; a part is written aside and comes into its place by one rename.
+A plan names the parts before any part is written. A part is written to a directory aside, and one rename puts it into its place.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ottla.spark.segments.reading import Split
 
 PART_OFFSETS = 1_000_000
-"""About as many offsets make a part."""
+"""About how many offsets a part has."""
 _PLAN = "_plan-"
 _ASIDE = "_aside"
 
@@ -35,23 +36,24 @@ Range = tuple[int, int]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Offsets [first, last) of some partitions."""
+    """A part: offsets [first, last) of some partitions."""
 
     number: int
     ranges: dict[int, Range]
 
 
 class ExportPlan(msgspec.Struct, frozen=True):
-    """What one run has added to the export."""
+    """The parts that one run has added to the export."""
 
     topic: str
     parts: list[Part]
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """``data_dir`` reads the segment files there, without it the broker is asked for every record.
+    """The options of an export. With ``data_dir`` the segment files there are read, else the broker is asked for the records.
 
-    ``group`` is committed how far the export is, after each part: tools show its lag. The plans in the export's directory decide.
+    After each part ``group`` commits the offsets of the export, so that tools show its lag. The plans in the export's directory are
+    what counts.
     """
 
     bootstrap: str
@@ -63,7 +65,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """The target, on any filesystem that Spark knows."""
+    """The target directory, on any file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.root = root
@@ -80,10 +82,10 @@ class Files:
         return str(self._path(self._root, name).toString())
 
     def local(self, name: str) -> str | None:
-        """The path on a disk that this machine sees as its own, None on any other filesystem."""
+        """The path on a local disk; None for other file systems."""
         if self._fs.getScheme() != "file":
             return None
-        # Tasks need not have the driver's working directory.
+        # Tasks may have another working directory than the driver.
         return str(self._fs.makeQualified(self._path(self._root, name)).toUri().getPath())
 
     def read(self, name: str) -> bytes:
@@ -94,7 +96,7 @@ class Files:
             stream.close()
 
     def write(self, name: str, data: bytes) -> None:
-        """A new file, whole or not at all."""
+        """Write a new file, as a whole or not at all."""
         aside = self._path(self._root, f"_{name}.tmp")
         stream = self._fs.create(aside, True)
         stream.write(bytearray(data))
@@ -110,7 +112,7 @@ class Files:
 
 
 def plans(files: Files, topic: str) -> list[ExportPlan]:
-    """What the runs before have planned. Raises `PipelineError` where it was another topic."""
+    """The plans of earlier runs. Raises `PipelineError` where these exported another topic."""
     earlier_plans = []
     for name in files.names():
         if name.startswith(_PLAN):
@@ -125,7 +127,7 @@ def plans(files: Files, topic: str) -> list[ExportPlan]:
 
 
 def ends_of(before: list[ExportPlan]) -> dict[int, int]:
-    """Partition -> the offset up to which it has been planned."""
+    """The offset up to which each partition was planned."""
     ends: dict[int, int] = {}
     for plan in before:
         for part in plan.parts:
@@ -134,7 +136,7 @@ def ends_of(before: list[ExportPlan]) -> dict[int, int]:
 
 
 def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part_offsets: int) -> ExportPlan:
-    """Parts for what no plan has yet. Raises `PipelineError` where some of it is gone already."""
+    """Parts for the offsets that no plan has yet. Raises `PipelineError` where some of these offsets were deleted already."""
     number = sum(len(plan.parts) for plan in before)
     parts: list[Part] = []
     at = {index: start for index, (start, _) in ranges.items()} | ends_of(before)
@@ -153,7 +155,8 @@ def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part
 
 
 def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, int, int], None]) -> int:
-    """How many records were written now. ``on_part`` hears of parts done, parts in all, and records. Raises `PipelineError`."""
+    """Export the records; returns how many were written now. ``on_part`` is called with the numbers of finished parts, all parts,
+    and records. Raises `PipelineError`."""
     files = Files(spark, options.to)
     before = plans(files, options.topic)
     noted = _Noted(options, ends_of(before))
@@ -181,10 +184,11 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
 
 
 class _Noted:
-    """What a group is told of an export. A group that is further than the export's own plans is another's, or they were lost."""
+    """Commits the progress of an export in a group. A group that is ahead of the export's plans belongs to another export, or the
+    plans were lost."""
 
     def __init__(self, options: ExportOptions, planned_ends: dict[int, int]) -> None:
-        """Raises `PipelineError`."""
+        """Raises `PipelineError` for a group that is ahead of the plans."""
         self._options = options
         self._ends: dict[str, int] = {}
         if options.group is None:
@@ -199,7 +203,7 @@ class _Noted:
                 )
 
     def add(self, parts: list[Part]) -> None:
-        """Parts that are in their place, in their order."""
+        """Note that these parts are in their place, in order."""
         if self._options.group is None or not parts:
             return
         for part in parts:
@@ -209,7 +213,8 @@ class _Noted:
 
 
 def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files, aside: str) -> int:
-    """The part's records; tasks that read segment files write Parquet files themselves where they see the target."""
+    """Write the records of a part. Tasks that read segment files write Parquet files themselves where they have access to the
+    target."""
     local = files.local(aside)
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
@@ -227,7 +232,7 @@ def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files
 
 
 def _write_split(task: tuple[int, Split], directory: str) -> int:
-    """Runs in a task."""
+    """Write the records of a split. Runs in a task."""
     from ottla.spark.segments.parquet import write
 
     prepare()
@@ -240,7 +245,7 @@ def _name(part: Part) -> str:
 
 
 def _ranges(options: ExportOptions) -> dict[int, Range]:
-    """Partition -> what is decided of it."""
+    """The committed offsets of each partition."""
     if options.data_dir is None:
         cluster = ClusterClient(Connecting(options.bootstrap))
         try:
@@ -256,7 +261,7 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
 
 
 def _read(spark: SparkSession, options: ExportOptions, part: Part) -> DataFrame:
-    """The part's records, of its partitions only."""
+    """The records of a part."""
     starts = {str(index): first for index, (first, _) in part.ranges.items()}
     ends = {str(index): last for index, (_, last) in part.ranges.items()}
     if options.data_dir is not None:

@@ -1,4 +1,4 @@
-"""Purchases made by Spark's tasks and written in transactions: cut off it goes on, and run again it adds nothing."""
+"""Lets Spark's tasks write purchases in transactions. A run that was cut off is continued, and a repeated run adds nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BLOCKS_A_PART = 10
-"""So many blocks of rows are one transaction."""
+"""How many blocks of rows one transaction has."""
 
 
 class GenerateOptions(msgspec.Struct, frozen=True):
-    """``values`` is the name of their format. The workload and the topic are what the transactional id stands for."""
+    """The options of the job. ``values`` is the name of the values' format. The transactional id stands for the workload and the
+    topic."""
 
     bootstrap: str
     topic: str
@@ -32,7 +33,8 @@ class GenerateOptions(msgspec.Struct, frozen=True):
 
 
 def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[BatchReport], None]) -> int:
-    """How many records were written now. Raises `PipelineError`, also where the id was used for another workload."""
+    """Generate the records; returns how many were written now. Raises `PipelineError`, also where the id was used for another
+    workload."""
     settings = {
         "kafka.bootstrap.servers": options.bootstrap,
         "transactional.id": options.transactional_id,

@@ -1,4 +1,4 @@
-"""Purchases become an invoice and a shipment each; what is no purchase goes to the dead letters. All of it in one transaction."""
+"""Turns each purchase into an invoice and a shipment, and other records into dead letters, all in one transaction."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""The dates that Spark's timestamps and everybody's calendars have: the years 1 to 9999."""
+"""The dates of Spark's timestamps, the years 1 to 9999, in ms since 1970."""
 
 
 def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """The connector's rows, the purchase beside them as ``p``, and in ``fault`` why it is none; null for a purchase."""
+    """The connector's rows with two more columns: the purchase as ``p``, and ``fault``, which is null for a purchase and else says
+    why the record is none."""
     from pyspark.sql import functions as f
 
     at_ms, record_ms = f.col("p.at_ms"), f.unix_millis("timestamp")
-    # A record without a time of its own has -1.
+    # A record without a timestamp has the timestamp -1.
     is_ahead = (record_ms >= 0) & (at_ms > record_ms + terms.max_ahead_ms)
     faults = [
         (f.col("fault").isNotNull(), f.col("fault")),
@@ -35,7 +36,7 @@ def parsed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def handled(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """As `parsed`, and the values of ``invoice`` and ``shipment``; one that is too large for its topic is a fault."""
+    """The rows of `parsed` with the values of ``invoice`` and ``shipment``. A value that is too large for its topic is a fault."""
     from pyspark.sql import functions as f
 
     amount = _amount().alias("amount_cents")
@@ -59,7 +60,7 @@ def is_sound() -> Column:
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Rows for the sink (`rows.COLUMNS`), two for a purchase and one for what is none."""
+    """The rows for the sink (`rows.COLUMNS`): two for a purchase, and one for any other record."""
     from pyspark.sql import functions as f
 
     topics = terms.topics
@@ -78,7 +79,7 @@ def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Term
 
 
 def _amount() -> Column:
-    """Null where it is more than a LONG holds."""
+    """The amount; null where it does not fit into a LONG."""
     from pyspark.sql import functions as f
 
     return f.try_multiply(f.col("p.quantity").cast("long"), f.col("p.price_cents"))

@@ -1,4 +1,5 @@
-"""What each user has spent on each product, hour by hour of the purchases' own time, as it stands after every batch."""
+"""Sums what each user has spent on each product in each hour of the purchases' own time, and writes the changed totals after every
+batch."""
 
 from __future__ import annotations
 
@@ -15,17 +16,17 @@ if TYPE_CHECKING:
 
 WINDOW = "1 hour"
 WATERMARK = "1 hour"
-"""How late a purchase may be. The state of a window goes once the newest purchase is so much younger than its end."""
+"""How late a purchase may be. Spark drops a window's state once the newest purchase is this much later than the window's end."""
 
 
 def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """A row for each window, user and product that there is: window_ms, user, product, purchases, quantity, amount_cents.
+    """A row for each window, user and product: window_ms, user, product, purchases, quantity, amount_cents.
 
-    A sum that is more than a LONG holds is null.
+    A sum that does not fit into a LONG is null.
     """
     from pyspark.sql import functions as f
 
-    # A filter would be moved below the parsing, and would parse each value once more for itself.
+    # Spark would move a filter below the parsing, and would then parse each value a second time.
     some = f.when(is_sound(), f.array("p")).otherwise(f.slice(f.array("p"), 1, 0))
     sound = parsed(purchases, values, terms).select(f.explode(some).alias("p")).select("p.*")
     sound = sound.withColumn("at", f.timestamp_millis("at_ms"))
@@ -39,7 +40,8 @@ def summed(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFAULT_T
 
 
 def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Terms = DEFAULT_TERMS) -> DataFrame:
-    """Rows for the sink (`rows.COLUMNS`), one for each total that has changed; the key is what it is the total of."""
+    """The rows for the sink (`rows.COLUMNS`), one for each total that has changed. The key names the window, the user and the
+    product."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("|", "user", "product", f.col("window_ms").cast("string"))

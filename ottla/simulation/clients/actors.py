@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.consuming import Reader, committed_offsets
 from ottla.simulation.clients.noting import Notes, placed
 from ottla.simulation.clients.producing import Abortable, Batch, Fatal, Fenced, Producer
 from ottla.simulation.clients.wire import LEADER_ELSEWHERE, Client, Disconnected, GaveUp
-from ottla.simulation.history import Attempt, Record, TopicPartition, Watched
+from ottla.simulation.history import Attempt, Record, Watched
 from ottla.simulation.tasks import Steps
 
 TRANSACTION_TIMEOUT_MS = 5_000
@@ -97,7 +98,12 @@ class Actor:
         self._session += 1
         identity = (producer.identity.producer_id, producer.identity.epoch)
         self._notes.initialised(self.transactional_id, self.name, self._session, identity)
+        self._note_identity(producer)
         self._say(f"session {self._session} is producer {identity[0]} epoch {identity[1]}")
+
+    def _note_identity(self, producer: Producer) -> None:
+        if self.role != "solo":
+            self._notes.identified(self.transactional_id, (producer.identity.producer_id, producer.identity.epoch))
 
     def _records(self) -> list[Record]:
         topics = {"feed": [INPUT], "solo": [TRIMMED, INPUT, "a"]}.get(self.role, ["a", "b"])
@@ -142,7 +148,7 @@ class Actor:
             offsets=offsets,
             is_transaction=self.role != "solo",
         )
-        self._notes.begun(attempt)
+        self._notes.attempt_begun(attempt)
         if self.role == "solo":
             yield from producer.send(self._batches(producer, records))
             self._notes.ended(attempt, committed=True)
@@ -162,6 +168,7 @@ class Actor:
             if not aborts:
                 self._notes.commit_asked(attempt)
                 yield from producer.end(commit=True)
+                self._note_identity(producer)
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
@@ -180,6 +187,7 @@ class Actor:
             yield from producer.end(commit=False)
         except Abortable as error:
             raise Fatal(str(error)) from error
+        self._note_identity(producer)
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
@@ -271,7 +279,7 @@ class Actor:
         answer = yield from self.client.ask(address, request)
         code = Code(answer.topics[0].partitions[0].error_code)
         if code is Code.NONE:
-            deletion.was_told = True
+            deletion.was_confirmed = True
             self.client.note("records are deleted")
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)

@@ -8,9 +8,9 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.protocol.records import batches, crc_is_valid, read_records
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.noting import Notes
 from ottla.simulation.clients.wire import GROUP, LEADER_ELSEWHERE, Address, Client, Disconnected
-from ottla.simulation.history import TopicPartition
 from ottla.simulation.tasks import Steps
 
 MAX_WAIT_MS = 200
@@ -29,7 +29,7 @@ class Reader:
         self._notes = notes
         self._committed = committed
         self.positions = positions
-        self._told: dict[TopicPartition, tuple[int, int, int]] = {}
+        self._bounds: dict[TopicPartition, tuple[int, int, int]] = {}
         self._lost: list[TopicPartition] = []
         self.trimmed: frozenset[str] = frozenset()
         """Topics whose records may be deleted. A reader whose records are gone goes on at the log start offset."""
@@ -111,13 +111,13 @@ class Reader:
         return records
 
     def _watch(self, where: TopicPartition, data: PartitionData) -> None:
-        told = (data.log_start_offset, data.last_stable_offset, data.high_watermark)
-        before = self._told.get(where, told)
-        if list(told) != sorted(told):
-            self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO and high watermark {told}")
-        if any(now < then for now, then in zip(told, before, strict=True)):
-            self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO, high watermark {told} after {before}")
-        self._told[where] = told
+        bounds = (data.log_start_offset, data.last_stable_offset, data.high_watermark)
+        before = self._bounds.get(where, bounds)
+        if list(bounds) != sorted(bounds):
+            self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO and high watermark {bounds}")
+        if any(now < then for now, then in zip(bounds, before, strict=True)):
+            self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO, high watermark {bounds} after {before}")
+        self._bounds[where] = bounds
 
 
 def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[list[tuple[int, str]], int]:
@@ -153,8 +153,8 @@ def committed_offsets(client: Client, group: str, partitions: list[TopicPartitio
         answer, _ = yield from client.ask_coordinator(
             GROUP, group, request, lambda a: [a.groups[0].error_code], patience_ms=OFFSETS_PATIENCE_MS, at_most=OFFSETS_BY_NAME
         )
-        (told,) = answer.groups
-        listed = [(topic.name, partition) for topic in told.topics for partition in topic.partitions]
+        (bounds,) = answer.groups
+        listed = [(topic.name, partition) for topic in bounds.topics for partition in topic.partitions]
         if not any(partition.error_code for _, partition in listed):
             return {(name, p.partition_index): p.committed_offset for name, p in listed if p.committed_offset >= 0}
         client.note("offsets of an open transaction are not told")

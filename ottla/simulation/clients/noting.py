@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.simulation.history import Attempt, Deletion, History, OffsetsRead, Record, Session, TopicPartition, Watched
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.history import Attempt, History, OffsetsRead, Record, RecordDeletion, Session, Watched
 
 
 class Notes:
@@ -13,6 +14,8 @@ class Notes:
         self.lines: list[str] = []
         self.findings: list[str] = []
         """Errors that a client has seen at once, such as offsets that went back."""
+        self.identities: dict[str, tuple[int, int]] = {}
+        """The newest producer id and epoch of each transactional id that an answer has named to a client."""
         self._moment = 0
 
     def moment(self) -> float:
@@ -29,7 +32,10 @@ class Notes:
     def initialised(self, transactional_id: str, actor: str, session: int, identity: tuple[int, int]) -> None:
         self.history.sessions.append(Session(transactional_id, actor, session, self.moment(), identity))
 
-    def begun(self, attempt: Attempt) -> None:
+    def identified(self, transactional_id: str, identity: tuple[int, int]) -> None:
+        self.identities[transactional_id] = max(identity, self.identities.get(transactional_id, (-1, -1)))
+
+    def attempt_begun(self, attempt: Attempt) -> None:
         if not attempt.is_transaction:
             attempt.commit_asked_s = self.moment()
         self.history.attempts.append(attempt)
@@ -39,7 +45,7 @@ class Notes:
 
     def ended(self, attempt: Attempt, *, committed: bool) -> None:
         attempt.ended_s = self.moment()
-        attempt.told_committed = committed
+        attempt.was_answered_committed = committed
 
     def offsets_read(self, group: str, asked: float, offsets: dict[TopicPartition, int]) -> None:
         self.history.offsets_read.append(OffsetsRead(group, asked, offsets))
@@ -49,8 +55,8 @@ class Notes:
         self.history.watched.append(watched)
         return watched
 
-    def deletion(self, where: TopicPartition, before: int) -> Deletion:
-        deletion = Deletion(where, before)
+    def deletion(self, where: TopicPartition, before: int) -> RecordDeletion:
+        deletion = RecordDeletion(where, before)
         self.history.deletions.append(deletion)
         return deletion
 

@@ -18,8 +18,9 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.records import build_batch
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.wire import GROUP, LEADER_ELSEWHERE, TRANSACTION, Address, Client, Disconnected, GaveUp
-from ottla.simulation.history import Record, TopicPartition
+from ottla.simulation.history import Record
 from ottla.simulation.tasks import Promise, Steps
 
 DELIVERY_TIMEOUT_MS = 5_000

@@ -126,13 +126,13 @@ class Directory:
         segments = self._segments(topic, partition)
         is_clean = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
         points = read_offsets(self.fs, f"{self.path}/{RECOVERY_POINTS}")
-        settled = _settled(self.fs, segments, None if is_clean else points.get((topic, partition), 0))
-        scanned_from, open_at = self._snapshot(topic, partition, settled, segments[0].base_offset)
+        recovered_end = _recovered_up_to(self.fs, segments, None if is_clean else points.get((topic, partition), 0))
+        scanned_from, open_at = self._snapshot(topic, partition, recovered_end, segments[0].base_offset)
         aborted = [
             entry for s in segments if s.base_offset <= scanned_from for entry in s.txn_index if entry.last_offset < scanned_from
         ]
         end = scanned_from
-        for header, raw in _scan(segments, scanned_from, settled):
+        for header, raw in _scan(segments, scanned_from, recovered_end):
             end = header.next_offset
             if header.is_control:
                 marker = read_marker(raw, header)
@@ -182,7 +182,7 @@ class Directories:
         return dict(sorted(lies_in.items()))
 
 
-def _settled(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
+def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point: int | None) -> int:
     """The offset below which indexes and batches are as their broker left them; None is a directory that was closed.
 
     As a broker at its start would: a segment without its indexes, or at and above the recovery point, must be read through.
@@ -196,7 +196,7 @@ def _settled(fs: RealFilesystem, segments: list[Segment], recovery_point: int | 
     return 1 << 62
 
 
-def _scan(segments: list[Segment], start: int, settled: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def _scan(segments: list[Segment], start: int, recovered_end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Batches from an offset on, up to the first that is not whole: there a broker would cut the log.
 
     Raises `Damaged` where such a one is in what is settled, which no broker cuts.
@@ -205,12 +205,12 @@ def _scan(segments: list[Segment], start: int, settled: int) -> Iterator[tuple[B
     next_offset = 0
     for segment in segments[first:]:
         position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
-        is_settled = segment.base_offset < settled
+        is_recovered = segment.base_offset < recovered_end
         # A segment that begins again below the end of the one before it is where a broker would cut as well.
         sound = SoundBatches(segment.log, max(segment.base_offset, next_offset), position)
-        for _, header, raw in segment.scan(position, must_reach_end=True) if is_settled else sound:
+        for _, header, raw in segment.scan(position, must_reach_end=True) if is_recovered else sound:
             next_offset = header.next_offset
             if header.last_offset >= start:
                 yield header, raw
-        if not is_settled and not sound.is_whole:
+        if not is_recovered and not sound.is_whole:
             return

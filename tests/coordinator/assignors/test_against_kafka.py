@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -101,26 +101,40 @@ def fits_a_table(group: Group) -> bool:
     return sum(group.partition_counts[topic] for topic in subscribed_topics(group)) <= slots
 
 
-QUESTIONS: Mapping[str, Sequence[Question]] = {
-    **{f"{name}, small ids": [Question(name, group) for group in groups_with_small_topic_ids()] for name in ASSIGNORS},
-    **{f"{name}, random ids": [Question(name, group) for group in groups_with_random_topic_ids()] for name in ASSIGNORS},
-    SIMPLE: [Question(SIMPLE, group) for group in small_share_groups()],
-    f"{SIMPLE}, some assignable": [
-        Question(SIMPLE, group, some_partitions(group)) for group in small_share_groups() if fits_a_table(group)
-    ],
+def _asked_of(assignor: str, groups: Callable[[], list[Group]]) -> Sequence[Question]:
+    return [Question(assignor, group) for group in groups()]
+
+
+def some_assignable() -> Sequence[Question]:
+    return [Question(SIMPLE, group, some_partitions(group)) for group in small_share_groups() if fits_a_table(group)]
+
+
+QUESTIONS: Mapping[str, Callable[[], Sequence[Question]]] = {
+    **{f"{name}, small ids": partial(_asked_of, name, groups_with_small_topic_ids) for name in ASSIGNORS},
+    **{f"{name}, random ids": partial(_asked_of, name, groups_with_random_topic_ids) for name in ASSIGNORS},
+    SIMPLE: partial(_asked_of, SIMPLE, small_share_groups),
+    f"{SIMPLE}, some assignable": some_assignable,
 }
+"""By kind. They are made up when they are asked: whoever only lists the tests does not wait for that."""
 
 
 @pytest.fixture(scope="module")
-def kafkas() -> dict[str, list[dict[str, Assignment]]]:
+def questions() -> dict[str, Sequence[Question]]:
+    return {kind: make() for kind, make in QUESTIONS.items()}
+
+
+@pytest.fixture(scope="module")
+def kafkas(questions: dict[str, Sequence[Question]]) -> dict[str, list[dict[str, Assignment]]]:
     """Kafka's answers to all questions, by one Java process."""
-    answers = iter(asked([question for questions in QUESTIONS.values() for question in questions]))
-    return {kind: [next(answers) for _ in questions] for kind, questions in QUESTIONS.items()}
+    answers = iter(asked([question for of_a_kind in questions.values() for question in of_a_kind]))
+    return {kind: [next(answers) for _ in of_a_kind] for kind, of_a_kind in questions.items()}
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_assignments_are_kafkas(kind: str, kafkas: dict[str, list[dict[str, Assignment]]]) -> None:
-    for number, (question, kafkas_assignments) in enumerate(zip(QUESTIONS[kind], kafkas[kind], strict=True)):
+def test_assignments_are_kafkas(
+    kind: str, questions: dict[str, Sequence[Question]], kafkas: dict[str, list[dict[str, Assignment]]]
+) -> None:
+    for number, (question, kafkas_assignments) in enumerate(zip(questions[kind], kafkas[kind], strict=True)):
         group = question.group
         assignor: Assignor = ASSIGNORS.get(question.assignor) or partial(assign_simply, assignable=question.assignable)
         ours = group.assigned_by(assignor)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.share.batches import NO_OFFSET, StateBatch, combine, most_combined
-from ottla.coordinator.share.states import VALID_NEXT, IllegalTransition, RecordState, check_transition
+from ottla.coordinator.share.states import VALID_NEXT, IllegalRecordTransition, RecordState, check_transition
 
 BATCHES = st.lists(
     st.builds(
@@ -71,7 +71,7 @@ def test_every_move_that_is_not_in_the_table_raises() -> None:
             if after in VALID_NEXT[before]:
                 check_transition(before, after)
             else:
-                with pytest.raises(IllegalTransition, match=f"{before.name} -> {after.name}"):
+                with pytest.raises(IllegalRecordTransition, match=f"{before.name} -> {after.name}"):
                     check_transition(before, after)
 
 

@@ -96,14 +96,14 @@ def test_an_answer_names_what_has_changed() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0, P1)
     session = fetch(sessions, 1, P2)
-    assert not session.is_told(P0, has_records=False, is_error=False)
-    assert session.is_told(P2, has_records=False, is_error=False), "it is new"
-    assert not session.is_told(P2, has_records=False, is_error=False)
-    assert session.is_told(P1, has_records=False, is_error=True)
-    assert session.is_told(P1, has_records=False, is_error=False), "the error is over"
-    assert not session.is_told(P1, has_records=False, is_error=False)
-    assert session.is_told(P0, has_records=True, is_error=False)
+    assert not session.note_read(P0, has_records=False, is_error=False)
+    assert session.note_read(P2, has_records=False, is_error=False), "it is new"
+    assert not session.note_read(P2, has_records=False, is_error=False)
+    assert session.note_read(P1, has_records=False, is_error=True)
+    assert session.note_read(P1, has_records=False, is_error=False), "the error is over"
+    assert not session.note_read(P1, has_records=False, is_error=False)
+    assert session.note_read(P0, has_records=True, is_error=False)
     assert list(session.partitions) == [P1, P2, P0], "who has given records is read last"
     session = fetch(sessions, 2, P1, forgotten=(P2, P2))
     assert list(session.partitions) == [P1, P0]
-    assert not session.is_told(P2, has_records=True, is_error=False)
+    assert not session.note_read(P2, has_records=True, is_error=False)

@@ -26,7 +26,7 @@ def task_of(world: World, member_id: str) -> int:
 def commit(
     world: World, member_id: str, epoch: int, partition: int, topic: str = "in", *, transactional: bool = False, new: bool = True
 ) -> None:
-    check = world.group.check_commit(member_id, None, epoch, transactional=transactional, has_newest_rules=new)
+    check = world.group.check_commit(member_id, None, epoch, transactional=transactional, has_new_error_codes=new)
     if check is not None:
         check(None, topic, partition)
 

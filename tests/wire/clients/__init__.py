@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-TopicPartition = tuple[str, int]
+from ottla.protocol.topic_partition import TopicPartition
 
 BACKOFF_MAX_MS = 300
 """Every client connects again at least this often, so that a test which restarts the broker need not wait."""

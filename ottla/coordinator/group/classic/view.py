@@ -47,7 +47,7 @@ class ClassicView(NamedTuple):
         return subscribed_topics(self.group) if self.group is not None and self.group.members else ()
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> None:
         """Raises the errors of ClassicGroup.validateOffsetCommit; ``epoch`` is the generation."""
         group = self.group

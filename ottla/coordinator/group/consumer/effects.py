@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.coordinator.result import Effect
 
 
-class HeardOfConsumerMember(Effect, frozen=True):
+class ConsumerMemberSeen(Effect, frozen=True):
     """A member of a consumer group has sent a heartbeat: its session starts anew."""
 
     group_id: str
@@ -23,7 +23,7 @@ class ClassicMemberJoined(Effect, frozen=True):
     sync_timeout_ms: int
 
 
-class ConsumerGroupLookedAtTopics(Effect, frozen=True):
+class ConsumerGroupTopicsRead(Effect, frozen=True):
     """A consumer group has taken into account the current state of the topics to which it subscribes."""
 
     group_id: str
@@ -36,4 +36,4 @@ class AwaitNextConsumerDeadline(Effect, frozen=True):
     now_ms: int
 
 
-CONSUMER_EFFECTS = (HeardOfConsumerMember, ClassicMemberJoined, ConsumerGroupLookedAtTopics, AwaitNextConsumerDeadline)
+CONSUMER_EFFECTS = (ConsumerMemberSeen, ClassicMemberJoined, ConsumerGroupTopicsRead, AwaitNextConsumerDeadline)

@@ -186,7 +186,7 @@ class ConsumerGroup(msgspec.Struct):
         return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> CommitCheck | None:
         """ConsumerGroup.validateOffsetCommit: a member may commit at its own epoch.
 
@@ -198,13 +198,13 @@ class ConsumerGroup(msgspec.Struct):
             return None
         member = self.member(member_id)
         is_classic = member.classic is not None
-        if not transactional and not is_classic and not has_newest_rules:
+        if not transactional and not is_classic and not has_new_error_codes:
             raise KafkaError(
                 Code.UNSUPPORTED_VERSION,
                 "OffsetCommit version 9 or above must be used by members using the consumer group protocol",
             )
         # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
-        stale = Code.STALE_MEMBER_EPOCH if has_newest_rules and not is_classic else Code.ILLEGAL_GENERATION
+        stale = Code.STALE_MEMBER_EPOCH if has_new_error_codes and not is_classic else Code.ILLEGAL_GENERATION
         received = f"Received {'generation id' if is_classic else 'member epoch'} {epoch}"
         if epoch > member.member_epoch:
             raise KafkaError(stale, f"{received} is newer than current member epoch {member.member_epoch}.")

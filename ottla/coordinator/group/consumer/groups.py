@@ -13,8 +13,8 @@ from ottla.coordinator.group.consumer.downgrading import Downgrading, NeverDowng
 from ottla.coordinator.group.consumer.effects import (
     AwaitNextConsumerDeadline,
     ClassicMemberJoined,
-    ConsumerGroupLookedAtTopics,
-    HeardOfConsumerMember,
+    ConsumerGroupTopicsRead,
+    ConsumerMemberSeen,
 )
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.heartbeat import fenced, heartbeat, is_leaving, leave
@@ -177,7 +177,7 @@ class ConsumerGroups:
     def apply(self, effect: Effect) -> None:
         """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
-            case HeardOfConsumerMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+            case ConsumerMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 heard_of = group.members.get(member_id)
                 # A static member of a group that has just become a consumer group may have been replaced already.
@@ -189,7 +189,7 @@ class ConsumerGroups:
                 self._extend_session(group, group.members[member_id], now_ms)
                 group.await_sync(member_id, now_ms + timeout_ms)
                 self._deadlines.arm(group)
-            case ConsumerGroupLookedAtTopics(group_id=group_id):
+            case ConsumerGroupTopicsRead(group_id=group_id):
                 self.groups[group_id].is_stale = False
             case AwaitNextConsumerDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from ottla.coordinator.group.consumer.effects import HeardOfConsumerMember
+from ottla.coordinator.group.consumer.effects import ConsumerMemberSeen
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember, HeldPartitions, is_subset
 from ottla.coordinator.group.consumer.records import (
@@ -89,7 +89,7 @@ def heartbeat(
     if member is not before:
         out.records.append(member_record(group.group_id, member))
     member = regrouped(Cycle(group, before, member, beat.owned, config, topics, now_ms), expansions, out)
-    out.effects.append(HeardOfConsumerMember(group.group_id, member.member_id, now_ms))
+    out.effects.append(ConsumerMemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response
     answer.member_epoch = member.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.is_full or (member is not before and member.assigned != before.assigned):

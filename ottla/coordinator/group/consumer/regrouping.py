@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ottla.coordinator.group.assignment_interval import may_assign
 from ottla.coordinator.group.assignors.members import Assignment
-from ottla.coordinator.group.consumer.effects import ConsumerGroupLookedAtTopics
+from ottla.coordinator.group.consumer.effects import ConsumerGroupTopicsRead
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.consumer.reconciliation import Owned, Target, reconciled
@@ -53,7 +53,7 @@ def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMe
     """The member after the request. ``out`` already has the records of the changes from ``cycle.before`` to ``cycle.member``."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
-        return settled(cycle, next_epoch(cycle, expansions, out), out)
+        return stepped_to_epoch(cycle, next_epoch(cycle, expansions, out), out)
     if member.is_reconciled_to(group.assignment_epoch):
         return member
     return stepped(cycle, Target(group.assignment_epoch, group.target_of(member)), group.regexes, False, out)
@@ -77,11 +77,11 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
         if is_current:
-            out.effects.append(ConsumerGroupLookedAtTopics(group.group_id))
+            out.effects.append(ConsumerGroupTopicsRead(group.group_id))
     return Epoch(epoch=epoch, regexes=regexes, assignor=preferred, has_new_subscription=has_new_subscription)
 
 
-def settled(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
+def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
     """The member after one step towards a target of the group's epoch, or towards the last target where a new one is too early."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.coordinator.result import Effect
 
 
-class HeardOfShareMember(Effect, frozen=True):
+class ShareMemberSeen(Effect, frozen=True):
     """A member has sent a heartbeat: its session starts anew."""
 
     group_id: str
@@ -13,7 +13,7 @@ class HeardOfShareMember(Effect, frozen=True):
     now_ms: int
 
 
-class ShareGroupLookedAtTopics(Effect, frozen=True):
+class ShareGroupTopicsRead(Effect, frozen=True):
     """A share group has taken into account the current state of the topics to which it subscribes."""
 
     group_id: str
@@ -26,4 +26,4 @@ class AwaitNextShareDeadline(Effect, frozen=True):
     now_ms: int
 
 
-SHARE_EFFECTS = (HeardOfShareMember, ShareGroupLookedAtTopics, AwaitNextShareDeadline)
+SHARE_EFFECTS = (ShareMemberSeen, ShareGroupTopicsRead, AwaitNextShareDeadline)

@@ -131,7 +131,7 @@ class ShareGroup(msgspec.Struct):
         return frozenset(self.subscribers)
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> NoReturn:
         """Raises GROUP_ID_NOT_FOUND: a share group has no offsets that clients could commit."""
         raise self._is_no_consumer_group()

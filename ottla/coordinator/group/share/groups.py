@@ -11,7 +11,7 @@ import msgspec
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.share import initialization, offsets, records
-from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, HeardOfShareMember, ShareGroupLookedAtTopics
+from ottla.coordinator.group.share.effects import AwaitNextShareDeadline, ShareGroupTopicsRead, ShareMemberSeen
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.heartbeat import fenced, heartbeat, leave
 from ottla.coordinator.group.share.initialization import PartitionsByTopic
@@ -125,11 +125,11 @@ class ShareGroups:
     def apply(self, effect: Effect) -> None:
         """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
-            case HeardOfShareMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+            case ShareMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 group.extend_session(member_id, now_ms + self._config_of(group_id).session_timeout_ms)
                 self._deadlines.arm(group)
-            case ShareGroupLookedAtTopics(group_id=group_id):
+            case ShareGroupTopicsRead(group_id=group_id):
                 self.groups[group_id].is_stale = False
             case AwaitNextShareDeadline(group_id=group_id, now_ms=now_ms):
                 group = self.groups[group_id]

@@ -20,7 +20,7 @@ from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.assignors.simple import assign_simply
 from ottla.coordinator.group.epochs import JOIN_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics
-from ottla.coordinator.group.share.effects import HeardOfShareMember, ShareGroupLookedAtTopics
+from ottla.coordinator.group.share.effects import ShareGroupTopicsRead, ShareMemberSeen
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.initialization import missing_states
 from ottla.coordinator.group.share.member import ShareGroupMember
@@ -59,14 +59,14 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
         if changes:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, current_hash))
-        out.effects.append(ShareGroupLookedAtTopics(group.group_id))
+        out.effects.append(ShareGroupTopicsRead(group.group_id))
     target_epoch, target = group.assignment_epoch, group.targets.get(member.member_id, {})
     if epoch > target_epoch and may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
         target_epoch, target = epoch, _assign(group, member, epoch, topics, now_ms, out)
     assigned = _at_target(member, target_epoch, target, topics, has_changes=changes)
     if assigned != member:
         out.records.append(current_record(group.group_id, assigned))
-    out.effects.append(HeardOfShareMember(group.group_id, member.member_id, now_ms))
+    out.effects.append(ShareMemberSeen(group.group_id, member.member_id, now_ms))
     answer = out.response.answer
     answer.member_epoch = assigned.member_epoch
     if beat.member_epoch == JOIN_EPOCH or beat.topic_names is not None or assigned.assigned != before.assigned:

@@ -63,12 +63,12 @@ def missing_states(
         group.has_all_states = not records and not states.initializing
         return None
     records.append(states_record(group.group_id, initializing(states, missing)))
-    begun = states.initialized.keys() | states.initializing.keys()
+    started = states.initialized.keys() | states.initializing.keys()
     return Initialization(
         group.group_id,
         state_epoch,
         {
-            topic_id: dict.fromkeys(sorted(topic.partitions), 0 if topic_id in begun else NO_OFFSET)
+            topic_id: dict.fromkeys(sorted(topic.partitions), 0 if topic_id in started else NO_OFFSET)
             for topic_id, topic in missing.items()
         },
     )

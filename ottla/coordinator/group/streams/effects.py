@@ -6,7 +6,7 @@ from ottla.coordinator.group.streams.group import MemberTaskOffsets
 from ottla.coordinator.result import Effect
 
 
-class HeardOfStreamsMember(Effect, frozen=True):
+class StreamsMemberSeen(Effect, frozen=True):
     """A member has sent a heartbeat: its session starts anew."""
 
     group_id: str
@@ -50,7 +50,7 @@ class AwaitNextStreamsDeadline(Effect, frozen=True):
 
 
 STREAMS_EFFECTS = (
-    HeardOfStreamsMember,
+    StreamsMemberSeen,
     DelayFirstAssignment,
     KeepTaskOffsets,
     RequestShutdown,

@@ -182,7 +182,7 @@ class StreamsGroup(msgspec.Struct):
         return group_tombstones(self.group_id, self.members)
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_newest_rules: bool
+        self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> CommitCheck | None:
         """StreamsGroup.validateOffsetCommit: a member may commit at its own epoch.
 
@@ -193,10 +193,10 @@ class StreamsGroup(msgspec.Struct):
         if transactional and epoch == -1 and not member_id and instance_id is None:
             return None
         member = self.member(member_id)
-        if not transactional and not has_newest_rules:
+        if not transactional and not has_new_error_codes:
             raise KafkaError(Code.UNSUPPORTED_VERSION, "Members of streams groups commit by OffsetCommit 9 and later.")
         # Versions of TxnOffsetCommit without STALE_MEMBER_EPOCH get ILLEGAL_GENERATION.
-        stale = Code.STALE_MEMBER_EPOCH if has_newest_rules else Code.ILLEGAL_GENERATION
+        stale = Code.STALE_MEMBER_EPOCH if has_new_error_codes else Code.ILLEGAL_GENERATION
         if epoch > member.member_epoch:
             raise KafkaError(stale, f"The member epoch {epoch} is newer than the member's, which is {member.member_epoch}.")
         return None if epoch == member.member_epoch else self._epoch_check(member, epoch, stale)

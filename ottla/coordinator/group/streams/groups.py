@@ -16,10 +16,10 @@ from ottla.coordinator.group.streams.configuration import configure
 from ottla.coordinator.group.streams.effects import (
     AwaitNextStreamsDeadline,
     DelayFirstAssignment,
-    HeardOfStreamsMember,
     KeepTaskOffsets,
     RaiseEndpointEpoch,
     RequestShutdown,
+    StreamsMemberSeen,
 )
 from ottla.coordinator.group.streams.group import StreamsGroup
 from ottla.coordinator.group.streams.heartbeat import heartbeat
@@ -105,7 +105,7 @@ class StreamsGroups:
     def apply(self, effect: Effect) -> None:
         """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
         match effect:
-            case HeardOfStreamsMember(group_id=group_id, member_id=member_id, now_ms=now_ms):
+            case StreamsMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 group.extend_session(member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
                 self._deadlines.arm(group)

@@ -18,10 +18,10 @@ from ottla.coordinator.group.streams.answers import endpoint_partitions, task_id
 from ottla.coordinator.group.streams.configuration import ConfiguredTopology, configure
 from ottla.coordinator.group.streams.effects import (
     DelayFirstAssignment,
-    HeardOfStreamsMember,
     KeepTaskOffsets,
     RaiseEndpointEpoch,
     RequestShutdown,
+    StreamsMemberSeen,
 )
 from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGroup
 from ottla.coordinator.group.streams.joining import member_of, with_news
@@ -37,7 +37,7 @@ from ottla.coordinator.group.streams.records import (
 )
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome, owned_tasks
 from ottla.coordinator.group.streams.status import StatusCode, status
-from ottla.coordinator.group.streams.target import Target, next_target
+from ottla.coordinator.group.streams.target import TaskTarget, next_target
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
 from ottla.coordinator.group.streams.topology import Topology, required_topics_hash, topology_from_heartbeat
 from ottla.coordinator.group.topics import Topics
@@ -98,14 +98,14 @@ class _Beat:
         if not group.members and self._config.initial_rebalance_delay_ms > 0 and group.delayed_until_ms is None:
             until_ms = self._now_ms + self._config.initial_rebalance_delay_ms
             self._effects.append(DelayFirstAssignment(group.group_id, until_ms))
-            target = Target(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
+            target = TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
         else:
             target = next_target(group, metadata, configured, self._config, self._now_ms, member)
         self._records += target.records
         if target.delayed_by is not None:
             self._statuses.append(status(StatusCode.ASSIGNMENT_DELAYED, f"Assignment delayed by the {target.delayed_by}."))
         member = self._reconciled(member, target)
-        self._effects.append(HeardOfStreamsMember(group.group_id, member.member_id, self._now_ms))
+        self._effects.append(StreamsMemberSeen(group.group_id, member.member_id, self._now_ms))
         if request.shutdown_application:
             self._effects.append(RequestShutdown(group.group_id, member.member_id))
         return self._answered(before, member, replaced, configured)
@@ -181,7 +181,7 @@ class _Beat:
         self._records.append(metadata_record(self._group.group_id, metadata))
         return metadata
 
-    def _reconciled(self, member: StreamsGroupMember, target: Target) -> StreamsGroupMember:
+    def _reconciled(self, member: StreamsGroupMember, target: TaskTarget) -> StreamsGroupMember:
         if member.is_reconciled_to(target.epoch):
             return member
         wanted = target.tasks.get(member.member_id, Tasks())
@@ -211,16 +211,16 @@ class _Beat:
             answer.active_tasks = task_ids(TaskIds, without_epochs(member.assigned.active))
             answer.standby_tasks = task_ids(TaskIds, member.assigned.standby)
             answer.warmup_tasks = task_ids(TaskIds, member.assigned.warmup)
-        self._tell_endpoints(answer, before, member, replaced, configured)
+        self._add_endpoints(answer, before, member, replaced, configured)
         if configured.problem is not None:
             self._statuses.append(configured.problem)
-        self._tell_of_shutdown(member)
-        self._tell_of_missing_tags(member)
+        self._add_shutdown_status(member)
+        self._add_missing_tags_status(member)
         answer.status = self._statuses
         outcome = StreamsHeartbeatOutcome(answer, configured.missing_topics)
         return Result(outcome, records=self._records, effects=self._effects)
 
-    def _tell_endpoints(
+    def _add_endpoints(
         self,
         answer: StreamsGroupHeartbeatResponse,
         before: StreamsGroupMember,
@@ -246,7 +246,7 @@ class _Beat:
         if not self._is_new_group:
             answer.endpoint_information_epoch = epoch
 
-    def _tell_of_shutdown(self, member: StreamsGroupMember) -> None:
+    def _add_shutdown_status(self, member: StreamsGroupMember) -> None:
         asking = self._group.shutdown_member_id
         if asking is None and self._request.shutdown_application:
             asking = member.member_id
@@ -254,7 +254,7 @@ class _Beat:
             detail = f"Member {asking} met a fatal error, and asked for the whole application to end."
             self._statuses.append(status(StatusCode.SHUTDOWN_APPLICATION, detail))
 
-    def _tell_of_missing_tags(self, member: StreamsGroupMember) -> None:
+    def _add_missing_tags_status(self, member: StreamsGroupMember) -> None:
         missing = [tag for tag in self._config.rack_aware_assignment_tags if tag not in member.client_tags]
         if missing and self._beat.version >= 1:
             detail = (

@@ -17,7 +17,7 @@ from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
 from ottla.coordinator.result import LogRecord
 
 
-class Target(msgspec.Struct, frozen=True):
+class TaskTarget(msgspec.Struct, frozen=True):
     """The members' target tasks, and the records of those that have changed. ``delayed_by`` is why no newer target was computed."""
 
     epoch: int
@@ -35,24 +35,24 @@ def next_target(
     member: StreamsGroupMember | None = None,
     *,
     is_delay_over: bool = False,
-) -> Target:
+) -> TaskTarget:
     """The target of the group's epoch, or the previous target where it is too early. ``member`` is the member after its
     heartbeat."""
     if group.delayed_until_ms is not None and not is_delay_over:
-        return Target(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
+        return TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
     members, targets = dict(group.members), group.targets
     if member is not None:
         members, targets = _with(group, member)
     if group.assignment_epoch >= metadata.epoch:
-        return Target(group.assignment_epoch, targets)
+        return TaskTarget(group.assignment_epoch, targets)
     if not may_assign(group.assigned_ms, config.assignment_interval_ms, now_ms):
-        return Target(group.assignment_epoch, targets, delayed_by="assignment interval")
+        return TaskTarget(group.assignment_epoch, targets, delayed_by="assignment interval")
     assigned = _assigned(group, members, configured, metadata)
     records = [
         target_record(group.group_id, member_id, tasks) for member_id, tasks in assigned.items() if targets.get(member_id) != tasks
     ]
     records.append(target_metadata_record(group.group_id, metadata.epoch, now_ms))
-    return Target(metadata.epoch, assigned, records)
+    return TaskTarget(metadata.epoch, assigned, records)
 
 
 def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, StreamsGroupMember], dict[str, Tasks]]:

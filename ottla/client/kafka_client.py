@@ -1,4 +1,4 @@
-"""The client's interface: one cluster, and the operations on it."""
+"""The interface of the client: `KafkaClient` has one cluster and the operations on it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from types import TracebackType
 from typing import Self
 
 from ottla.client import groups, producing, reading, topics, transactions
-from ottla.client.brokers import TIMEOUT_S, Brokers, Partition
+from ottla.client.brokers import TIMEOUT_S, Brokers
 from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
 from ottla.client.groups import GroupDescription, GroupListing
 from ottla.client.reading import MAX_RECORDS, Isolation, Positions
 from ottla.client.records import NewRecord, Record
 from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
 from ottla.client.transactions import Transaction, TransactionListing
+from ottla.protocol.topic_partition import TopicPartition
 
 
-class Cluster:
+class KafkaClient:
     """A Kafka cluster, ottla or Apache Kafka. Connections are opened when they are needed.
 
     Each method raises `ClientError`, whose message is one line for a person; its subclass `KafkaAnswered` where the broker refuses.
@@ -42,7 +43,7 @@ class Cluster:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Cluster({self.brokers.bootstrap!r})"
+        return f"KafkaClient({self.brokers.bootstrap!r})"
 
     # topics
 
@@ -130,7 +131,7 @@ class Cluster:
     def group(self, group: str) -> GroupDescription:
         return groups.describe(self.brokers, group)
 
-    def lag(self, group: str) -> dict[Partition, int]:
+    def lag(self, group: str) -> dict[TopicPartition, int]:
         """How many offsets the group's commits are behind the high watermark, by topic and partition."""
         return groups.lag(self.brokers, group)
 

@@ -1,0 +1,1 @@
+"""What a controller decides: registrations, placement, elections, in-sync replicas, reassignment. Pure, over `ClusterState`."""

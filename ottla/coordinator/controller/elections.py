@@ -1,0 +1,342 @@
+"""Who leads a partition, and every other change of one, in a single builder (Kafka's PartitionChangeBuilder)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+
+import msgspec
+
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.controller import policies
+from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT, metadata_record, record_version
+from ottla.coordinator.partition_registration import (
+    MIGRATING_DIRECTORY,
+    NO_LEADER,
+    NO_LEADER_CHANGE,
+    NO_RECOVERY_CHANGE,
+    RECOVERING,
+    PartitionRegistration,
+)
+from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.topics import Topic
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import partition_change_record
+from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
+
+NO_BROKER = -1
+NO_EPOCH_ON_SHRINK = 12
+"""The level 3.6-IV0 of ``metadata.version``, from which on a shrinking in-sync set leaves the leader epoch as it is."""
+PREFERRED_ELECTION, UNCLEAN_ELECTION = 0, 1
+"""Types of election in an ElectLeaders request."""
+
+
+class Election(Enum):
+    PREFERRED = "preferred"
+    """The first replica, if it may lead."""
+    ONLINE = "online"
+    """The leader stays if it may, or else the first replica that may lead."""
+    UNCLEAN = "unclean"
+    """As `ONLINE`, and if no replica may lead, one that lives though it may lack committed records."""
+
+
+class PartitionChange(msgspec.Struct, kw_only=True):
+    """A change of one partition in the making. `build` gives the record, or None where nothing changes."""
+
+    state: ClusterState
+    topic: Topic
+    index: int
+    may_lead: Callable[[int], bool]
+    """Whether a broker lives and may become a leader. Asked for replicas of this partition alone."""
+    election: Election = Election.ONLINE
+    isr: tuple[int, ...] = ()
+    replicas: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    recovery_state: int = NO_RECOVERY_CHANGE
+    unclean_shutdown: int = NO_BROKER
+    """A broker that stopped uncleanly and so may lack records that it had: not eligible any more."""
+    directories: dict[int, bytes] = msgspec.field(default_factory=dict)
+    """Directories of replicas that are not those of the registration."""
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def before(self) -> PartitionRegistration:
+        return self.topic.partitions[self.index]
+
+    def build(self) -> PartitionChangeRecord | None:
+        before = self.before
+        change = PartitionChangeRecord(partition_id=self.index, topic_id=self.topic.topic_id)
+        self._complete_reassignment()
+        self._move_to_eligible()
+        self._elect(change)
+        if change.leader == NO_LEADER_CHANGE and not set(before.replicas) <= set(self.replicas):
+            # A replica that is removed must not go on to fetch: its fetches name the old epoch and are fenced.
+            change.leader = before.leader
+        self._note_eligible(change)
+        # Without eligible leaders the in-sync set keeps its last member, which is the only one that may lead again.
+        if change.isr is None and self.isr != before.isr and (self.isr or self._has_elr):
+            change.isr = list(self.isr)
+        shrinks = change.isr is not None and not set(before.isr) <= set(change.isr)
+        if shrinks and change.leader == NO_LEADER_CHANGE and self.state.metadata_version < NO_EPOCH_ON_SHRINK:
+            change.leader = before.leader
+        self._note_last_known_leader(change)
+        self._note_assignment(change)
+        if self.recovery_state not in (NO_RECOVERY_CHANGE, before.leader_recovery_state):
+            change.leader_recovery_state = self.recovery_state
+        return None if change == PartitionChangeRecord(partition_id=self.index, topic_id=self.topic.topic_id) else change
+
+    @property
+    def _has_elr(self) -> bool:
+        return policies.has_eligible_leader_replicas(self.state)
+
+    def _complete_reassignment(self) -> None:
+        """End a reassignment whose new replicas are all in sync, and of which some remains (PartitionReassignmentReplicas)."""
+        if not (self.removing or self.adding):
+            return
+        isr = tuple(r for r in self.isr if r not in self.removing)
+        replicas = tuple(r for r in self.replicas if r not in self.removing)
+        if isr and replicas and set(replicas) <= set(isr):
+            self.isr, self.replicas, self.removing, self.adding = isr, replicas, (), ()
+
+    def _move_to_eligible(self) -> None:
+        """Whoever leaves an in-sync set that falls below ``min.insync.replicas`` stays eligible: nothing commits without it."""
+        if not self._has_elr:
+            return
+        if len(self.isr) >= policies.effective_min_insync_replicas(self.state, self.topic):
+            self.elr = self.last_known_elr = ()
+            return
+        candidates = {*self.elr, *self.before.isr}
+        self.elr = tuple(sorted(r for r in candidates if r not in self.isr and r != self.unclean_shutdown))
+        candidates |= set(self.before.last_known_elr)
+        self.last_known_elr = tuple(sorted(r for r in candidates if r not in self.isr and r not in self.elr))
+
+    # elections
+
+    def _elect(self, change: PartitionChangeRecord) -> None:
+        leader, is_unclean = self._elected()
+        before = self.before
+        if leader == before.leader:
+            return
+        if leader in self.elr:
+            self.isr, self.elr = (leader,), tuple(r for r in self.elr if r != leader)
+        change.leader = leader
+        if is_unclean:
+            change.isr = [leader]
+            if before.leader_recovery_state != RECOVERING:
+                change.leader_recovery_state = RECOVERING
+
+    def _elected(self) -> tuple[int, bool]:
+        """The leader, or `NO_LEADER`, and whether it may lack committed records."""
+        own = self.before.leader
+        order = [*self.replicas[:1], own, *self.replicas[1:]] if self.election is Election.PREFERRED else [own, *self.replicas]
+        for replica in order:
+            if self._may_lead_cleanly(replica):
+                return replica, False
+        last_known = self._last_known_leader()
+        if last_known is not None:
+            return last_known, True
+        if self.election is Election.UNCLEAN:
+            for replica in self.replicas:
+                if self.may_lead(replica):
+                    return replica, True
+        return NO_LEADER, False
+
+    def _may_lead_cleanly(self, replica: int) -> bool:
+        is_whole = replica in self.isr or (not self.isr and replica in self.elr)
+        return is_whole and self.may_lead(replica)
+
+    def _last_known_leader(self) -> int | None:
+        """The last leader, where nobody else is known to have all that was committed: it lost the least (KIP-966)."""
+        known = self.before.last_known_elr
+        if not self._has_elr or self.elr or self.isr or len(known) != 1:
+            return None
+        return known[0] if known[0] in self.before.replicas and self.may_lead(known[0]) else None
+
+    # what the record says
+
+    def _note_eligible(self, change: PartitionChangeRecord) -> None:
+        is_clean = change.isr is None
+        if not is_clean or not self._has_elr:
+            self.elr = ()
+        if self.elr != self.before.elr:
+            change.eligible_leader_replicas = list(self.elr)
+
+    def _note_last_known_leader(self, change: PartitionChangeRecord) -> None:
+        before = self.before
+        if not self._has_elr:
+            return
+        if change.isr == [] and before.last_known_elr != (before.leader,):
+            change.last_known_elr = [before.leader]
+        elif before.last_known_elr and (change.leader >= 0 or (before.has_leader and change.leader != NO_LEADER)):
+            change.last_known_elr = []
+
+    def _note_assignment(self, change: PartitionChangeRecord) -> None:
+        before = self.before
+        if self.state.metadata_version >= DIRECTORY_ASSIGNMENT:
+            known = dict(zip(before.replicas, before.directories, strict=False))
+            known = {replica: known.get(replica, MIGRATING_DIRECTORY) for replica in before.replicas} | self.directories
+            directories = [known.get(r) or policies.default_directory(self.state, r) for r in self.replicas]
+            if directories != [before.directory_of(r) for r in before.replicas]:
+                change.directories = directories
+        if self.replicas != before.replicas:
+            change.replicas = list(self.replicas)
+        if self.removing != before.removing_replicas:
+            change.removing_replicas = list(self.removing)
+        if self.adding != before.adding_replicas:
+            change.adding_replicas = list(self.adding)
+
+
+def change_of(
+    state: ClusterState, topic: Topic, index: int, may_lead: Callable[[int], bool] | None = None, **fields: object
+) -> PartitionChange:
+    """A change that begins with all as it is. ``may_lead``: by default whoever is active, on a directory that works."""
+    before = topic.partitions[index]
+    alive = may_lead or (lambda broker_id: policies.is_active(state, broker_id))
+    asked = {
+        "isr": before.isr,
+        "replicas": before.replicas,
+        "removing": before.removing_replicas,
+        "adding": before.adding_replicas,
+        "elr": before.elr,
+        "last_known_elr": before.last_known_elr,
+        "may_lead": lambda r: r in before.replicas and alive(r) and policies.has_online_directory(state, before, r),
+        **fields,
+    }
+    return PartitionChange(state=state, topic=topic, index=index, **asked)  # type: ignore[arg-type]
+
+
+def change_record(state: ClusterState, change: PartitionChangeRecord) -> LogRecord:
+    return metadata_record(partition_change_record, change, record_version(partition_change_record, state.metadata_version))
+
+
+def usual_election(state: ClusterState, topic: Topic) -> Election:
+    """Unclean only for topics that allow it."""
+    return Election.UNCLEAN if policies.allows_unclean_elections(state, topic.name) else Election.ONLINE
+
+
+# what a broker's coming and going does to partitions
+
+
+Where = tuple[Topic, int]
+
+
+def in_sync_with(state: ClusterState, broker_id: int) -> Iterator[Where]:
+    """The partitions with the broker in the in-sync set. In the order of topics, so that records have one order."""
+    return _where(state, lambda partition: broker_id in partition.isr)
+
+
+def eligible_with(state: ClusterState, broker_id: int) -> Iterator[Where]:
+    return _where(state, lambda partition: broker_id in partition.elr)
+
+
+def leaderless(state: ClusterState) -> Iterator[Where]:
+    return _where(state, lambda partition: not partition.has_leader)
+
+
+def leads_any(state: ClusterState, broker_id: int) -> bool:
+    return any(True for _ in _where(state, lambda partition: partition.leader == broker_id))
+
+
+def _where(state: ClusterState, of: Callable[[PartitionRegistration], bool]) -> Iterator[Where]:
+    for topic in state.topics.values():
+        last, answer = None, False
+        for index, partition in enumerate(topic.partitions):
+            # Equal neighbours are one object, which is asked about once.
+            if partition is not last:
+                last, answer = partition, of(partition)
+            if answer:
+                yield topic, index
+
+
+def leader_and_isr_changes(
+    state: ClusterState, where: Iterable[Where], *, without: int = NO_BROKER, also: int = NO_BROKER, unclean: int = NO_BROKER
+) -> list[LogRecord]:
+    """The changes of partitions when a broker goes, comes, or has stopped uncleanly.
+
+    ``without`` and ``unclean`` leave the in-sync set and lead no more; ``also`` may lead though its record does not say so yet.
+    """
+
+    def may_lead(broker_id: int) -> bool:
+        return broker_id not in (without, unclean) and (broker_id == also or policies.is_active(state, broker_id))
+
+    records = []
+    for topic, index in where:
+        isr = tuple(r for r in topic.partitions[index].isr if r not in (without, unclean))
+        election = usual_election(state, topic)
+        change = change_of(state, topic, index, may_lead, isr=isr, election=election, unclean_shutdown=unclean).build()
+        if change is not None:
+            records.append(change_record(state, change))
+    return records
+
+
+# commands
+
+
+def elect_leaders(
+    state: ClusterState, election_type: int, asked: Iterable[tuple[str, Iterable[int]]] | None
+) -> Result[dict[str, dict[int, KafkaError | None]]]:
+    """Elects leaders of the partitions ``asked`` for, or of all; the answer has an error or None for each partition.
+
+    With ``asked`` None the answer leaves out those that need no election. Raises INVALID_REQUEST for an unknown type.
+    """
+    if election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION):
+        raise KafkaError(Code.INVALID_REQUEST, f"Unknown election type {election_type}")
+    named = asked if asked is not None else [(t.name, range(t.partition_count)) for t in state.topics.values()]
+    records: list[LogRecord] = []
+    answers: dict[str, dict[int, KafkaError | None]] = {}
+    for name, indexes in named:
+        of_topic = answers.setdefault(name, {})
+        for index in indexes:
+            if index in of_topic:
+                # Named twice: the second would be decided without the first one's record.
+                continue
+            error: KafkaError | None = None
+            try:
+                records.append(_elected_record(state, election_type, name, index))
+            except KafkaError as refused:
+                error = refused
+            if asked is not None or error is None or error.code is not Code.ELECTION_NOT_NEEDED:
+                of_topic[index] = error
+    return Result(answers, records)
+
+
+def _elected_record(state: ClusterState, election_type: int, name: str, index: int) -> LogRecord:
+    topic = state.topics.get(name)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    if not 0 <= index < topic.partition_count:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+    partition, is_preferred = topic.partitions[index], election_type == PREFERRED_ELECTION
+    if partition.leader == partition.preferred_replica if is_preferred else partition.has_leader:
+        raise KafkaError(Code.ELECTION_NOT_NEEDED)
+    election = Election.PREFERRED if is_preferred else Election.UNCLEAN
+    change = change_of(state, topic, index, election=election).build()
+    if change is None:
+        raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE if is_preferred else Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+    return change_record(state, change)
+
+
+def rebalance_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
+    """Gives leaderships back to preferred leaders. The answer says whether more may be left than ``max_elections``."""
+    unbalanced = _where(state, lambda partition: partition.leader != partition.preferred_replica)
+    return _elect_some(state, unbalanced, lambda _: Election.PREFERRED, max_elections)
+
+
+def elect_unclean_leaders(state: ClusterState, max_elections: int) -> Result[bool]:
+    """Elects leaders of leaderless partitions whose topic allows an unclean one. The answer is that of `rebalance_leaders`."""
+    return _elect_some(state, leaderless(state), lambda topic: usual_election(state, topic), max_elections)
+
+
+def _elect_some(
+    state: ClusterState, where: Iterable[Where], election_of: Callable[[Topic], Election], max_elections: int
+) -> Result[bool]:
+    records: list[LogRecord] = []
+    for topic, index in where:
+        if len(records) >= max_elections:
+            break
+        change = change_of(state, topic, index, election=election_of(topic)).build()
+        if change is not None:
+            records.append(change_record(state, change))
+    return Result(len(records) >= max_elections, records)

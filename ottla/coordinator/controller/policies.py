@@ -1,0 +1,72 @@
+"""What the cluster's configs, features and registrations say to a decision about a partition."""
+
+from __future__ import annotations
+
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata_records import ELIGIBLE_LEADER_REPLICAS
+from ottla.coordinator.partition_registration import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    PartitionRegistration,
+)
+from ottla.coordinator.topics import Topic
+from ottla.protocol.errors import Code, KafkaError
+
+
+def check_broker_epoch(state: ClusterState, broker_id: int, broker_epoch: int) -> None:
+    """Raises STALE_BROKER_EPOCH where the broker is not registered with this epoch."""
+    registration = state.registrations.brokers.get(broker_id)
+    if registration is None:
+        raise KafkaError(Code.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+    if registration.broker_epoch != broker_epoch:
+        reason = f"Expected broker epoch {registration.broker_epoch}, but got broker epoch {broker_epoch}"
+        raise KafkaError(Code.STALE_BROKER_EPOCH, reason)
+
+
+def is_active(state: ClusterState, broker_id: int) -> bool:
+    registration = state.registrations.brokers.get(broker_id)
+    return registration is not None and registration.is_active
+
+
+def has_online_directory(state: ClusterState, partition: PartitionRegistration, broker_id: int) -> bool:
+    """Whether the directory of a partition's replica works, or nobody knows its directory (DirectoryId.isOnline)."""
+    registration = state.registrations.brokers.get(broker_id)
+    if registration is None:
+        return False
+    directory = partition.directory_of(broker_id)
+    if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+        return True
+    return directory != LOST_DIRECTORY and (not registration.directories or directory in registration.directories)
+
+
+def default_directory(state: ClusterState, broker_id: int) -> bytes:
+    """The directory in which a broker makes a new replica: its only one, or unassigned until the broker has chosen."""
+    registration = state.registrations.brokers.get(broker_id)
+    if registration is None:
+        return UNASSIGNED_DIRECTORY
+    if not registration.directories:
+        return MIGRATING_DIRECTORY
+    usable = [d for d in registration.directories if d not in registration.cordoned_directories]
+    return usable[0] if len(usable) == 1 else UNASSIGNED_DIRECTORY
+
+
+def allows_unclean_elections(state: ClusterState, topic: str) -> bool:
+    return _config(state, topic, "unclean.leader.election.enable", "false").lower() == "true"
+
+
+def effective_min_insync_replicas(state: ClusterState, topic: Topic) -> int:
+    """``min.insync.replicas``, at most the topic's replication factor."""
+    factor = len(topic.partitions[0].replicas) if topic.partitions else 1
+    return min(int(_config(state, topic.name, "min.insync.replicas", "1")), factor)
+
+
+def has_eligible_leader_replicas(state: ClusterState) -> bool:
+    """Whether KIP-966 is in force."""
+    enabled = state.features.get("eligible.leader.replicas.version", 0) >= 1
+    return enabled and state.metadata_version >= ELIGIBLE_LEADER_REPLICAS
+
+
+def _config(state: ClusterState, topic: str, key: str, default: str) -> str:
+    own = state.config_of(TOPIC_RESOURCE, topic).get(key)
+    return own if own is not None else state.config_of(BROKER_RESOURCE, "").get(key, default)

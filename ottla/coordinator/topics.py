@@ -1,0 +1,78 @@
+"""A topic of the cluster's metadata, and what makes many partitions cheap: equal ones are one object, and are encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ottla.coordinator.metadata_records import record_version
+from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.messages import partition_record
+
+MAX_PARTITIONS_PER_TOPIC = 10_000
+REGISTRATIONS_SHARED = 1_000
+"""How many different registrations of partitions are remembered, so that equal ones are one object."""
+
+_FIRST_PARTITION = bytes(4)
+
+
+class Topic(msgspec.Struct):
+    """One topic and its partitions, by number."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[PartitionRegistration] = msgspec.field(default_factory=list)
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class SharedPartitions:
+    """Gives one object for equal registrations, so that these take memory once."""
+
+    def __init__(self) -> None:
+        self._known: dict[PartitionRegistration, PartitionRegistration] = {}
+
+    def of(self, partition: PartitionRegistration) -> PartitionRegistration:
+        """A registration that equals ``partition``, and that other partitions may have already."""
+        if len(self._known) >= REGISTRATIONS_SHARED:
+            self._known.clear()
+        return self._known.setdefault(partition, partition)
+
+
+def check_partition_count(count: int) -> None:
+    """Raises INVALID_PARTITIONS or POLICY_VIOLATION."""
+    if count <= 0:
+        raise KafkaError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    if count > MAX_PARTITIONS_PER_TOPIC:
+        raise KafkaError(Code.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def new_partition_records(
+    topic_id: bytes, first: int, partitions: Sequence[PartitionRegistration], metadata_version: int
+) -> list[LogRecord]:
+    """The records of new partitions. Equal ones differ only in the partition's number, so one record is encoded and copied."""
+    version = record_version(partition_record, metadata_version)
+    around: dict[PartitionRegistration, tuple[bytes, bytes]] = {}
+    records = []
+    last: PartitionRegistration | None = None
+    head = tail = b""
+    for index, partition in enumerate(partitions, first):
+        if partition is not last:
+            last = partition
+            if partition not in around:
+                raw = partition.to_record(topic_id, 0, version).value or b""
+                at = raw.index(_FIRST_PARTITION + topic_id)
+                around[partition] = raw[:at], raw[at + len(_FIRST_PARTITION) :]
+            head, tail = around[partition]
+        records.append(LogRecord(None, head + index.to_bytes(4, "big") + tail))
+    return records

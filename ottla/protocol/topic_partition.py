@@ -1,0 +1,6 @@
+"""The name of a partition, shared by all rooms (org.apache.kafka.common.TopicPartition)."""
+
+from __future__ import annotations
+
+TopicPartition = tuple[str, int]
+"""Topic name and partition index."""

@@ -1,0 +1,56 @@
+"""Tables: on a narrow terminal they have all that they have on a wide one, and a reader that goes away is no error."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ottla.cli.output import show_table
+
+COLUMNS = ["PARTITION", "LEADER", "EARLIEST", "LAST STABLE", "LATEST", "REPLICAS", "IN SYNC", "OFFLINE"]
+ROWS = [(at, "127.0.0.1", 1, 22, 333_333, "1", "1", "-") for at in range(3)]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [1, 20, 40, 200])
+def test_no_column_is_left_out(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    show_table(COLUMNS, ROWS)
+    text = re.sub("\x1b\\[[0-9;]*m", "", terminal.getvalue())
+    for word in ("PARTITION", "LEADER", "EARLIEST", "LATEST", "333,333"):
+        assert word in text
+    assert text.count("22") == len(ROWS)
+
+
+def test_a_table_that_nobody_reads_ends_as_other_output_does() -> None:
+    program = """
+import sys
+from ottla.cli import main, root
+from ottla.cli.output import show_table
+import click
+
+@click.command()
+def command():
+    show_table(["NAME"], [["x" * 1_000]] * 1_000)
+
+root.root.add_command(command, "table")
+raise SystemExit(main(["table"]))
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141

@@ -1,0 +1,74 @@
+"""What is watched after each step holds over crashes too: what a client was told of an identity is not forgotten by a power cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.protocol.transaction_states import TxnState
+from ottla.simulation.node import Node
+from ottla.simulation.watch import Watch
+
+
+class Coordinator:
+    """A broker with one shard of transactional ids, which a test sets."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, TxnMetadata] = {}
+        self.acknowledged: dict[str, tuple[int, int]] = {}
+        self.findings: list[str] = []
+        self.watch = Watch(self.findings.append, Counter(), self.acknowledged)
+        server = SimpleNamespace(transactions=SimpleNamespace(shards=lambda: [SimpleNamespace(ids=self.ids)]), partitions=[])
+        self._node = SimpleNamespace(server=server, has_worked=False)
+
+    @property
+    def node(self) -> Node:
+        return cast(Any, self._node)
+
+    def becomes(self, producer_id: int, epoch: int, state: TxnState = TxnState.ONGOING) -> None:
+        metadata = TxnMetadata(
+            transactional_id="shop", producer_id=producer_id, producer_epoch=epoch, timeout_ms=1_000, state=state
+        )
+        self.ids["shop"] = metadata
+        self._node.has_worked = True
+        self.watch.check([self.node])
+
+    def loses_power(self) -> None:
+        self.watch.crashed(self.node, may_lose=True)
+        self.ids.clear()
+
+
+def test_what_nobody_was_told_of_may_go_with_a_power_cut() -> None:
+    coordinator = Coordinator()
+    coordinator.becomes(7, 3)
+    coordinator.loses_power()
+    coordinator.becomes(7, 2)
+    assert coordinator.findings == []
+
+
+def test_what_a_client_was_told_of_outlives_a_power_cut() -> None:
+    coordinator = Coordinator()
+    coordinator.becomes(7, 3)
+    coordinator.acknowledged["shop"] = (7, 3)
+    coordinator.loses_power()
+    coordinator.becomes(7, 2)
+    assert coordinator.findings == ["shop is producer 7 epoch 2; a client was told 7 epoch 3 before"]
+
+
+def test_an_id_that_is_gone_is_lost() -> None:
+    coordinator = Coordinator()
+    coordinator.becomes(7, 3)
+    coordinator.acknowledged["shop"] = (7, 3)
+    assert coordinator.watch.lost_identities([coordinator.node]) == []
+    coordinator.loses_power()
+    assert coordinator.watch.lost_identities([coordinator.node]) == ["shop is lost; a client was told that it is producer 7"]
+
+
+def test_an_epoch_goes_back_without_a_power_cut_and_a_decision_changes() -> None:
+    coordinator = Coordinator()
+    coordinator.becomes(7, 3, TxnState.PREPARE_COMMIT)
+    coordinator.becomes(7, 3, TxnState.COMPLETE_ABORT)
+    coordinator.becomes(7, 2)
+    assert len(coordinator.findings) == 2
