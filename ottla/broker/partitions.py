@@ -254,6 +254,8 @@ class Partitions:
 
     def exists(self, topic: str, index: int) -> bool:
         """Whether the cluster has the partition, whoever leads it."""
+        if (topic, index) in self._by_name:
+            return True
         return self.find(topic, index) is not None or self.led_elsewhere(topic, index) is not None
 
     def __iter__(self) -> Iterator[Partition]:
