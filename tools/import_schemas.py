@@ -30,6 +30,7 @@ APIS = """
     ListPartitionReassignments AlterReplicaLogDirs CreateDelegationToken RenewDelegationToken
     ExpireDelegationToken DescribeDelegationToken SaslHandshake SaslAuthenticate AddRaftVoter
     RemoveRaftVoter UnregisterBroker UnregisterController GetTelemetrySubscriptions PushTelemetry
+    BrokerRegistration BrokerHeartbeat AllocateProducerIds Envelope
 """.split()
 
 RECORDS = """

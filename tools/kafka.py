@@ -244,6 +244,11 @@ class ApacheKafka:
         return f"127.0.0.1:{self._port}"
 
     @property
+    def controller(self) -> tuple[str, int]:
+        """Host and port of the controller's listener."""
+        return "127.0.0.1", self._controller_port
+
+    @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 

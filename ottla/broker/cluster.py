@@ -12,7 +12,7 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import Partition, Partitions, log_offline
+from ottla.broker.partitions import NotLeader, Partition, Partitions, log_offline
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
@@ -96,6 +96,7 @@ class Cluster:
         metadata = Partition(env, metadata_log, gate, disk, config.settings.node_id)
         self._runtime = Runtime(env, metadata, self._replay, stepping, refused=lambda error: error)
         partitions.open_missing = self.open_missing
+        partitions.led_elsewhere = self.led_elsewhere
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
@@ -133,7 +134,7 @@ class Cluster:
                 self._set_aside(name, index)
         for topic in self.state.topics.values():
             config = self.log_config(topic.name)
-            for index in range(topic.partition_count):
+            for index in (index for index in range(topic.partition_count) if self._leads(topic, index)):
                 exists = (topic.name, index) in on_disk or self._directory.was_written(topic.name, index)
                 self._open(topic, index, config, exists=exists)
         self._directory.loaded()
@@ -276,7 +277,8 @@ class Cluster:
         config = self.log_config(topic.name)
         at_once = min(topic.partition_count, first + PARTITIONS_AT_ONCE)
         for index in range(first, at_once):
-            self._open(topic, index, config, exists=False)
+            if self._leads(topic, index):
+                self._open(topic, index, config, exists=False)
         if at_once < topic.partition_count:
             self._stepping.run(self._open_rest(topic, at_once), lambda _: None, self._step_failed)
 
@@ -288,15 +290,28 @@ class Cluster:
                 yield None
 
     def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
-        """Put a partition into service if it is not, and return it; None where the topic has no such partition.
+        """Put a partition into service if it is not, and return it; None where this broker does not lead such a partition.
 
         ``topic``: do so only while the name still belongs to this topic.
         """
         current = self.state.topics.get(name)
         if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
             return None
+        if not self._leads(current, index):
+            return None
         partition = self._partitions.known(name, index)
         return self._open(current, index, self.log_config(name), exists=False) if partition is None else partition
+
+    def _leads(self, topic: Topic, index: int) -> bool:
+        """Whether this broker leads a partition. In a cluster where no broker has registered it leads all."""
+        return not self.state.registrations.brokers or topic.partitions[index].leader == self.state.node_id
+
+    def led_elsewhere(self, name: str, index: int) -> NotLeader | None:
+        """Implements `Partitions.led_elsewhere`."""
+        topic = self.state.topics.get(name)
+        if topic is None or not 0 <= index < topic.partition_count or self._leads(topic, index):
+            return None
+        return NotLeader(topic.partitions[index].leader, topic.partitions[index].leader_epoch)
 
     @staticmethod
     def _step_failed(error: Exception) -> None:

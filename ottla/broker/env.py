@@ -15,12 +15,10 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.real_filesystem import RealFilesystem
-
-Connected = TypeVar("Connected", bound=asyncio.BufferedProtocol)
 
 
 class Timer(Protocol):
@@ -80,14 +78,27 @@ class Env(Clock, Randomness, Timers, Protocol):
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
 
-    async def connect(self, host: str, port: int, factory: Callable[[], Connected]) -> Connected:
-        """Connect to a host; returns the protocol that ``factory`` makes. Raises OSError where the connection fails."""
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> Attempt:
+        """Connect to a host. Afterwards the protocol that ``factory`` makes is connected, or ``failed`` is called with the error.
+
+        A host that does not answer brings about neither for a long time, so a caller gives up by cancelling the attempt.
+        """
         ...
 
     def host_name(self) -> str: ...
 
     def open_file_limit(self) -> int:
         """Raise the process's limit of file descriptors as far as the operating system allows, and return the limit."""
+        ...
+
+
+class Attempt(Protocol):
+    """An attempt to connect."""
+
+    def cancel(self) -> None:
+        """Give the attempt up. Neither of its callbacks is called afterwards. Does nothing after one of them was called."""
         ...
 
 
@@ -107,6 +118,33 @@ class _RealListening:
     def close(self) -> None:
         self._server.close()
 
+
+class _RealAttempt:
+    """A task that connects."""
+
+    def __init__(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> None:
+        self._failed = failed
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._connect(loop, host, port, factory))
+        _CONNECTING.add(self._task)
+        self._task.add_done_callback(_CONNECTING.discard)
+
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]
+    ) -> None:
+        try:
+            await loop.create_connection(factory, host, port)
+        except OSError as error:
+            self._failed(error)
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+
+_CONNECTING: set[asyncio.Task[None]] = set()
+"""The tasks that connect now. An event loop itself keeps only weak references to its tasks."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """The monotonic clock that goes on while the machine sleeps, on systems that have one."""
@@ -195,9 +233,10 @@ class RealEnv:
         server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
         return _RealListening(server)
 
-    async def connect(self, host: str, port: int, factory: Callable[[], Connected]) -> Connected:
-        _, protocol = await asyncio.get_running_loop().create_connection(factory, host, port)
-        return protocol
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> Attempt:
+        return _RealAttempt(host, port, factory, failed)
 
     def host_name(self) -> str:
         return socket.gethostname()

@@ -12,7 +12,7 @@ from ottla.broker.config.groups import group_value, share_group_config, streams_
 from ottla.broker.env import Env
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partitions
-from ottla.broker.runtime import Runtime
+from ottla.broker.runtime import Runtime, coordinator_partition
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.group.assignors.named import ASSIGNORS
@@ -138,7 +138,8 @@ class Groups:
     def load(self) -> None:
         topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
-            if self._partitions.get(OFFSETS_TOPIC, index).log.log_end_offset:
+            partition = self._partitions.find(OFFSETS_TOPIC, index)
+            if partition is not None and partition.log.log_end_offset:
                 # The error of a partition that goes offline here is logged already. Requests for its groups are refused.
                 with suppress(KafkaError):
                     self._open(index)
@@ -150,7 +151,7 @@ class Groups:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
-        partition = self._partitions.get(OFFSETS_TOPIC, index)
+        partition = coordinator_partition(self._partitions, OFFSETS_TOPIC, index)
 
         def check() -> None:
             check_groups(shard, partition.log.producers.open_txns)

@@ -204,6 +204,15 @@ class Partition:
         return storage_error(self.log, error)
 
 
+class NotLeader(KafkaError):
+    """NOT_LEADER_OR_FOLLOWER of a partition that another broker leads, with the leader, or -1, and its epoch (KIP-951)."""
+
+    def __init__(self, leader_id: int, leader_epoch: int) -> None:
+        super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+
 class Partitions:
     """All partitions in service, by topic and number."""
 
@@ -215,7 +224,9 @@ class Partitions:
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
         self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
-        """Puts a topic's partition into service if it is not yet; returns None where the topic has no such partition."""
+        """Puts a topic's partition into service if it is not yet; returns None where this broker does not lead such a partition."""
+        self.led_elsewhere: Callable[[str, int], NotLeader | None] = lambda topic, index: None
+        """The error for a partition that another broker leads; None where the topic has no such partition."""
 
     def add(self, partition_log: Log) -> Partition:
         partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id)
@@ -274,11 +285,17 @@ class Partitions:
         return self.open_missing(topic, index) if partition is None else partition
 
     def get(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
         partition = self.find(topic, index)
         if partition is None:
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            raise self.led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
+
+    def exists(self, topic: str, index: int) -> bool:
+        """Whether the cluster has the partition, whoever leads it."""
+        if (topic, index) in self._by_name:
+            return True
+        return self.find(topic, index) is not None or self.led_elsewhere(topic, index) is not None
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._by_name.values())

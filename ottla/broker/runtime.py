@@ -8,7 +8,7 @@ from typing import TypeVar
 import structlog
 
 from ottla.broker.env import Env
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
@@ -214,6 +214,14 @@ class Runtime:
                 # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
                 log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
         return count
+
+
+def coordinator_partition(partitions: Partitions, topic: str, index: int) -> Partition:
+    """A partition of a coordinator's topic. Raises NOT_COORDINATOR where another broker leads it."""
+    try:
+        return partitions.get(topic, index)
+    except KafkaError as error:
+        raise coordinator_code(error) from error
 
 
 def coordinator_code(error: KafkaError) -> KafkaError:

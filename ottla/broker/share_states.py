@@ -10,7 +10,7 @@ import structlog
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Env
 from ottla.broker.partitions import Partitions
-from ottla.broker.runtime import Runtime
+from ottla.broker.runtime import Runtime, coordinator_partition
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord, Result
@@ -67,7 +67,8 @@ class ShareStates:
         """Replay every partition that is not empty."""
         topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
-            if self._partitions.get(SHARE_STATE_TOPIC, index).log.log_end_offset:
+            partition = self._partitions.find(SHARE_STATE_TOPIC, index)
+            if partition is not None and partition.log.log_end_offset:
                 # The error of a partition that goes offline here is logged already. Requests for its states are refused.
                 with suppress(KafkaError):
                     self._open(index)
@@ -78,7 +79,7 @@ class ShareStates:
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset)
 
-        runtime = Runtime(self._env, self._partitions.get(SHARE_STATE_TOPIC, index), replay, self._stepping)
+        runtime = Runtime(self._env, coordinator_partition(self._partitions, SHARE_STATE_TOPIC, index), replay, self._stepping)
         runtime.load(start_over=shard.clear)
         self._shards[index] = (shard, runtime)
         return shard, runtime

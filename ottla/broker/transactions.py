@@ -16,7 +16,7 @@ from ottla.broker.interception import DecisionDelayed, Interception, Point, Reac
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.markers import MarkerSender, MarkerTransport, reached
 from ottla.broker.partitions import Partitions
-from ottla.broker.runtime import Runtime
+from ottla.broker.runtime import Runtime, coordinator_partition
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import UNASKED_OUTCOMES, Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
@@ -98,7 +98,7 @@ class Transactions:
         """Replay every partition that is not empty."""
         topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
         for index in range(topic.partition_count if topic is not None else 0):
-            if self._partitions.get(TRANSACTION_TOPIC, index).log.log_end_offset:
+            if (own := self._partitions.find(TRANSACTION_TOPIC, index)) is not None and own.log.log_end_offset:
                 # The error of a partition that goes offline here is logged already. Requests for its ids are refused.
                 with suppress(KafkaError):
                     self._open(index)
@@ -120,7 +120,7 @@ class Transactions:
             self._send_markers(shard, metadata)
 
     def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
-        partition = self._partitions.get(TRANSACTION_TOPIC, index)
+        partition = coordinator_partition(self._partitions, TRANSACTION_TOPIC, index)
         shard = TransactionShard(index, self._config, self._cluster_state.transaction_version, partition.log.leader_epoch)
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 
 from ottla.broker.timed_calls import TimedCall
-from ottla.simulation.network import Network, P, SimulatedListening
+from ottla.simulation.network import Network, SimulatedListening
 from ottla.simulation.scheduler import Scheduler
 from ottla.storage.filesystem import Filesystem
 
@@ -63,8 +63,12 @@ class SimulatedEnv:
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> SimulatedListening:
         return self.network.listen(host, port or FREE_PORT, factory)
 
-    async def connect(self, host: str, port: int, factory: Callable[[], P]) -> P:
-        return self.network.connect(host, port, factory, self.call_soon)
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> TimedCall:
+        attempt = TimedCall(lambda: self.network.connect(host, port, factory, failed, self.call_soon))
+        self.call_soon(attempt.make)
+        return attempt
 
     def host_name(self) -> str:
         return "simulated"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 CLIENT_HOST = "simulated"
-
-P = TypeVar("P", bound=asyncio.BufferedProtocol)
-
 
 Send = Callable[[Callable[[], None]], None]
 """Calls a function at the other side. Calls stay in order."""
@@ -115,16 +112,22 @@ class Network:
         self._listening[host, port] = factory
         return SimulatedListening(port, lambda: self._listening.pop((host, port), None))
 
-    def connect(self, host: str, port: int, factory: Callable[[], P], call_soon: Callable[[Callable[[], None]], None]) -> P:
-        """Connect to a listener. Raises ConnectionRefusedError where there is none."""
+    def connect(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.BufferedProtocol],
+        failed: Callable[[OSError], None],
+        call_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Connect to a listener, or call ``failed`` where there is none."""
         accept = self._listening.get((host, port))
         if accept is None:
-            raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
-        protocol = factory()
-        near, far = End(protocol, call_soon, call_soon), End(accept(), call_soon, call_soon)
+            failed(ConnectionRefusedError(f"nobody listens at {host}:{port}"))
+            return
+        near, far = End(factory(), call_soon, call_soon), End(accept(), call_soon, call_soon)
         far.joined_to(near).open()
         near.joined_to(far).open()
-        return protocol
 
 
 class SimulatedListening:

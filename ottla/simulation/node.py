@@ -14,7 +14,7 @@ from ottla.broker.timed_calls import TimedCall
 from ottla.simulation.disk import Disk
 from ottla.simulation.faulty_filesystem import PowerCut
 from ottla.simulation.links import Links
-from ottla.simulation.network import P, SimulatedListening
+from ottla.simulation.network import SimulatedListening
 from ottla.simulation.scheduler import Scheduler
 
 DATA_DIR = "/data"
@@ -101,14 +101,47 @@ class NodeEnv:
             port, self._node.links.listen(self._node.host, port, lambda: _Guarded(self._node, self, factory()))
         )
 
-    async def connect(self, host: str, port: int, factory: Callable[[], P]) -> P:
-        raise ConnectionRefusedError(f"{self._node.host} connects to nobody yet")
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> NodeAttempt:
+        attempt = NodeAttempt()
+
+        def refused() -> None:
+            if not attempt.is_over and not self.is_over:
+                attempt.is_over = True
+                self._call(lambda: failed(ConnectionRefusedError(f"nobody listens at {host}:{port}")))
+
+        def made() -> asyncio.BaseProtocol:
+            if attempt.is_over or self.is_over:
+                return Unwanted()
+            attempt.is_over = True
+            return _Guarded(self._node, self, factory())
+
+        self._node.links.dial(self._node.host, host, port, made, refused)
+        return attempt
 
     def host_name(self) -> str:
         return self._node.host
 
     def open_file_limit(self) -> int:
         return OPEN_FILE_LIMIT
+
+
+class NodeAttempt:
+    """An attempt to connect that is over once it was cancelled, or has come to an end."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def cancel(self) -> None:
+        self.is_over = True
+
+
+class Unwanted(asyncio.Protocol):
+    """A connection that opens after its attempt was given up."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).close()
 
 
 class _Guarded(asyncio.BufferedProtocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any, cast
 
 import pytest
 
@@ -46,12 +47,47 @@ def simulated() -> SimulatedEnv:
     return SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
 
 
+class Dialled:
+    """One attempt to connect."""
+
+    def __init__(self, env: Env, port: int) -> None:
+        self.peer = Peer()
+        self.error: OSError | None = None
+        self._made = 0
+        self.attempt = env.connect(HOST, port, self._make, self._failed)
+
+    def _make(self) -> Peer:
+        self._made += 1
+        return self.peer
+
+    def _failed(self, error: OSError) -> None:
+        assert self.error is None
+        self.error = error
+
+    @property
+    def is_over(self) -> bool:
+        return self.error is not None or hasattr(self.peer, "transport")
+
+
+async def dial(env: Env, port: int) -> Dialled:
+    """Connect, or be refused."""
+    dialled = Dialled(env, port)
+    assert not dialled.is_over
+    while not dialled.is_over:
+        await turn(env)
+    return dialled
+
+
+async def turn(env: Env) -> None:
+    if isinstance(env, SimulatedEnv):
+        env.settle()
+    await asyncio.sleep(0)
+
+
 async def turns(env: Env, peer: Peer, count: int) -> None:
     """Until so many bytes have arrived."""
     while len(peer.arrived) < count:
-        if isinstance(env, SimulatedEnv):
-            env.settle()
-        await asyncio.sleep(0)
+        await turn(env)
 
 
 @pytest.mark.parametrize("make_env", [simulated, pytest.param(RealEnv, marks=pytest.mark.wire)])
@@ -64,24 +100,45 @@ async def test_two_protocols_talk_to_each_other(make_env: type[Env]) -> None:
         return called[-1]
 
     listening = await env.listen(HOST, 0, accept)
-    caller = await env.connect(HOST, listening.port, Peer)
+    caller = (await dial(env, listening.port)).peer
     caller.transport.write(LARGE)
     await turns(env, caller, len(LARGE))
     assert caller.arrived == called[0].arrived == LARGE
     caller.transport.close()
     while not (caller.is_lost and called[0].is_lost):
-        if isinstance(env, SimulatedEnv):
-            env.settle()
-        await asyncio.sleep(0)
+        await turn(env)
     listening.close()
-    with pytest.raises(ConnectionRefusedError):
-        await env.connect(HOST, listening.port, Peer)
+    assert isinstance((await dial(env, listening.port)).error, ConnectionRefusedError)
+
+
+@pytest.mark.parametrize("make_env", [simulated, pytest.param(RealEnv, marks=pytest.mark.wire)])
+async def test_an_attempt_that_is_cancelled_calls_nobody(make_env: type[Env]) -> None:
+    env: Env = make_env()
+    called: list[Peer] = []
+
+    def accept() -> Peer:
+        called.append(Peer(echoes=True))
+        return called[-1]
+
+    listening = await env.listen(HOST, 0, accept)
+    cancelled = Dialled(env, listening.port)
+    cancelled.attempt.cancel()
+    connected = (await dial(env, listening.port)).peer
+    assert not cancelled.is_over
+    connected.transport.close()
+    while not (connected.is_lost and all(peer.is_lost for peer in called)):
+        await turn(env)
+    listening.close()
+    refused = Dialled(env, listening.port)
+    refused.attempt.cancel()
+    assert isinstance((await dial(env, listening.port)).error, ConnectionRefusedError)
+    assert not refused.is_over
 
 
 async def test_who_reads_nothing_is_sent_nothing() -> None:
     env, called = simulated(), Peer()
     listening = await env.listen(HOST, 0, lambda: called)
-    caller = await env.connect(HOST, listening.port, Peer)
+    caller = (await dial(cast(Any, env), listening.port)).peer
     called.transport.pause_reading()
     caller.transport.writelines([b"a", b"b"])
     env.settle()
@@ -93,7 +150,8 @@ async def test_who_reads_nothing_is_sent_nothing() -> None:
 
 def test_a_simulated_broker_answers_whoever_connects_to_it() -> None:
     broker = SimulatedBroker().start()
-    caller = asyncio.run(broker.env.connect(HOST, 9092, Peer))
+    caller = Dialled(cast(Any, broker.env), 9092).peer
+    broker.env.settle()
     caller.transport.write(request_frame(18, 0, 7, "peer", ApiVersionsRequest()))
     broker.env.settle()
     size = int.from_bytes(caller.arrived[:4], "big")

@@ -117,7 +117,7 @@ def _unknown(ports: Ports, partitions: list[TopicPartition], pace: Pace) -> Step
     """The error of each partition that does not exist. Where there is one, no partition of the transaction is added."""
     bad: Codes = {}
     for topic, index in partitions:
-        if ports.partitions.find(topic, index) is None:
+        if not ports.partitions.exists(topic, index):
             bad[topic, index] = Code.UNKNOWN_TOPIC_OR_PARTITION
         if pace.spend(1):
             yield None

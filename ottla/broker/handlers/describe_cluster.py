@@ -1,7 +1,7 @@
 """DescribeCluster, versions 0 to 2 (KIP-700): describes the cluster with its id, controller and brokers.
 
 - 1 (KIP-919): the client asks for brokers or for controllers; this is a broker's endpoint.
-- 2 (KIP-1073): includes fenced brokers, of which there are none.
+- 2 (KIP-1073): includes fenced brokers where the request wants them.
 
 Kafka answers every client. DESCRIBE on the cluster decides whether the response has the cluster's authorised operations.
 """
@@ -12,6 +12,8 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.brokers import known_brokers
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code
@@ -26,6 +28,7 @@ CONTROLLERS = 2
 
 
 class Ports(Protocol):
+    cluster: Cluster
     live_config: LiveConfig
     cluster_id: str
 
@@ -43,15 +46,11 @@ def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContex
         return DescribeClusterResponse(
             throttle_time_ms=0, error_code=Code.UNSUPPORTED_ENDPOINT_TYPE, error_message=message, endpoint_type=BROKERS
         )
-    host, port = ports.advertised(context.listener)
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
-    node = DescribeClusterBroker(
-        broker_id=ports.live_config.settings.node_id,
-        host=host,
-        port=port,
-        rack=ports.live_config.settings.broker_rack,
-        is_fenced=False,
-    )
+    brokers = [
+        DescribeClusterBroker(broker_id=b.node_id, host=b.host, port=b.port, rack=b.rack, is_fenced=b.is_fenced)
+        for b in known_brokers(ports, context.listener, fenced=request.include_fenced_brokers)
+    ]
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=0,
@@ -59,7 +58,7 @@ def handle(ports: Ports, request: DescribeClusterRequest, context: RequestContex
         endpoint_type=BROKERS,
         cluster_id=ports.cluster_id,
         controller_id=ports.live_config.settings.node_id,
-        brokers=[node],
+        brokers=brokers,
         cluster_authorized_operations=operations,
     )
 

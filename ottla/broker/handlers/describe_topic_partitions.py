@@ -10,9 +10,11 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.brokers import known_brokers
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.live_config import LiveConfig
+from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.topic_names import check_topic_name
 from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
@@ -34,6 +36,8 @@ class Ports(Protocol):
     cluster: Cluster
     live_config: LiveConfig
 
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
 
 def handle(
     ports: Ports, request: DescribeTopicPartitionsRequest, context: RequestContext
@@ -51,6 +55,7 @@ def _in_steps(
     first, start = "", 0
     if request.cursor is not None:
         first, start = request.cursor.topic_name, request.cursor.partition_index
+    alive = {broker.node_id for broker in known_brokers(ports, context.listener)}
     left = min(max(request.response_partition_limit, 1), ports.live_config.settings.max_request_partition_size_limit)
     names = [t.name for t in asked] or list(state.topics)
     answers: list[DescribeTopicPartitionsResponseTopic] = []
@@ -70,7 +75,7 @@ def _in_steps(
             )
         # A cursor may lie behind the last partition. Then the topic is listed without partitions, as in Kafka.
         end = max(begin, min(topic.partition_count, begin + left))
-        answers.append(_describe(ports.live_config.settings.node_id, topic, begin, end))
+        answers.append(_describe(ports, alive, topic, begin, end))
         left -= end - begin
         if end < topic.partition_count:
             return DescribeTopicPartitionsResponse(
@@ -98,21 +103,11 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _describe(node_id: int, topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
-    node = [node_id]
+def _describe(ports: Ports, alive: set[int], topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+    node_id = ports.live_config.settings.node_id
+    is_alone = not ports.cluster.state.registrations.brokers
     partitions = [
-        DescribeTopicPartitionsResponsePartition(
-            error_code=0,
-            partition_index=i,
-            leader_id=node_id,
-            leader_epoch=topic.partitions[i].leader_epoch,
-            replica_nodes=node,
-            isr_nodes=node,
-            eligible_leader_replicas=[],
-            last_known_elr=[],
-            offline_replicas=[],
-        )
-        for i in range(begin, end)
+        _here(node_id, i, topic.partitions[i]) if is_alone else _partition(alive, i, topic.partitions[i]) for i in range(begin, end)
     ]
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
@@ -121,6 +116,36 @@ def _describe(node_id: int, topic: Topic, begin: int, end: int) -> DescribeTopic
         is_internal=topic.is_internal,
         partitions=partitions,
         topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _here(node_id: int, index: int, partition: PartitionRegistration) -> DescribeTopicPartitionsResponsePartition:
+    """A partition of a cluster of one broker."""
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=0,
+        partition_index=index,
+        leader_id=node_id,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=[node_id],
+        isr_nodes=[node_id],
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[],
+    )
+
+
+def _partition(alive: set[int], index: int, partition: PartitionRegistration) -> DescribeTopicPartitionsResponsePartition:
+    has_leader = partition.leader in alive
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=Code.NONE if has_leader else Code.LEADER_NOT_AVAILABLE,
+        partition_index=index,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=[node_id for node_id in partition.replicas if node_id not in alive],
     )
 
 

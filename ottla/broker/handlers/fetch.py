@@ -30,12 +30,13 @@ from ottla.broker.fetch_sessions import (
     RequestedPartition,
     Session,
 )
-from ottla.broker.handlers.fetch_answers import diverging_answer, refusal, response
+from ottla.broker.handlers.current_leaders import with_fetch_endpoints
+from ottla.broker.handlers.fetch_answers import diverging_answer, not_here, refusal, response
 from ottla.broker.handlers.parked import ParkedFetch, Waiter
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.partitions import NotLeader, Partition, Partitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
@@ -73,11 +74,13 @@ class Ports(Protocol):
     response_budget: ResponseBudget
     lifecycle: Lifecycle
 
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
 
 def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse | Later | Steps[FetchResponse | Later]:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return failed(request, context.version, Code.INVALID_REQUEST)
-    fetch = Fetch(ports, request, context.version)
+    fetch = Fetch(ports, request, context)
     count = 0
     for topic in request.topics:
         count += len(topic.partitions)
@@ -92,10 +95,13 @@ def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> Fetc
 class Fetch:
     """One fetch: reads at once, and waits where there is too little data."""
 
-    def __init__(self, ports: Ports, request: FetchRequest, version: int) -> None:
+    def __init__(self, ports: Ports, request: FetchRequest, context: RequestContext) -> None:
         self._ports = ports
         self._request = request
-        self._version = version
+        self._version = context.version
+        self._listener = context.listener
+        # Whether a partition of the fetch is led by another broker.
+        self._names_leaders = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
         # The sums of the partitions' `appended_bytes` and `appended_markers` at the time when they were read.
@@ -127,7 +133,8 @@ class Fetch:
         enough = yield from self._read_all()
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
-            return (yield from response(self._session, self._answers, is_whole=self._full))
+            answer = yield from response(self._session, self._answers, is_whole=self._full)
+            return answer if not self._names_leaders else with_fetch_endpoints(self._ports, self._listener, answer)
         # Drop the data while the fetch waits. The partitions are read again before the answer.
         self._answers = []
         parked = ParkedFetch(self._ports, self)
@@ -206,7 +213,8 @@ class Fetch:
             if not (yield from self._read_all()) and not is_last:
                 self._answers = []
                 return None
-            return (yield from response(self._session, self._answers, is_whole=self._full))
+            answer = yield from response(self._session, self._answers, is_whole=self._full)
+            return answer if not self._names_leaders else with_fetch_endpoints(self._ports, self._listener, answer)
         finally:
             self._count_read(0)
 
@@ -257,7 +265,8 @@ class Fetch:
         try:
             partition = self._find(requested.key)
         except KafkaError as error:
-            return None, refusal(index, error.code), True
+            self._names_leaders |= isinstance(error, NotLeader)
+            return None, not_here(index, error), True
         try:
             check_leader_epoch(partition.leader.leader_epoch, requested.leader_epoch)
             diverging = diverging_answer(partition, requested)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.fetch_sessions import NO_SESSION, RequestedPartition, Session
+from ottla.broker.handlers.current_leaders import leader_for_fetch
 from ottla.broker.partitions import Partition, leader_epoch_end
 from ottla.coordinator.replication.leader import divergence
 from ottla.protocol.errors import Code, KafkaError
@@ -52,6 +53,13 @@ def diverging_answer(partition: Partition, requested: RequestedPartition) -> Par
         aborted_transactions=None,
         records=b"",
     )
+
+
+def not_here(index: int, error: KafkaError) -> PartitionData:
+    """The response for a partition that is not on this broker; with its leader, where it has one elsewhere (KIP-951)."""
+    data = refusal(index, error.code)
+    data.current_leader = leader_for_fetch(error)
+    return data
 
 
 def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:

@@ -1,4 +1,4 @@
-"""FindCoordinator, versions 0 to 6: names this broker as every coordinator. Creates the coordinators' topics.
+"""FindCoordinator, versions 0 to 6: names the leader of a key's partition. Creates the coordinators' topics.
 
 - 1 (KIP-98): coordinators of transactional ids as well as of groups; the answer has a message, also for success.
 - 4 (KIP-699): many keys in one request.
@@ -13,10 +13,12 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.brokers import BrokerAddress, broker_address
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.live_config import LiveConfig
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 SHARE_KEY_TYPE = 2
@@ -50,16 +52,23 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
         return failed(request, context.version, Code.INVALID_REQUEST)
     if not is_share:
         ports.cluster.ensure_coordinator(topic)
-    node_id, (host, port) = ports.live_config.settings.node_id, ports.advertised(context.listener)
+    own = broker_address(ports, context.listener, ports.live_config.settings.node_id)
     if context.version < MANY_KEYS_FROM:
-        return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=node_id, host=host, port=port)
+        only = _leader(ports, context, topic, request.key, own)
+        if only is None:
+            return failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)
+        return FindCoordinatorResponse(error_message=_MESSAGES[Code.NONE], node_id=only.node_id, host=only.host, port=only.port)
 
     def coordinator(key: str) -> Coordinator:
         if is_share:
             if not is_share_key(key):
                 return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=Code.INVALID_REQUEST, error_message="")
             ports.cluster.ensure_coordinator(topic)
-        return Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=0, error_message="")
+        leader = _leader(ports, context, topic, key, own)
+        if leader is None:
+            code = Code.COORDINATOR_NOT_AVAILABLE
+            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=_MESSAGES[code])
+        return Coordinator(key=key, node_id=leader.node_id, host=leader.host, port=leader.port, error_code=0, error_message="")
 
     return for_each(
         request.coordinator_keys,
@@ -67,6 +76,15 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
         lambda coordinators: FindCoordinatorResponse(coordinators=list(coordinators)),
         work=5 if is_share else 1,
     )
+
+
+def _leader(ports: Ports, context: RequestContext, topic: str, key: str, own: BrokerAddress | None) -> BrokerAddress | None:
+    """The broker that leads the partition of a key; None where it has no leader that clients can reach."""
+    state = ports.cluster.state
+    if not state.registrations.brokers:
+        return own
+    partitions = state.topics[topic].partitions
+    return broker_address(ports, context.listener, partitions[partition_for(key, len(partitions))].leader)
 
 
 def is_share_key(key: str) -> bool:

@@ -19,9 +19,11 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.brokers import known_brokers
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.broker.live_config import LiveConfig
+from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.topic_names import check_topic_name
 from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
@@ -41,6 +43,8 @@ SMALL_ENTRIES = 100
 """How many topics and partitions a small answer has at most. Such an answer has some kilobytes."""
 CREATE_WORK = 60
 """The cost of the name of an unknown topic, which may be created, in units of `storage.steps.Pace`."""
+UNAVAILABLE_REPLICAS_FROM = 1
+LISTENER_NOT_FOUND_FROM = 6
 IDS_FROM = 12
 """The first version in which requests may name topics by id. The schema has the field from version 10 on."""
 
@@ -59,14 +63,14 @@ def handle(ports: Ports, request: MetadataRequest, context: RequestContext) -> H
 
 def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -> Steps[MetadataResponse]:
     version = context.version
-    host, port = ports.advertised(context.listener)
+    brokers = known_brokers(ports, context.listener)
+    alive = {broker.node_id for broker in brokers}
 
     def answer(topics: Iterator[MetadataResponseTopic]) -> MetadataResponse:
         return MetadataResponse(
             brokers=[
-                MetadataResponseBroker(
-                    node_id=ports.live_config.settings.node_id, host=host, port=port, rack=ports.live_config.settings.broker_rack
-                )
+                MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+                for broker in brokers
             ],
             cluster_id=ports.cluster_id,
             controller_id=ports.live_config.settings.node_id,
@@ -77,7 +81,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
     asked = request.topics
     if asked is None or (version == 0 and not asked):
         every = list(ports.cluster.state.topics.values())
-        return (yield from each(every, lambda topic: _describe(ports, request, topic), answer, work=_work))
+        return (yield from each(every, lambda topic: _describe(ports, context, request, topic, alive), answer, work=_work))
     ids, names, is_nameless = yield from made(lambda: _distinct(asked), len(asked))
     if version < IDS_FROM and (ids or is_nameless):
         return failed(request, version, Code.INVALID_REQUEST)
@@ -87,7 +91,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
         return (
             yield from each(
                 ids,
-                lambda topic_id: _by_id(ports, request, topic_id),
+                lambda topic_id: _by_id(ports, context, request, topic_id, alive),
                 answer,
                 work=lambda topic_id: _work(by_id.get(topic_id)),
             )
@@ -96,7 +100,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: MetadataRequest) -
     return (
         yield from each(
             names,
-            lambda name: _by_name(ports, context, request, name),
+            lambda name: _by_name(ports, context, request, name, alive),
             answer,
             work=lambda name: _work(by_name[name]) if name in by_name else CREATE_WORK,
         )
@@ -114,14 +118,16 @@ def _work(topic: Topic | None) -> int:
     return 5 if topic is None else 5 + topic.partition_count // 2
 
 
-def _by_id(ports: Ports, request: MetadataRequest, topic_id: bytes) -> MetadataResponseTopic:
+def _by_id(
+    ports: Ports, context: RequestContext, request: MetadataRequest, topic_id: bytes, alive: set[int]
+) -> MetadataResponseTopic:
     topic = ports.cluster.state.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=Code.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _describe(ports, request, topic)
+    return _describe(ports, context, request, topic, alive)
 
 
-def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> MetadataResponseTopic:
+def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, name: str, alive: set[int]) -> MetadataResponseTopic:
     topic = ports.cluster.state.topics.get(name)
     if topic is None:
         try:
@@ -135,7 +141,7 @@ def _by_name(ports: Ports, context: RequestContext, request: MetadataRequest, na
                 partitions=[],
                 topic_authorized_operations=_operations(request),
             )
-    return _describe(ports, request, topic)
+    return _describe(ports, context, request, topic, alive)
 
 
 def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest, name: str) -> Topic:
@@ -149,10 +155,28 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
     return ports.cluster.create_topic(name, ports.live_config.settings.num_partitions, {})
 
 
-def _describe(ports: Ports, request: MetadataRequest, topic: Topic) -> MetadataResponseTopic:
-    node_id = ports.live_config.settings.node_id
+def _describe(
+    ports: Ports, context: RequestContext, request: MetadataRequest, topic: Topic, alive: set[int]
+) -> MetadataResponseTopic:
+    if ports.cluster.state.registrations.brokers:
+        version = context.version
+        partitions = [_partition(ports, index, p, alive, version) for index, p in enumerate(topic.partitions)]
+    else:
+        partitions = _all_here(ports.live_config.settings.node_id, topic)
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=_operations(request),
+    )
+
+
+def _all_here(node_id: int, topic: Topic) -> list[MetadataResponsePartition]:
+    """The partitions of a cluster of one broker."""
     node = [node_id]
-    partitions = [
+    return [
         MetadataResponsePartition(
             error_code=0,
             partition_index=index,
@@ -164,13 +188,33 @@ def _describe(ports: Ports, request: MetadataRequest, topic: Topic) -> MetadataR
         )
         for index, partition in enumerate(topic.partitions)
     ]
-    return MetadataResponseTopic(
-        error_code=0,
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=partitions,
-        topic_authorized_operations=_operations(request),
+
+
+def _partition(
+    ports: Ports, index: int, partition: PartitionRegistration, alive: set[int], version: int
+) -> MetadataResponsePartition:
+    """One of the partitions of several brokers (KRaftMetadataCache.partitionMetadata).
+
+    Clients of version 0 cannot take brokers that the answer does not have, so replicas that are not alive are left out for them.
+    """
+    shown = version >= UNAVAILABLE_REPLICAS_FROM
+    replicas = [node_id for node_id in partition.replicas if shown or node_id in alive]
+    isr = [node_id for node_id in partition.isr if shown or node_id in alive]
+    has_leader = partition.leader in alive
+    code = Code.NONE
+    if not has_leader:
+        is_known = partition.leader in ports.cluster.state.registrations.brokers
+        code = Code.LISTENER_NOT_FOUND if is_known and version >= LISTENER_NOT_FOUND_FROM else Code.LEADER_NOT_AVAILABLE
+    elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
+        code = Code.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=index,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=[node_id for node_id in partition.replicas if node_id not in alive],
     )
 
 

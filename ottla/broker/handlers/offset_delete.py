@@ -59,7 +59,7 @@ def _delete_all(ports: Ports, context: RequestContext, request: OffsetDeleteRequ
                 answer = OffsetDeleteResponsePartition(
                     partition_index=p.partition_index, error_code=Code.UNKNOWN_TOPIC_OR_PARTITION
                 )
-                is_there = ports.partitions.find(t.name, p.partition_index) is not None
+                is_there = ports.partitions.exists(t.name, p.partition_index)
                 topics = asked if is_there else refused
                 topics.setdefault(t.name, OffsetDeleteResponseTopic(name=t.name, partitions=[])).partitions.append(answer)
                 if is_there:

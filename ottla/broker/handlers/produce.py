@@ -27,6 +27,7 @@ from ottla.broker.counters import Counters
 from ottla.broker.env import Clock
 from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, verify
 from ottla.broker.handlers.common import topic_name
+from ottla.broker.handlers.current_leaders import leader_for_produce, with_produce_endpoints
 from ottla.broker.handlers.produce_refusals import ACKS, IDS_FROM, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.refused_batch import report_refused
 from ottla.broker.inflating import InflatingMemory
@@ -86,6 +87,8 @@ class Ports(Protocol):
     verification: Verification
     transaction_listener: TransactionListener | None
 
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
 
 def handle(
     ports: Ports, request: ProduceRequest, context: RequestContext
@@ -113,11 +116,14 @@ def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> Prod
         )
     else:
         answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
-    return _response_of_one(topic, answer) if isinstance(answer, PartitionProduceResponse) else answer
+    return _response_of_one(ports, context, topic, answer) if isinstance(answer, PartitionProduceResponse) else answer
 
 
-def _response_of_one(topic: TopicProduceData, answer: PartitionProduceResponse) -> ProduceResponse:
-    return ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
+def _response_of_one(
+    ports: Ports, context: RequestContext, topic: TopicProduceData, answer: PartitionProduceResponse
+) -> ProduceResponse:
+    response = ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
+    return response if answer.current_leader is None else with_produce_endpoints(ports, context.listener, response)
 
 
 def _one_after(pause: Pause, ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
@@ -125,7 +131,7 @@ def _one_after(pause: Pause, ports: Ports, context: RequestContext, request: Pro
     data = topic.partition_data[0]
     allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     answer = yield from _append_after(pause, ports, context, request.transactional_id, topic, data, allowance)
-    return _response_of_one(topic, answer) if request.acks else None
+    return _response_of_one(ports, context, topic, answer) if request.acks else None
 
 
 def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
@@ -168,7 +174,10 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
         batch.answers[batch.position] = yield from _append_after(
             batch.pause, ports, context, request.transactional_id, batch.topic, batch.data, allowance
         )
-    return ProduceResponse(responses) if request.acks else None
+    if not request.acks:
+        return None
+    response = ProduceResponse(responses)
+    return with_produce_endpoints(ports, context.listener, response) if ports.cluster.state.registrations.brokers else response
 
 
 class _Waiting(msgspec.Struct, kw_only=True):
@@ -377,6 +386,7 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
         log_start_offset=log_start_offset,
         record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
         error_message=error.message,
+        current_leader=leader_for_produce(error),
     )
 
 

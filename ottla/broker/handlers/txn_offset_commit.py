@@ -73,7 +73,7 @@ def _commit_all(ports: Ports, context: RequestContext, request: TxnOffsetCommitR
             if isinstance(name, Code):
                 answer.error_code = name
                 _answer_of(refused, topic).append(answer)
-            elif ports.partitions.find(name, p.partition_index) is None:
+            elif not ports.partitions.exists(name, p.partition_index):
                 _answer_of(refused, topic).append(answer)
             else:
                 _answer_of(asked, topic).append(answer)

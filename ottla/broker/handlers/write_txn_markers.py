@@ -84,7 +84,7 @@ def _answer(request: WriteTxnMarkersRequest, codes: Iterator[Code]) -> WriteTxnM
 
 
 def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Code:
-    if ports.partitions.find(topic, index) is None:
+    if not ports.partitions.exists(topic, index):
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if asked.producer_id < 0 or asked.producer_epoch < 0:
         # No transaction has such an id or epoch. In Kafka building the marker's batch fails, and clients get this code.

@@ -1,0 +1,67 @@
+"""The brokers of the cluster as clients of a listener may reach them (KRaftMetadataCache)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from ottla.broker.cluster import Cluster
+from ottla.broker.live_config import LiveConfig
+from ottla.coordinator.broker_registration import BrokerRegistration
+
+
+class Ports(Protocol):
+    cluster: Cluster
+    live_config: LiveConfig
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
+
+class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker on one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool = False
+
+
+def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[BrokerAddress]:
+    """This broker and those that are registered with the listener, by id; ``fenced`` ones only where they are asked for."""
+    own = ports.live_config.settings
+    host, port = ports.advertised(listener)
+    brokers = [BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)]
+    registered = ports.cluster.state.registrations.brokers
+    if not registered:
+        return brokers
+    for broker in registered.values():
+        if broker.broker_id != own.node_id and (fenced or not broker.is_fenced):
+            brokers += _on(broker, listener)
+    return sorted(brokers, key=lambda broker: broker.node_id)
+
+
+def broker_address(ports: Ports, listener: str, node_id: int) -> BrokerAddress | None:
+    """One broker that is not fenced; None where the cluster has none of this id on the listener."""
+    own = ports.live_config.settings
+    if node_id == own.node_id or not ports.cluster.state.registrations.brokers:
+        host, port = ports.advertised(listener)
+        return BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)
+    broker = ports.cluster.state.registrations.brokers.get(node_id)
+    return next(iter(_on(broker, listener)), None) if broker is not None and not broker.is_fenced else None
+
+
+def addresses_of(ports: Ports, listener: str, node_ids: Iterable[int]) -> list[BrokerAddress]:
+    """Those of the brokers that have an address, by id."""
+    found = (broker_address(ports, listener, node_id) for node_id in sorted(node_ids))
+    return [broker for broker in found if broker is not None]
+
+
+def _on(broker: BrokerRegistration, listener: str) -> list[BrokerAddress]:
+    return [
+        BrokerAddress(node_id=broker.broker_id, host=e.host, port=e.port, rack=broker.rack, is_fenced=broker.is_fenced)
+        for e in broker.listeners
+        if e.name == listener
+    ]

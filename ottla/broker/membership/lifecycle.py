@@ -1,0 +1,196 @@
+"""A broker's registration and heartbeats, without a clock and a connection (BrokerLifecycleManager of Kafka).
+
+`next_request` says what is to be sent now, and `due_ms` when to ask again. What the controller answers goes to `registered` or
+`heard`, what has failed to `failed`. One request is under way at a time.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.broker.membership.states import BrokerState, check_transition
+from ottla.broker.peers.backoff import Backoff
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+    Feature,
+    Listener,
+)
+
+NO_EPOCH = -1
+FIRST_BACKOFF_MS = 100
+PLAINTEXT_PROTOCOL = 0
+"""The id of the security protocol PLAINTEXT (SecurityProtocol)."""
+PREVIOUS_EPOCH_FROM = 3
+"""The first version of BrokerRegistration with the epoch that the broker had before its last clean stop (KIP-966)."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker registers of itself.
+
+    ``incarnation_id`` is new at each start, so that the controller knows a restarted broker from a repeated request.
+    ``previous_epoch`` is the broker epoch before the last clean stop; -1 after a crash, when committed records may be lost.
+    """
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: bytes
+    listeners: tuple[tuple[str, str, int], ...]
+    """Name, host and port of each listener as it is advertised."""
+    features: tuple[tuple[str, int, int], ...]
+    """Name, lowest and highest supported level of each feature."""
+    rack: str | None
+    log_directories: tuple[bytes, ...]
+    previous_epoch: int = NO_EPOCH
+
+
+class Intervals(msgspec.Struct, frozen=True, kw_only=True):
+    """``heartbeat_ms`` is broker.heartbeat.interval.ms, ``session_ms`` broker.session.timeout.ms."""
+
+    heartbeat_ms: float = 2_000
+    session_ms: float = 9_000
+
+
+class BrokerLifecycle:
+    """Where a broker stands with its controller."""
+
+    def __init__(self, identity: Identity, intervals: Intervals) -> None:
+        self.identity = identity
+        self.intervals = intervals
+        self.state = BrokerState.NOT_RUNNING
+        self.broker_epoch = NO_EPOCH
+        self.is_fenced = True
+        self.is_ready = False
+        """Whether the broker wants to be unfenced. Set by `become_ready`."""
+        self.due_ms: float | None = None
+        """When the next request is to be sent; None while one is under way, and when none will follow."""
+        self._is_asking = False
+        self._is_wanted_at_once = False
+        self._backoff = Backoff(first_ms=FIRST_BACKOFF_MS, longest_ms=intervals.session_ms)
+
+    @property
+    def is_registered(self) -> bool:
+        return self.broker_epoch != NO_EPOCH
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether the controller has let the broker go, or the broker does not wait for that."""
+        return self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN)
+
+    def _become(self, state: BrokerState) -> None:
+        check_transition(self.state, state)
+        self.state = state
+
+    # what the broker wants
+
+    def start(self, now_ms: float) -> None:
+        self._become(BrokerState.STARTING)
+        self.due_ms = now_ms
+
+    def become_ready(self, now_ms: float) -> None:
+        """The broker has loaded what it needs, and wants to be unfenced."""
+        self.is_ready = True
+        self._hurry(now_ms)
+
+    def begin_controlled_shutdown(self, now_ms: float) -> None:
+        """Ask to be let go. A broker that is not in service has no leadership to give up, and may stop at once."""
+        if self.state is BrokerState.RUNNING:
+            self._become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+            self._hurry(now_ms)
+        else:
+            self.begin_shutdown()
+
+    def begin_shutdown(self) -> None:
+        """Send nothing more, whatever the controller wants."""
+        if self.state is BrokerState.NOT_RUNNING:
+            return
+        if self.state is not BrokerState.SHUTTING_DOWN:
+            self._become(BrokerState.SHUTTING_DOWN)
+        self.due_ms = None
+
+    def register_again(self, now_ms: float) -> None:
+        """The cluster's metadata does not have this broker any more: register it again (BrokerRegistrationTracker)."""
+        self.broker_epoch, self.is_fenced = NO_EPOCH, True
+        self._hurry(now_ms)
+
+    def _hurry(self, now_ms: float) -> None:
+        """Send a request now, or as soon as the one that is under way is answered."""
+        if self._is_asking:
+            self._is_wanted_at_once = True
+        elif self.due_ms is not None:
+            self.due_ms = now_ms
+
+    # what is sent
+
+    def next_request(self, now_ms: float, metadata_offset: int) -> BrokerRegistrationRequest | BrokerHeartbeatRequest | None:
+        """The request that is to be sent now, if any. ``metadata_offset`` is the last offset of the metadata that was applied."""
+        if self.due_ms is None or now_ms < self.due_ms:
+            return None
+        self.due_ms, self._is_asking = None, True
+        if not self.is_registered:
+            return self._registration()
+        return BrokerHeartbeatRequest(
+            broker_id=self.identity.broker_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=metadata_offset,
+            want_fence=not self.is_ready,
+            want_shut_down=self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+        )
+
+    def _registration(self) -> BrokerRegistrationRequest:
+        own = self.identity
+        return BrokerRegistrationRequest(
+            broker_id=own.broker_id,
+            cluster_id=own.cluster_id,
+            incarnation_id=own.incarnation_id,
+            listeners=[
+                Listener(name=name, host=host, port=port, security_protocol=PLAINTEXT_PROTOCOL)
+                for name, host, port in own.listeners
+            ],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high) for name, low, high in own.features
+            ],
+            rack=own.rack,
+            log_dirs=list(own.log_directories),
+            previous_broker_epoch=own.previous_epoch,
+        )
+
+    # what comes back
+
+    def registered(self, response: BrokerRegistrationResponse, now_ms: float, chance: float) -> bool:
+        """Take the answer to a registration; returns whether the broker is registered."""
+        if response.error_code != Code.NONE:
+            self.failed(now_ms, chance)
+            return False
+        self.broker_epoch = response.broker_epoch
+        self._answered(now_ms, now_ms)
+        return True
+
+    def heard(self, response: BrokerHeartbeatResponse, now_ms: float, chance: float) -> None:
+        """Take the answer to a heartbeat."""
+        if response.error_code != Code.NONE:
+            self.failed(now_ms, chance)
+            return
+        self.is_fenced = response.is_fenced
+        if self.state is BrokerState.STARTING and response.is_caught_up:
+            self._become(BrokerState.RECOVERY)
+        if self.state is BrokerState.RECOVERY and not response.is_fenced:
+            self._become(BrokerState.RUNNING)
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and response.should_shut_down:
+            self._become(BrokerState.SHUTTING_DOWN)
+        self._answered(now_ms, now_ms + self.intervals.heartbeat_ms)
+
+    def failed(self, now_ms: float, chance: float) -> None:
+        """The request that was under way was refused, or got no answer. ``chance`` is at least 0 and below 1."""
+        delay_ms = self._backoff.next_ms(chance)
+        self._end_request(now_ms + delay_ms)
+
+    def _answered(self, now_ms: float, next_ms: float) -> None:
+        self._backoff.reset()
+        self._end_request(now_ms if self._is_wanted_at_once else next_ms)
+
+    def _end_request(self, next_ms: float) -> None:
+        self._is_asking = self._is_wanted_at_once = False
+        self.due_ms = None if self.state is BrokerState.SHUTTING_DOWN else next_ms

@@ -1,0 +1,190 @@
+"""Carries out a broker's membership: sends what `BrokerLifecycle` and `MetadataFetch` want, and hands them the answers.
+
+Heartbeats and fetches have a connection each, because a fetch that waits for records would hold the answers behind it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any, Protocol
+
+import structlog
+
+from ottla.broker.env import Clock, Randomness, Timer, Timers
+from ottla.broker.membership.lifecycle import BrokerLifecycle
+from ottla.broker.membership.metadata_fetch import IDS_FROM, MAX_WAIT_MS, MetadataFetch, Step, Taken
+from ottla.broker.membership.metadata_replica import MetadataReplica, ReplicaRefused
+from ottla.broker.membership.states import BrokerState
+from ottla.broker.peers.peer import Peer
+from ottla.broker.peers.requests import PeerFailure
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
+
+FETCH_TIMEOUT_MS = 2_000
+"""After this time without an answer the controller is asked on another connection (controller.quorum.fetch.timeout.ms)."""
+FETCH_RETRY_MS = 100
+
+log = structlog.get_logger("membership")
+
+
+class MembershipEnv(Clock, Randomness, Timers, Protocol):
+    """What a membership needs of `broker.env.Env`."""
+
+
+class Membership:
+    """One broker in its cluster, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        env: MembershipEnv,
+        *,
+        lifecycle: BrokerLifecycle,
+        fetch: MetadataFetch,
+        replica: MetadataReplica,
+        heartbeats: Peer,
+        fetches: Peer,
+        changed: Callable[[], None],
+    ) -> None:
+        """``changed`` is called when the state of the broker in its cluster has changed."""
+        self._env = env
+        self.lifecycle = lifecycle
+        self._fetch = fetch
+        self.replica = replica
+        self._heartbeats = heartbeats
+        self._fetches = fetches
+        self._changed = changed
+        self._beat_timer: Timer | None = None
+        self._fetch_timer: Timer | None = None
+        self._is_stopped = False
+        self._last_failure = ""
+
+    def start(self) -> None:
+        self.lifecycle.start(self._env.monotonic_ms())
+        self._beat()
+        self._fetch_next()
+
+    def become_ready(self) -> None:
+        """Ask to be unfenced."""
+        self.lifecycle.become_ready(self._env.monotonic_ms())
+        self._beat()
+
+    def begin_controlled_shutdown(self) -> None:
+        """Ask the controller to let this broker go; ``changed`` is called when it does."""
+        self.lifecycle.begin_controlled_shutdown(self._env.monotonic_ms())
+        self._beat()
+        if self.lifecycle.may_stop:
+            self._changed()
+
+    def stop(self) -> None:
+        """Send nothing more, and close the connections."""
+        self._is_stopped = True
+        self.lifecycle.begin_shutdown()
+        for timer in (self._beat_timer, self._fetch_timer):
+            if timer is not None:
+                timer.cancel()
+        self._heartbeats.close()
+        self._fetches.close()
+
+    # registration and heartbeats
+
+    def _beat(self) -> None:
+        """Send what is due, and wait for what is due next."""
+        if self._beat_timer is not None:
+            self._beat_timer.cancel()
+            self._beat_timer = None
+        lifecycle, now_ms = self.lifecycle, self._env.monotonic_ms()
+        request = lifecycle.next_request(now_ms, self.replica.applied_offset)
+        if request is None:
+            if lifecycle.due_ms is not None:
+                # A clock may count whole milliseconds: rounded up, the timer never fires before the request is due.
+                self._beat_timer = self._env.call_later(max(0, ceil(lifecycle.due_ms - now_ms)), self._beat)
+            return
+        is_registration = isinstance(request, BrokerRegistrationRequest)
+        # An answer that is later than the session tells of a session that has ended.
+        self._heartbeats.send(
+            request,
+            lambda answer: self._answered(answer, is_registration=is_registration),
+            timeout_ms=lifecycle.intervals.session_ms,
+        )
+
+    def _answered(self, answer: Any, *, is_registration: bool) -> None:
+        if self._is_stopped:
+            return
+        lifecycle, now_ms, chance = self.lifecycle, self._env.monotonic_ms(), self._chance()
+        before = (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered)
+        if isinstance(answer, PeerFailure):
+            lifecycle.failed(now_ms, chance)
+            self._failed(answer.reason)
+        elif is_registration:
+            if lifecycle.registered(answer, now_ms, chance):
+                log.info("broker_registered", broker_epoch=lifecycle.broker_epoch)
+            else:
+                self._failed(f"the registration was answered with error {answer.error_code}")
+        else:
+            lifecycle.heard(answer, now_ms, chance)
+            if answer.error_code:
+                self._failed(f"a heartbeat was answered with error {answer.error_code}")
+            else:
+                self._last_failure = ""
+        self._beat()
+        if before != (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered):
+            log.info("broker_state", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
+            self._changed()
+
+    def _failed(self, reason: str) -> None:
+        """Log a failure unless it is that of the last attempt."""
+        if reason != self._last_failure:
+            self._last_failure = reason
+            log.warning("controller_not_reached", controller=repr(self._heartbeats), reason=reason)
+
+    def _chance(self) -> float:
+        return int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
+
+    # the metadata log
+
+    def _fetch_next(self) -> None:
+        self._fetch_timer = None
+        request = self._fetch.request(self.replica.end_offset, self.replica.last_epoch)
+        self._fetches.send(request, self._fetched, timeout_ms=MAX_WAIT_MS + FETCH_TIMEOUT_MS, least_version=IDS_FROM)
+
+    def _fetched(self, answer: Any) -> None:
+        if self._is_stopped:
+            return
+        if isinstance(answer, PeerFailure):
+            self._fetch_later()
+            return
+        taken = self._fetch.take(answer)
+        try:
+            is_over = self._carry_out(taken)
+        except ReplicaRefused as error:
+            log.warning("metadata_refused", reason=str(error))
+            is_over = False
+        if is_over:
+            self._fetch_next()
+        else:
+            self._fetch_later()
+
+    def _carry_out(self, taken: Taken) -> bool:
+        """Returns whether the next fetch follows at once."""
+        if taken.step is Step.APPEND:
+            self.replica.append(taken.records)
+            self.replica.commit(taken.high_watermark)
+            return True
+        if taken.step is Step.TRUNCATE:
+            self.replica.truncate(taken.end_offset)
+            return True
+        if taken.step is Step.ASK_AGAIN:
+            return True
+        if taken.step is Step.SNAPSHOT:
+            log.error("metadata_begins_later", first_offset=taken.end_offset, hint="snapshots of the metadata are not read yet")
+        else:
+            log.warning("metadata_not_read", reason=taken.reason)
+        return False
+
+    def _fetch_later(self) -> None:
+        self._fetch_timer = self._env.call_later(FETCH_RETRY_MS, self._fetch_next)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the broker takes requests of clients."""
+        return self.lifecycle.state in (BrokerState.RUNNING, BrokerState.PENDING_CONTROLLED_SHUTDOWN)

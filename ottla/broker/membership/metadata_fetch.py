@@ -1,0 +1,109 @@
+"""The cluster's metadata log as an observer fetches it, without a connection (KafkaRaftClient's follower side).
+
+`request` is the next fetch, and `take` says what its answer means: append batches, cut the log, read a snapshot, ask again later.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from ottla.protocol.primitives import Buffer
+
+METADATA_TOPIC_ID = bytes(15) + b"\1"
+"""The id of ``__cluster_metadata`` in every cluster (Uuid.METADATA_TOPIC_ID)."""
+IDS_FROM = 15
+"""The first version of Fetch that a controller takes: with topic ids and `ReplicaState`."""
+MAX_WAIT_MS = 500
+"""How long the controller waits for new records (controller.quorum.fetch.timeout.ms is four times as long)."""
+MAX_BYTES = 8 << 20
+NO_EPOCH = -1
+
+
+class Step(Enum):
+    """What follows from an answer."""
+
+    APPEND = "append"
+    """Append ``records``, which may be empty, and set the high watermark."""
+    TRUNCATE = "truncate"
+    """Cut the log at ``end_offset``: what is behind was never committed."""
+    SNAPSHOT = "snapshot"
+    """Read the snapshot that ends at ``end_offset``: the controller's log begins behind the position."""
+    ASK_AGAIN = "ask again"
+    """Ask again at once, in the leader epoch that the answer has named."""
+    WAIT = "wait"
+    """Ask again later."""
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer means. ``reason`` is for people, where nothing was appended."""
+
+    step: Step
+    records: Buffer = b""
+    high_watermark: int = -1
+    end_offset: int = -1
+    epoch: int = NO_EPOCH
+    reason: str = ""
+
+
+class MetadataFetch:
+    """The position in the metadata log, and the leader's epoch as far as it is known."""
+
+    def __init__(self, cluster_id: str, broker_id: int, directory_id: bytes) -> None:
+        self._cluster_id = cluster_id
+        self._broker_id = broker_id
+        self._directory_id = directory_id
+        self.leader_epoch = 0
+        self.high_watermark = -1
+
+    def request(self, end_offset: int, last_epoch: int) -> FetchRequest:
+        """The next fetch of a log that ends at ``end_offset`` with a batch of ``last_epoch``; 0 for an empty log."""
+        partition = FetchPartition(
+            partition=0,
+            current_leader_epoch=self.leader_epoch,
+            fetch_offset=end_offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=0,
+            partition_max_bytes=MAX_BYTES,
+            replica_directory_id=self._directory_id,
+            # The controller answers at once where this differs from its own (KIP-1166).
+            high_watermark=self.high_watermark,
+        )
+        return FetchRequest(
+            cluster_id=self._cluster_id,
+            replica_state=ReplicaState(replica_id=self._broker_id, replica_epoch=NO_EPOCH),
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=0,
+            max_bytes=MAX_BYTES,
+            topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        )
+
+    def take(self, response: FetchResponse) -> Taken:
+        """What an answer means. The position is the caller's; the leader epoch and the high watermark are kept here."""
+        if response.error_code != Code.NONE:
+            return Taken(step=Step.WAIT, reason=f"the fetch was answered with error {response.error_code}")
+        partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
+        if len(partitions) != 1 or partitions[0].partition_index != 0:
+            return Taken(step=Step.WAIT, reason="the answer is not about the metadata log alone")
+        return self._take(partitions[0])
+
+    def _take(self, partition: PartitionData) -> Taken:
+        named = NO_EPOCH if partition.current_leader is None else partition.current_leader.leader_epoch
+        is_newer = named > self.leader_epoch
+        if is_newer:
+            self.leader_epoch = named
+        if partition.error_code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER) and is_newer:
+            return Taken(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader's epoch is {named}")
+        if partition.error_code != Code.NONE:
+            return Taken(step=Step.WAIT, reason=f"the metadata log was answered with error {partition.error_code}")
+        diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+        if diverging is not None and diverging.epoch >= 0 and diverging.end_offset >= 0:
+            return Taken(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)
+        if snapshot is not None and snapshot.epoch >= 0 and snapshot.end_offset >= 0:
+            return Taken(step=Step.SNAPSHOT, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+        # A high watermark never goes back; a controller that was elected just now may not know it yet.
+        self.high_watermark = max(self.high_watermark, partition.high_watermark)
+        return Taken(step=Step.APPEND, records=partition.records or b"", high_watermark=self.high_watermark)

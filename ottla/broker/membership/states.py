@@ -1,0 +1,38 @@
+"""The states of a broker in its cluster (org.apache.kafka.metadata.BrokerState), and which may follow which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class BrokerState(IntEnum):
+    """The numbers are Kafka's, which its metric BrokerState shows."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    """The broker registers, and reads the cluster's metadata until it has caught up."""
+    RECOVERY = 2
+    """Caught up and fenced: the broker gets leaderships once it is unfenced."""
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    """The broker has asked to leave, and waits until its leaderships are elsewhere."""
+    SHUTTING_DOWN = 7
+
+
+FOLLOWING: dict[BrokerState, frozenset[BrokerState]] = {
+    BrokerState.NOT_RUNNING: frozenset({BrokerState.STARTING}),
+    BrokerState.STARTING: frozenset({BrokerState.RECOVERY, BrokerState.SHUTTING_DOWN}),
+    BrokerState.RECOVERY: frozenset({BrokerState.RUNNING, BrokerState.SHUTTING_DOWN}),
+    BrokerState.RUNNING: frozenset({BrokerState.PENDING_CONTROLLED_SHUTDOWN, BrokerState.SHUTTING_DOWN}),
+    BrokerState.PENDING_CONTROLLED_SHUTDOWN: frozenset({BrokerState.SHUTTING_DOWN}),
+    BrokerState.SHUTTING_DOWN: frozenset(),
+}
+
+
+class IllegalBrokerState(Exception):
+    """A transition that `FOLLOWING` does not have. It is a bug."""
+
+
+def check_transition(state: BrokerState, following: BrokerState) -> None:
+    if following not in FOLLOWING[state]:
+        raise IllegalBrokerState(f"a broker in state {state.name} cannot go to {following.name}")

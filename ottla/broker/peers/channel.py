@@ -1,0 +1,87 @@
+"""The transport of one connection to a peer: bytes to frames, and frames to bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from ottla.broker.network.framing import Frames, FrameSizeError, ReceiveBuffers
+
+
+class Owner(Protocol):
+    """Learns what happens to a channel."""
+
+    def opened(self, channel: Channel) -> None: ...
+
+    def received(self, channel: Channel, frame: memoryview) -> None:
+        """Called with each frame without its size. The view is valid during the call only."""
+        ...
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        """Called once: no frame comes any more."""
+        ...
+
+
+class Channel(asyncio.BufferedProtocol):
+    """One connection, from its opening to its end. Once it was closed its owner learns nothing more."""
+
+    def __init__(self, owner: Owner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
+        self._owner: Owner | None = owner
+        self._frames = Frames(buffers, max_frame_bytes)
+        self._transport: asyncio.Transport | None = None
+
+    # transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._owner is None:
+            self._transport.abort()
+        else:
+            self._owner.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._frames.discard()
+        self._end(str(exc) if exc is not None and str(exc) else "the peer has closed the connection")
+
+    def eof_received(self) -> bool:
+        return False
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.room()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._frames.received(nbytes)
+        try:
+            while self._owner is not None and (frame := self._frames.next()) is not None:
+                self._owner.received(self, frame)
+        except FrameSizeError as error:
+            self.fail(str(error))
+        if self._owner is None:
+            self._frames.discard()
+        else:
+            self._frames.settle()
+
+    # owner
+
+    def write(self, data: bytes) -> None:
+        """Send a frame with its size. Does nothing on a connection that is lost."""
+        if self._transport is not None and self._owner is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """End the connection at once; the owner is not called."""
+        self._owner = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def fail(self, reason: str) -> None:
+        """End the connection at once, and tell the owner that it is lost."""
+        self._end(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end(self, reason: str) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.lost(self, reason)

@@ -1,0 +1,315 @@
+"""One other broker, or the controller: sends requests to it, and connects again where the connection is lost.
+
+The connection opens with the first request. ApiVersions comes first on each new connection, because the peer may have been replaced
+by another release meanwhile. A request whose connection cannot be made, or is lost, fails: only its sender knows whether it may be
+sent again (NetworkClient and InterBrokerSendThread of Kafka).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Protocol
+
+import structlog
+
+from ottla.broker.env import Attempt, Clock, Randomness, Timer, Timers
+from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.backoff import Backoff
+from ottla.broker.peers.channel import Channel
+from ottla.broker.peers.requests import Failure, Limits, OutOfOrder, PeerFailure, Request, Requests, Then
+from ottla.broker.peers.states import PeerState, check_transition
+from ottla.broker.peers.versions import Versions, decode_greeting, greeting_after, key_of, newest_own
+from ottla.protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+SOFTWARE = "ottla"
+SOFTWARE_VERSION = "0.1.0"
+
+log = structlog.get_logger("peer")
+
+
+class PeerEnv(Clock, Randomness, Timers, Protocol):
+    """What a peer needs of `broker.env.Env`."""
+
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> Attempt: ...
+
+
+@dataclass(slots=True, frozen=True)
+class Timings:
+    """``connect_ms`` bounds an attempt to connect, with ApiVersions; ``request_ms`` a request that names no time-out itself."""
+
+    connect_ms: float = 10_000
+    request_ms: float = 30_000
+    first_backoff_ms: float = 50
+    longest_backoff_ms: float = 1_000
+
+
+class Peer:
+    """A connection to one address. The answer to each request comes by a callback, never before `send` returns."""
+
+    def __init__(
+        self,
+        env: PeerEnv,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        bug: Callable[[], None],
+        buffers: ReceiveBuffers,
+        max_answer_bytes: int = 100 << 20,
+        limits: Limits | None = None,
+        timings: Timings | None = None,
+    ) -> None:
+        """``bug`` is called in an ``except`` block where a callback has raised. ``buffers`` are shared by all connections."""
+        self._env = env
+        self.host, self.port = host, port
+        self._client_id = client_id
+        self._bug = bug
+        self._buffers = buffers
+        self._max_answer_bytes = max_answer_bytes
+        self._timings = Timings() if timings is None else timings
+        self._requests = Requests(Limits() if limits is None else limits)
+        self._backoff = Backoff(first_ms=self._timings.first_backoff_ms, longest_ms=self._timings.longest_backoff_ms)
+        self.state = PeerState.IDLE
+        self._attempt: Attempt | None = None
+        self._channel: Channel | None = None
+        self._versions: Versions | None = None
+        self._greeting_version = 0
+        # Of the attempt to connect, or of the wait before the next one.
+        self._phase_timer: Timer | None = None
+        self._deadline_timer: Timer | None = None
+        self._deadline_ms = 0.0
+
+    def __repr__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    # requests
+
+    def send(
+        self,
+        message: Any,
+        then: Then,
+        *,
+        timeout_ms: float | None = None,
+        least_version: int = 0,
+        most_version: int | None = None,
+    ) -> None:
+        """Send a request of `protocol.messages`; ``then`` is called with the response or a `PeerFailure`.
+
+        It is sent in the newest version that both sides know, from ``least_version`` to ``most_version``. Time that a connection
+        takes counts as time of the request.
+        """
+        timeout_ms = self._timings.request_ms if timeout_ms is None else timeout_ms
+        request = Request(
+            key=key_of(message),
+            message=message,
+            then=then,
+            deadline_ms=self._env.monotonic_ms() + timeout_ms,
+            least_version=least_version,
+            most_version=most_version,
+        )
+        if self.state is PeerState.CLOSED:
+            self._fail_soon(request, Failure.CLOSED, "this side has closed the connection")
+        elif not self._requests.add(request):
+            self._fail_soon(request, Failure.TOO_MANY, f"too many requests to {self} wait")
+        else:
+            self._watch_deadline(request.deadline_ms)
+            if self.state is PeerState.IDLE:
+                self._connect()
+            elif self.state is PeerState.READY:
+                self._send_waiting()
+
+    def offered(self, key: int) -> int | None:
+        """The newest version of an API that both sides know; None where there is none, or without a connection."""
+        return None if self._versions is None else self._versions.choose(key)
+
+    def close(self) -> None:
+        """Close the connection for good. Requests without an answer fail."""
+        if self.state is PeerState.CLOSED:
+            return
+        self._become(PeerState.CLOSED)
+        self._disconnect()
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        for request in self._requests.take_all():
+            self._fail_soon(request, Failure.CLOSED, "this side has closed the connection")
+
+    def _send_waiting(self) -> None:
+        while self.state is PeerState.READY and self._channel is not None and self._versions is not None:
+            request = self._requests.next()
+            if request is None:
+                return
+            chosen = self._versions.choose(request.key, request.least_version, request.most_version)
+            if chosen is None:
+                self._fail_soon(request, Failure.UNSUPPORTED_VERSION, f"{self} knows no version of API {request.key} that will do")
+                continue
+            correlation_id = self._requests.correlation_id()
+            frame = request_frame(request.key, chosen, correlation_id, self._client_id, request.message)
+            request.version, request.size_bytes = chosen, len(frame)
+            self._requests.sent(request, correlation_id)
+            self._channel.write(frame)
+
+    # connection
+
+    def _become(self, state: PeerState) -> None:
+        check_transition(self.state, state)
+        self.state = state
+
+    def _connect(self) -> None:
+        self._become(PeerState.CONNECTING)
+        self._phase_timer = self._env.call_later(self._timings.connect_ms, self._connecting_timed_out)
+        self._attempt = self._env.connect(self.host, self.port, self._new_channel, self._not_connected)
+
+    def _new_channel(self) -> Channel:
+        self._channel = Channel(self, self._buffers, self._max_answer_bytes)
+        return self._channel
+
+    def _not_connected(self, error: OSError) -> None:
+        self._attempt = None
+        self._lose(str(error))
+
+    def _connecting_timed_out(self) -> None:
+        self._lose(f"no connection within {self._timings.connect_ms:.0f} ms")
+
+    def opened(self, channel: Channel) -> None:
+        """Implements `channel.Owner`."""
+        self._attempt = None
+        self._become(PeerState.GREETING)
+        self._greet(newest_own(API_VERSIONS_KEY))
+
+    def _greet(self, in_version: int) -> None:
+        assert self._channel is not None
+        self._greeting_version = in_version
+        greeting = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION)
+        self._channel.write(request_frame(API_VERSIONS_KEY, in_version, 0, self._client_id, greeting))
+
+    def received(self, channel: Channel, frame: memoryview) -> None:
+        """Implements `channel.Owner`."""
+        try:
+            if self.state is PeerState.GREETING:
+                self._greeted(channel, frame)
+            else:
+                self._answered(channel, frame)
+        except (OutOfOrder, *DECODE_FAILURES) as error:
+            channel.fail(f"an answer that cannot be read: {error}")
+
+    def _greeted(self, channel: Channel, frame: memoryview) -> None:
+        _, response = decode_greeting(self._greeting_version, frame)
+        if response.error_code == Code.UNSUPPORTED_VERSION:
+            again = greeting_after(response)
+            if again is None or again >= self._greeting_version:
+                channel.fail("it knows no version of ApiVersions that this side knows")
+            else:
+                self._greet(again)
+            return
+        if response.error_code != Code.NONE:
+            channel.fail(f"ApiVersions was answered with error {response.error_code}")
+            return
+        self._end_phase()
+        self._versions = Versions(response)
+        self._become(PeerState.READY)
+        self._backoff.reset()
+        self._send_waiting()
+
+    def _answered(self, channel: Channel, frame: memoryview) -> None:
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        request = self._requests.awaited(correlation_id)
+        _, response = decode_response_frame(request.key, request.version, frame)
+        self._requests.answered(correlation_id)
+        self._finish(request, response)
+        if self._channel is channel:
+            self._send_waiting()
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        """Implements `channel.Owner`."""
+        self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        """The connection has ended, or could not be made. What was sent fails; without a connection what waits fails as well."""
+        was_ready = self.state is PeerState.READY
+        failed = self._requests.take_in_flight() if was_ready else self._requests.take_all()
+        self._disconnect()
+        if was_ready and not failed and not len(self._requests):
+            # A peer closes connections that were idle for long. The next request opens another one.
+            self._become(PeerState.IDLE)
+            return
+        self._back_off(reason)
+        for request in failed:
+            self._fail_soon(request, Failure.DISCONNECTED, f"{self}: {reason}")
+
+    def _back_off(self, reason: str) -> None:
+        self._become(PeerState.BACKING_OFF)
+        if not self._backoff.failures:
+            log.info("peer_lost", peer=repr(self), reason=reason)
+        chance = int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
+        self._phase_timer = self._env.call_later(self._backoff.next_ms(chance), self._try_again)
+
+    def _try_again(self) -> None:
+        self._phase_timer = None
+        if len(self._requests):
+            self._connect()
+        else:
+            self._become(PeerState.IDLE)
+
+    def _disconnect(self) -> None:
+        self._end_phase()
+        self._versions = None
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def _end_phase(self) -> None:
+        timer, self._phase_timer = self._phase_timer, None
+        if timer is not None:
+            timer.cancel()
+
+    # time-outs
+
+    def _watch_deadline(self, deadline_ms: float) -> None:
+        """Let one timer wait for the earliest deadline of all requests."""
+        if self._deadline_timer is not None:
+            if self._deadline_ms <= deadline_ms:
+                return
+            self._deadline_timer.cancel()
+        self._deadline_ms = deadline_ms
+        # A clock may count whole milliseconds: rounded up, the timer never fires before the deadline.
+        delay_ms = max(0, ceil(deadline_ms - self._env.monotonic_ms()))
+        self._deadline_timer = self._env.call_later(delay_ms, self._deadline_passed)
+
+    def _deadline_passed(self) -> None:
+        self._deadline_timer = None
+        now_ms = self._env.monotonic_ms()
+        reason = f"{self} has not answered in time"
+        for request in self._requests.take_overdue(now_ms):
+            self._fail_soon(request, Failure.TIMED_OUT, reason)
+        if self._requests.is_answer_overdue(now_ms):
+            # Answers come in order, so behind one that is missing no other comes. As in Kafka the connection is closed.
+            in_flight = self._requests.take_in_flight()
+            self._disconnect()
+            self._back_off(reason)
+            for request in in_flight:
+                is_overdue = request.deadline_ms <= now_ms
+                self._fail_soon(request, Failure.TIMED_OUT if is_overdue else Failure.DISCONNECTED, reason)
+        deadline_ms = self._requests.next_deadline_ms()
+        if deadline_ms is not None:
+            self._watch_deadline(deadline_ms)
+
+    # callbacks
+
+    def _fail_soon(self, request: Request, kind: Failure, reason: str) -> None:
+        self._env.call_soon(lambda: self._finish(request, PeerFailure(kind, reason)))
+
+    def _finish(self, request: Request, answer: Any) -> None:
+        try:
+            request.then(answer)
+        except Exception:
+            self._bug()

@@ -1,0 +1,36 @@
+"""The states of a connection to a peer, and which may follow which."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class PeerState(Enum):
+    IDLE = "idle"
+    """No connection, and no request that needs one."""
+    CONNECTING = "connecting"
+    GREETING = "greeting"
+    """Connected. The answer to ApiVersions has not come, so no other request is sent."""
+    READY = "ready"
+    BACKING_OFF = "backing off"
+    """The last connection failed. The next attempt waits for its time."""
+    CLOSED = "closed"
+
+
+FOLLOWING: dict[PeerState, frozenset[PeerState]] = {
+    PeerState.IDLE: frozenset({PeerState.CONNECTING, PeerState.CLOSED}),
+    PeerState.CONNECTING: frozenset({PeerState.GREETING, PeerState.BACKING_OFF, PeerState.CLOSED}),
+    PeerState.GREETING: frozenset({PeerState.READY, PeerState.BACKING_OFF, PeerState.CLOSED}),
+    PeerState.READY: frozenset({PeerState.IDLE, PeerState.BACKING_OFF, PeerState.CLOSED}),
+    PeerState.BACKING_OFF: frozenset({PeerState.CONNECTING, PeerState.IDLE, PeerState.CLOSED}),
+    PeerState.CLOSED: frozenset(),
+}
+
+
+class IllegalState(Exception):
+    """A transition that `FOLLOWING` does not have. It is a bug."""
+
+
+def check_transition(state: PeerState, following: PeerState) -> None:
+    if following not in FOLLOWING[state]:
+        raise IllegalState(f"a connection that is {state.value} cannot become {following.value}")

@@ -1,0 +1,337 @@
+"""A broker's membership in a simulated world: what it sends to a controller, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, MetadataFetch
+from ottla.broker.membership.metadata_replica import MetadataReplica
+from ottla.broker.membership.producer_ids import ControllerProducerIds
+from ottla.broker.membership.states import BrokerState
+from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.peer import Peer, PeerEnv
+from ottla.broker.producer_ids import ProducerIds
+from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from ottla.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+from ottla.protocol.records import assign, build_batch
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+
+HOST, PORT = "controller", 9093
+EPOCH, LEADER_EPOCH = 41, 4
+
+
+def batch(base_offset: int, *values: bytes) -> bytes:
+    made = build_batch(((None, value) for value in values), 1_000)
+    assign(made, base_offset, LEADER_EPOCH)
+    return bytes(made)
+
+
+class Connected(asyncio.BufferedProtocol):
+    """The controller's side of one connection."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._room = bytearray(1 << 12)
+        self._bytes = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None: ...
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._bytes += self._room[:nbytes]
+        while len(self._bytes) >= 4 and len(self._bytes) >= 4 + (size := int.from_bytes(self._bytes[:4], "big")):
+            frame = bytes(self._bytes[4 : 4 + size])
+            del self._bytes[: 4 + size]
+            key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+            _, body_at = read_client_id(frame, flexible=version >= api(key).flexible_from)
+            request = decode_body(api(key).decode_request, frame, body_at, version)
+            answer = self._controller.handle(request)
+            if answer is not None:
+                self.transport.write(b"".join(response_parts(api(key), version, int.from_bytes(frame[4:8], "big"), answer)))
+
+
+class Controller:
+    """A controller that a test moves: what it answers, and what its log holds."""
+
+    def __init__(self, env: SimulatedEnv) -> None:
+        self._env = env
+        self.registrations: list[BrokerRegistrationRequest] = []
+        self.beats: list[tuple[float, BrokerHeartbeatRequest]] = []
+        self.fetches: list[tuple[int, int]] = []
+        self.records = batch(0, b"a", b"b")
+        self.high_watermark = 2
+        self.snapshot: SnapshotId | None = None
+        self.refuses = Code.NONE
+        self.lets_go = False
+        self.allocations: list[tuple[int, int]] = []
+        self.block = AllocateProducerIdsResponse(producer_id_start=5_000, producer_id_len=1_000)
+        self._listening = env.network.listen(HOST, PORT, lambda: Connected(self))
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def handle(self, request: Any) -> Any:
+        if isinstance(request, BrokerRegistrationRequest):
+            self.registrations.append(request)
+            return BrokerRegistrationResponse(error_code=self.refuses, broker_epoch=EPOCH)
+        if isinstance(request, BrokerHeartbeatRequest):
+            self.beats.append((self._env.monotonic_ms(), request))
+            return BrokerHeartbeatResponse(
+                is_caught_up=request.current_metadata_offset >= self.high_watermark - 1,
+                is_fenced=request.want_fence,
+                should_shut_down=request.want_shut_down and self.lets_go,
+            )
+        if isinstance(request, FetchRequest):
+            return self._fetch(request)
+        if isinstance(request, AllocateProducerIdsRequest):
+            self.allocations.append((request.broker_id, request.broker_epoch))
+            return self.block
+        keys = [ApiVersion(api_key=key, min_version=APIS[key].min_version, max_version=APIS[key].max_version) for key in KEYS]
+        return ApiVersionsResponse(api_keys=keys)
+
+    def _fetch(self, request: FetchRequest) -> FetchResponse | None:
+        asked = request.topics[0].partitions[0]
+        self.fetches.append((asked.current_leader_epoch, asked.fetch_offset))
+        if asked.current_leader_epoch != LEADER_EPOCH:
+            leader = LeaderIdAndEpoch(leader_id=100, leader_epoch=LEADER_EPOCH)
+            partition = PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)
+        elif asked.fetch_offset == 0:
+            partition = PartitionData(high_watermark=self.high_watermark, records=self.records, snapshot_id=self.snapshot)
+        else:
+            # Nothing is new: a controller waits with its answer.
+            return None
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])])
+
+
+KEYS = (1, API_VERSIONS_KEY, 62, 63, 67)
+
+
+class World:
+    def __init__(self) -> None:
+        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        self.controller = Controller(self.env)
+        self.applied: list[bytes | None] = []
+        self.changes: list[tuple[BrokerState, bool]] = []
+        identity = Identity(
+            broker_id=2,
+            cluster_id="abc",
+            incarnation_id=b"i" * 16,
+            listeners=(("PLAINTEXT", "localhost", 9092),),
+            features=(),
+            rack=None,
+            log_directories=(b"d" * 16,),
+        )
+        self.membership = Membership(
+            cast(Any, self.env),
+            lifecycle=BrokerLifecycle(identity, Intervals()),
+            fetch=MetadataFetch("abc", 2, b"d" * 16),
+            replica=MetadataReplica(lambda record, offset: self.applied.append(record.value), lambda: None),
+            heartbeats=self.peer(),
+            fetches=self.peer(),
+            changed=self._changed,
+        )
+
+    def peer(self) -> Peer:
+        env = cast(PeerEnv, self.env)
+        return Peer(env, HOST, PORT, client_id="2", bug=lambda: pytest.fail("a bug"), buffers=ReceiveBuffers())
+
+    def _changed(self) -> None:
+        lifecycle = self.membership.lifecycle
+        self.changes.append((lifecycle.state, lifecycle.is_fenced))
+
+    def start(self) -> World:
+        self.membership.start()
+        self.env.settle()
+        return self
+
+    def advance(self, by_ms: float) -> None:
+        self.env.settle()
+        self.env.advance(by_ms)
+
+    def run(self) -> World:
+        """Until the broker is in service."""
+        self.start().membership.become_ready()
+        self.advance(5_000)
+        assert self.membership.is_serving
+        return self
+
+    @property
+    def last_beat(self) -> BrokerHeartbeatRequest:
+        return self.controller.beats[-1][1]
+
+
+def test_it_registers_reads_the_metadata_and_is_unfenced_when_it_is_ready() -> None:
+    world = World().start()
+    assert len(world.controller.registrations) == 1
+    assert world.applied == [b"a", b"b"]
+    assert world.controller.fetches[:2] == [(0, 0), (LEADER_EPOCH, 0)]
+    world.advance(3_000)
+    assert (world.last_beat.broker_epoch, world.last_beat.current_metadata_offset, world.last_beat.want_fence) == (EPOCH, 1, True)
+    assert world.membership.lifecycle.state is BrokerState.RECOVERY
+    assert not world.membership.is_serving
+    world.membership.become_ready()
+    world.env.settle()
+    assert world.membership.is_serving
+    assert world.changes[-1] == (BrokerState.RUNNING, False)
+
+
+def test_heartbeats_come_at_their_interval_however_long_a_fetch_waits() -> None:
+    world = World().run()
+    before = len(world.controller.beats)
+    world.advance(20_000)
+    times = [at_ms for at_ms, _ in world.controller.beats[before:]]
+    assert {round(later - earlier) for earlier, later in pairwise(times)} == {2_000}
+
+
+def test_what_is_not_committed_is_not_applied() -> None:
+    world = World()
+    world.controller.high_watermark = 0
+    world.start()
+    assert world.applied == []
+    assert world.membership.replica.end_offset == 2
+
+
+def test_a_controller_that_comes_later_is_reached() -> None:
+    world = World()
+    world.controller.close()
+    world.start()
+    world.advance(3_000)
+    assert world.controller.registrations == []
+    world.controller = Controller(world.env)
+    world.advance(10_000)
+    assert len(world.controller.registrations) == 1
+    assert world.applied == [b"a", b"b"]
+
+
+def test_a_refused_registration_is_repeated() -> None:
+    world = World()
+    world.controller.refuses = Code.DUPLICATE_BROKER_REGISTRATION
+    world.start()
+    world.advance(1_000)
+    assert len(world.controller.registrations) > 2
+    assert world.controller.beats == []
+    world.controller.refuses = Code.NONE
+    world.advance(9_000)
+    assert world.controller.beats
+
+
+def test_it_stays_while_it_has_leaderships_and_stops_when_it_is_let_go() -> None:
+    world = World().run()
+    world.membership.begin_controlled_shutdown()
+    world.advance(4_500)
+    assert world.last_beat.want_shut_down
+    assert not world.membership.lifecycle.may_stop
+    world.controller.lets_go = True
+    world.advance(2_000)
+    assert world.membership.lifecycle.may_stop
+    assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
+    beats = len(world.controller.beats)
+    world.advance(10_000)
+    assert len(world.controller.beats) == beats
+
+
+def test_who_was_never_unfenced_need_not_ask_to_leave() -> None:
+    world = World().start()
+    world.membership.begin_controlled_shutdown()
+    assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
+
+
+def test_stopped_it_sends_nothing_more() -> None:
+    world = World().run()
+    world.membership.stop()
+    beats, fetches = len(world.controller.beats), len(world.controller.fetches)
+    world.advance(30_000)
+    assert (len(world.controller.beats), len(world.controller.fetches)) == (beats, fetches)
+
+
+def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
+    world = World()
+    world.controller.records = batch(7, b"x")
+    world.start()
+    assert world.applied == []
+    world.controller.records = batch(0, b"x", b"y")
+    world.advance(200)
+    assert world.applied == [b"x", b"y"]
+
+
+def test_a_log_that_begins_with_a_snapshot_is_not_taken_for_an_empty_one() -> None:
+    world = World()
+    world.controller.snapshot = SnapshotId(end_offset=900, epoch=2)
+    world.start()
+    world.advance(1_000)
+    assert world.membership.replica.end_offset == 0
+    assert world.applied == []
+    assert world.membership.lifecycle.state is BrokerState.STARTING
+
+
+def test_producer_ids_come_from_the_controllers_block() -> None:
+    world = World().run()
+    ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
+    with pytest.raises(KafkaError) as waiting:
+        ids.new()
+    assert waiting.value.code == Code.COORDINATOR_LOAD_IN_PROGRESS
+    world.env.settle()
+    assert [ids.new(), ids.new()] == [5_000, 5_001]
+    assert world.controller.allocations == [(2, EPOCH)]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        AllocateProducerIdsResponse(error_code=Code.STALE_BROKER_EPOCH),
+        AllocateProducerIdsResponse(producer_id_start=-1, producer_id_len=1_000),
+        AllocateProducerIdsResponse(producer_id_start=7, producer_id_len=0),
+    ],
+)
+def test_a_block_that_is_none_is_asked_for_again(block: AllocateProducerIdsResponse) -> None:
+    world = World().run()
+    world.controller.block = block
+    ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            ids.new()
+        assert refused.value.code == Code.COORDINATOR_LOAD_IN_PROGRESS
+        world.env.settle()
+    assert len(world.controller.allocations) == 2
+    world.controller.block = AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1)
+    with pytest.raises(KafkaError):
+        ids.new()
+    world.env.settle()
+    assert ids.new() == 0
+
+
+def test_without_a_controller_no_producer_id_is_made_up() -> None:
+    world = World().run()
+    world.controller.close()
+    ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
+    with pytest.raises(KafkaError):
+        ids.new()
+    world.env.settle()
+    with pytest.raises(KafkaError, match="nobody listens"):
+        ids.new()

@@ -1,0 +1,92 @@
+"""What the answers to an observer's fetch of the metadata log mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, MetadataFetch, Step, Taken
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+
+
+@pytest.fixture
+def fetch() -> MetadataFetch:
+    return MetadataFetch("abc", 2, b"d" * 16)
+
+
+def answer(partition: PartitionData, topic_id: bytes = METADATA_TOPIC_ID) -> FetchResponse:
+    return FetchResponse(responses=[FetchableTopicResponse(topic_id=topic_id, partitions=[partition])])
+
+
+def epoch(fetch: MetadataFetch) -> int:
+    return fetch.request(0, 0).topics[0].partitions[0].current_leader_epoch
+
+
+def test_a_fetch_names_the_broker_the_cluster_and_the_position(fetch: MetadataFetch) -> None:
+    request = fetch.request(17, 3)
+    partition = request.topics[0].partitions[0]
+    assert request.replica_state is not None
+    assert (request.cluster_id, request.replica_state.replica_id, request.topics[0].topic_id) == ("abc", 2, METADATA_TOPIC_ID)
+    assert (partition.fetch_offset, partition.last_fetched_epoch, partition.replica_directory_id) == (17, 3, b"d" * 16)
+
+
+def test_the_leader_names_its_epoch_to_whom_does_not_know_it(fetch: MetadataFetch) -> None:
+    leader = LeaderIdAndEpoch(leader_id=3, leader_epoch=7)
+    taken = fetch.take(answer(PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)))
+    assert taken.step is Step.ASK_AGAIN
+    assert epoch(fetch) == 7
+
+
+@pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
+def test_who_is_refused_without_a_newer_epoch_waits(fetch: MetadataFetch, code: Code) -> None:
+    fetch.leader_epoch = 7
+    older = LeaderIdAndEpoch(leader_id=3, leader_epoch=6)
+    assert fetch.take(answer(PartitionData(error_code=code, current_leader=older))).step is Step.WAIT
+    assert epoch(fetch) == 7
+
+
+def test_records_are_appended_and_the_high_watermark_never_goes_back(fetch: MetadataFetch) -> None:
+    taken = fetch.take(answer(PartitionData(high_watermark=5, records=b"batches")))
+    assert taken == Taken(step=Step.APPEND, records=b"batches", high_watermark=5)
+    assert fetch.take(answer(PartitionData(high_watermark=-1))).high_watermark == 5
+    assert fetch.request(0, 0).topics[0].partitions[0].high_watermark == 5
+
+
+def test_an_answer_names_a_newer_leader_epoch_beside_its_records(fetch: MetadataFetch) -> None:
+    taken = fetch.take(answer(PartitionData(records=b"x", current_leader=LeaderIdAndEpoch(leader_id=3, leader_epoch=9))))
+    assert taken.step is Step.APPEND
+    assert epoch(fetch) == 9
+
+
+def test_a_log_that_parted_is_cut_where_the_epochs_part(fetch: MetadataFetch) -> None:
+    taken = fetch.take(answer(PartitionData(diverging_epoch=EpochEndOffset(epoch=4, end_offset=30))))
+    assert (taken.step, taken.end_offset, taken.epoch) == (Step.TRUNCATE, 30, 4)
+
+
+def test_behind_the_start_of_the_leaders_log_a_snapshot_is_read(fetch: MetadataFetch) -> None:
+    taken = fetch.take(answer(PartitionData(snapshot_id=SnapshotId(end_offset=900, epoch=2))))
+    assert (taken.step, taken.end_offset, taken.epoch) == (Step.SNAPSHOT, 900, 2)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        FetchResponse(error_code=Code.INCONSISTENT_CLUSTER_ID),
+        FetchResponse(),
+        answer(PartitionData(), topic_id=b"o" * 16),
+        answer(PartitionData(partition_index=1, records=b"x")),
+        answer(PartitionData(error_code=Code.UNKNOWN_SERVER_ERROR, records=b"x")),
+    ],
+)
+def test_what_is_no_answer_to_the_question_appends_nothing(fetch: MetadataFetch, response: FetchResponse) -> None:
+    taken = fetch.take(response)
+    assert taken.step is Step.WAIT
+    assert taken.reason
+    assert taken.records == b""

@@ -1,0 +1,414 @@
+"""A connection to a peer in a simulated world: what becomes of requests when it is slow, gone, foreign or overrun."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
+
+import ottla
+from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.peer import SOFTWARE_VERSION, Peer, PeerEnv, Timings
+from ottla.broker.peers.requests import Failure, Limits, PeerFailure
+from ottla.broker.peers.states import PeerState
+from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+
+HOST, PORT = "other", 9092
+METADATA, LIST_GROUPS = 3, 16
+OFFERED = ((METADATA, 0, 12), (API_VERSIONS_KEY, 0, 4))
+
+
+class Accepted(asyncio.BufferedProtocol):
+    """The other side of one connection: keeps requests, and answers when a test says so."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._room = bytearray(1 << 12)
+        self._bytes = bytearray()
+        self.requests: list[tuple[int, int, int]] = []
+        self.client_id: str | None = None
+        self.is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._bytes += self._room[:nbytes]
+        while len(self._bytes) >= 4 and len(self._bytes) >= 4 + (size := int.from_bytes(self._bytes[:4], "big")):
+            frame = bytes(self._bytes[4 : 4 + size])
+            del self._bytes[: 4 + size]
+            key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+            self.client_id, body_at = read_client_id(frame, flexible=version >= api(key).flexible_from)
+            self.requests.append((key, version, int.from_bytes(frame[4:8], "big")))
+            if key == API_VERSIONS_KEY:
+                self._host.greetings.append(decode_body(api(key).decode_request, frame, body_at, version))
+                self._host.greeted(self, version)
+
+    def answer(self, message: Any, *, at: int = -1, correlation_id: int | None = None, version: int | None = None) -> None:
+        key, asked, asked_id = self.requests[at]
+        parts = response_parts(
+            api(key), asked if version is None else version, asked_id if correlation_id is None else correlation_id, message
+        )
+        self.transport.write(b"".join(parts))
+
+
+class Host:
+    """A host that listens, and what it offers."""
+
+    def __init__(self, env: SimulatedEnv) -> None:
+        self.env = env
+        self.accepted: list[Accepted] = []
+        self.greetings: list[Any] = []
+        self.offers = OFFERED
+        self.answers_greetings = True
+        self.greeting_error = Code.NONE
+        self.listening = env.network.listen(HOST, PORT, self._accept)
+
+    def _accept(self) -> Accepted:
+        self.accepted.append(Accepted(self))
+        return self.accepted[-1]
+
+    def greeted(self, accepted: Accepted, version: int) -> None:
+        if not self.answers_greetings:
+            return
+        keys = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in self.offers]
+        newest = next((high for key, _, high in self.offers if key == API_VERSIONS_KEY), 0)
+        if version > newest:
+            refusal = ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=keys)
+            accepted.answer(refusal, version=0)
+        else:
+            accepted.answer(ApiVersionsResponse(error_code=self.greeting_error, api_keys=keys))
+
+    def close(self) -> None:
+        self.listening.close()
+
+
+class World:
+    def __init__(self, **peer: Any) -> None:
+        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        self.host = Host(self.env)
+        self.bugs = 0
+        self.answers: list[Any] = []
+        self.peer = Peer(cast(PeerEnv, self.env), HOST, PORT, client_id="broker-1", bug=self._bug, buffers=ReceiveBuffers(), **peer)
+
+    def _bug(self) -> None:
+        self.bugs += 1
+
+    def ask(self, request: Any = None, **how: Any) -> None:
+        self.peer.send(MetadataRequest() if request is None else request, self.answers.append, **how)
+
+    def settle(self) -> None:
+        self.env.settle()
+
+    def advance(self, by_ms: float) -> None:
+        self.env.settle()
+        self.env.advance(by_ms)
+
+    def is_in(self, state: PeerState) -> bool:
+        return self.peer.state is state
+
+    @property
+    def failures(self) -> list[Failure]:
+        return [answer.kind for answer in self.answers if isinstance(answer, PeerFailure)]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.peer.close()
+    made.settle()
+    assert made.bugs == 0
+
+
+def test_a_request_is_answered_in_the_newest_common_version(world: World) -> None:
+    world.ask()
+    assert world.answers == []
+    world.settle()
+    (accepted,) = world.host.accepted
+    assert accepted.requests[-1][:2] == (METADATA, 12)
+    assert accepted.client_id == "broker-1"
+    accepted.answer(MetadataResponse(cluster_id="c", controller_id=3))
+    world.settle()
+    assert [(answer.cluster_id, answer.controller_id) for answer in world.answers] == [("c", 3)]
+    assert world.peer.offered(METADATA) == 12
+    assert world.peer.offered(LIST_GROUPS) is None
+
+
+def test_the_greeting_is_asked_again_in_a_version_that_the_peer_knows(world: World) -> None:
+    world.ask()
+    world.settle()
+    assert [version for key, version, _ in world.host.accepted[0].requests if key == API_VERSIONS_KEY] == [5, 4]
+    greeting = world.host.greetings[-1]
+    assert (greeting.client_software_name, greeting.client_software_version) == ("ottla", ottla.__version__)
+    assert ottla.__version__ == SOFTWARE_VERSION
+
+
+def test_requests_share_one_connection_and_wait_for_the_greeting(world: World) -> None:
+    world.host.answers_greetings = False
+    for _ in range(3):
+        world.ask()
+    world.settle()
+    (accepted,) = world.host.accepted
+    assert [key for key, _, _ in accepted.requests] == [API_VERSIONS_KEY]
+    world.host.answers_greetings = True
+    world.host.greeted(accepted, 4)
+    world.settle()
+    # The peer was asked in version 5; what it says in version 4 is read as the answer in the same format.
+    assert [key for key, _, _ in accepted.requests] == [API_VERSIONS_KEY, METADATA, METADATA, METADATA]
+    for at in (-3, -2, -1):
+        accepted.answer(MetadataResponse(controller_id=at), at=at)
+    world.settle()
+    assert [answer.controller_id for answer in world.answers] == [-3, -2, -1]
+
+
+def test_a_version_that_the_peer_does_not_know_fails_and_the_next_request_goes_on(world: World) -> None:
+    world.ask(ListGroupsRequest())
+    world.ask(least_version=13)
+    world.ask(most_version=5)
+    world.settle()
+    assert world.failures == [Failure.UNSUPPORTED_VERSION] * 2
+    assert world.host.accepted[0].requests[-1][:2] == (METADATA, 5)
+
+
+def test_where_nobody_listens_requests_fail_and_the_next_attempt_waits(world: World) -> None:
+    world.host.close()
+    world.ask()
+    world.ask()
+    world.settle()
+    assert world.failures == [Failure.DISCONNECTED] * 2
+    assert "nobody listens" in world.answers[0].reason
+    assert world.is_in(PeerState.BACKING_OFF)
+    world.ask()
+    world.settle()
+    assert len(world.answers) == 2
+    world.host = Host(world.env)
+    world.advance(100)
+    assert world.is_in(PeerState.READY)
+    world.host.accepted[0].answer(MetadataResponse())
+    world.settle()
+    assert len(world.answers) == 3
+    assert isinstance(world.answers[2], MetadataResponse)
+
+
+def test_who_has_nothing_to_ask_does_not_connect_again(world: World) -> None:
+    world.host.close()
+    world.ask()
+    world.advance(10_000)
+    assert world.is_in(PeerState.IDLE)
+
+
+def test_a_lost_connection_fails_what_was_sent_and_sends_what_waits_on_the_next_one() -> None:
+    world = World(limits=Limits(in_flight=1))
+    world.ask()
+    world.ask()
+    world.settle()
+    world.host.accepted[0].transport.close()
+    world.settle()
+    assert world.failures == [Failure.DISCONNECTED]
+    world.advance(100)
+    assert len(world.host.accepted) == 2
+    world.host.accepted[1].answer(MetadataResponse(controller_id=7))
+    world.settle()
+    assert world.answers[1].controller_id == 7
+
+
+def test_a_connection_that_was_idle_and_is_closed_opens_again_at_once(world: World) -> None:
+    world.ask()
+    world.settle()
+    world.host.accepted[0].answer(MetadataResponse())
+    world.settle()
+    world.host.accepted[0].transport.close()
+    world.settle()
+    assert world.is_in(PeerState.IDLE)
+    world.ask()
+    world.settle()
+    assert len(world.host.accepted) == 2
+    assert world.failures == []
+
+
+def test_an_answer_that_does_not_come_in_time_closes_the_connection(world: World) -> None:
+    world.ask(timeout_ms=500)
+    world.settle()
+    world.ask(timeout_ms=5_000)
+    world.advance(499)
+    assert world.answers == []
+    world.advance(2)
+    assert world.failures == [Failure.TIMED_OUT, Failure.DISCONNECTED]
+    assert world.host.accepted[0].is_lost
+
+
+def test_the_earliest_deadline_counts_whichever_request_came_first(world: World) -> None:
+    world.host.answers_greetings = False
+    world.ask(timeout_ms=5_000)
+    world.ask(timeout_ms=100)
+    world.advance(101)
+    assert world.failures == [Failure.TIMED_OUT]
+    world.advance(4_900)
+    assert world.failures == [Failure.TIMED_OUT] * 2
+
+
+def test_a_host_that_says_nothing_is_given_up() -> None:
+    world = World(timings=Timings(connect_ms=1_000))
+    world.host.answers_greetings = False
+    world.ask()
+    world.advance(1_001)
+    assert world.failures == [Failure.DISCONNECTED]
+    assert "no connection within 1000 ms" in world.answers[0].reason
+    assert world.host.accepted[0].is_lost
+
+
+def test_too_many_requests_that_wait_are_refused_at_once() -> None:
+    world = World(limits=Limits(waiting=2))
+    for _ in range(3):
+        world.ask()
+    assert world.answers == []
+    world.env.scheduler.turn()
+    assert world.failures == [Failure.TOO_MANY]
+
+
+def test_what_is_sent_at_once_is_bounded_by_bytes() -> None:
+    world = World(limits=Limits(in_flight_bytes=1))
+    world.ask()
+    world.ask()
+    world.settle()
+    accepted = world.host.accepted[0]
+    assert [key for key, _, _ in accepted.requests].count(METADATA) == 1
+    accepted.answer(MetadataResponse())
+    world.settle()
+    assert [key for key, _, _ in accepted.requests].count(METADATA) == 2
+
+
+def test_closed_for_good_it_fails_what_waits_and_what_comes(world: World) -> None:
+    world.ask()
+    world.settle()
+    world.ask()
+    world.peer.close()
+    world.peer.close()
+    world.ask()
+    assert world.answers == []
+    world.settle()
+    assert world.failures == [Failure.CLOSED] * 3
+    assert world.host.accepted[0].is_lost
+    world.advance(100_000)
+    assert len(world.host.accepted) == 1
+
+
+def test_closed_while_it_connects_no_connection_stays(world: World) -> None:
+    world.ask()
+    world.peer.close()
+    world.settle()
+    assert world.failures == [Failure.CLOSED]
+    assert all(accepted.is_lost for accepted in world.host.accepted)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"correlation_id": 77}, {"version": 0}],
+    ids=["an answer to nothing that was asked", "an answer in another version"],
+)
+def test_an_answer_that_cannot_be_read_ends_the_connection(world: World, how: dict[str, Any]) -> None:
+    world.ask()
+    world.settle()
+    world.host.accepted[0].answer(MetadataResponse(), **how)
+    world.settle()
+    assert world.failures == [Failure.DISCONNECTED]
+    assert "cannot be read" in world.answers[0].reason
+    assert world.host.accepted[0].is_lost
+
+
+def test_an_answer_of_a_hostile_size_ends_the_connection() -> None:
+    world = World(max_answer_bytes=1_000)
+    world.ask()
+    world.settle()
+    world.host.accepted[0].transport.write((1_001).to_bytes(4, "big"))
+    world.settle()
+    assert world.failures == [Failure.DISCONNECTED]
+    assert "a frame of 1001 bytes" in world.answers[0].reason
+
+
+def test_a_refused_greeting_backs_off_further_each_time(world: World) -> None:
+    world.host.greeting_error = Code.INVALID_REQUEST
+    attempts: list[int] = []
+    for _ in range(4):
+        world.ask()
+        for _ in range(2_000):
+            if len(world.host.accepted) > len(attempts):
+                break
+            world.advance(1)
+        attempts.append(world.env.steady_ms())
+        world.settle()
+    waits = [later - earlier for earlier, later in pairwise(attempts)]
+    assert waits == sorted(waits)
+    assert waits[-1] > 2 * waits[0]
+    assert world.failures == [Failure.DISCONNECTED] * 4
+
+
+def test_a_callback_that_fails_is_a_bug_and_hurts_nobody_else() -> None:
+    world = World()
+
+    def fail(_: Any) -> None:
+        raise AssertionError("a bug")
+
+    world.peer.send(MetadataRequest(), fail)
+    world.ask()
+    world.settle()
+    accepted = world.host.accepted[0]
+    accepted.answer(MetadataResponse(), at=-2)
+    accepted.answer(MetadataResponse(), at=-1)
+    world.settle()
+    assert world.bugs == 1
+    assert len(world.answers) == 1
+    assert world.failures == []
+
+
+def test_a_callback_may_ask_again_and_may_close() -> None:
+    world = World()
+
+    def again(_: Any) -> None:
+        world.ask()
+        world.peer.close()
+
+    world.peer.send(MetadataRequest(), again)
+    world.settle()
+    world.host.accepted[0].answer(MetadataResponse())
+    world.settle()
+    assert world.failures == [Failure.CLOSED]
+    assert world.bugs == 0
+
+
+def test_a_broker_answers_a_peer() -> None:
+    broker = SimulatedBroker().start()
+    answers: list[Any] = []
+    peer = Peer(
+        cast(PeerEnv, broker.env),
+        "127.0.0.1",
+        9092,
+        client_id="broker-1",
+        bug=lambda: pytest.fail("a bug"),
+        buffers=broker.broker.connections.buffers,
+    )
+    peer.send(MetadataRequest(topics=[]), answers.append)
+    peer.send(ListGroupsRequest(), answers.append)
+    broker.env.settle()
+    assert [type(answer) for answer in answers] == [MetadataResponse, ListGroupsResponse]
+    assert answers[0].cluster_id == broker.broker.cluster_id
+    peer.close()
+    broker.close()

@@ -1,0 +1,65 @@
+"""Which versions are spoken with a peer."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.peers.versions import Versions, decode_greeting, greeting_after, key_of
+from ottla.protocol.codec import API_VERSIONS_KEY, api, response_parts
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.protocol.messages.fetch import FetchRequest
+from ottla.protocol.messages.metadata import MetadataRequest
+
+FETCH = 1
+
+
+def offering(*ranges: tuple[int, int, int]) -> Versions:
+    keys = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in ranges]
+    return Versions(ApiVersionsResponse(api_keys=keys))
+
+
+def test_the_newest_version_that_both_know_is_spoken() -> None:
+    own = APIS[FETCH]
+    assert offering((FETCH, 0, 99)).choose(FETCH) == own.max_version
+    assert offering((FETCH, 0, own.max_version - 2)).choose(FETCH) == own.max_version - 2
+
+
+def test_a_request_may_name_the_oldest_and_the_newest_version_that_will_do() -> None:
+    versions = offering((FETCH, 4, 13))
+    assert versions.choose(FETCH, most=12) == 12
+    assert versions.choose(FETCH, least=13) == 13
+    assert versions.choose(FETCH, least=14) is None
+    assert versions.choose(FETCH, most=3) is None
+
+
+@pytest.mark.parametrize("offered", [(FETCH, 90, 99), (FETCH, 0, 2), (9_999, 0, 1)])
+def test_without_a_version_in_common_there_is_none(offered: tuple[int, int, int]) -> None:
+    versions = offering(offered)
+    assert versions.choose(FETCH) is None
+    assert versions.choose(9_999) is None
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_an_answer_to_the_greeting_is_read_in_its_version(version: int) -> None:
+    response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=FETCH, min_version=4, max_version=17)])
+    frame = b"".join(response_parts(api(API_VERSIONS_KEY), version, 5, response))[4:]
+    correlation_id, decoded = decode_greeting(version, frame)
+    assert (correlation_id, decoded.api_keys[0].max_version) == (5, 17)
+
+
+def test_a_peer_that_does_not_know_the_version_of_the_greeting_names_those_it_knows() -> None:
+    known = [ApiVersion(api_key=API_VERSIONS_KEY, min_version=0, max_version=4)]
+    refusal = ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=known)
+    frame = b"".join(response_parts(api(API_VERSIONS_KEY), 0, 5, refusal))[4:]
+    _, decoded = decode_greeting(5, frame)
+    assert greeting_after(decoded) == 4
+
+
+def test_a_peer_that_names_none_is_asked_in_version_0() -> None:
+    assert greeting_after(ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION)) == 0
+
+
+def test_a_request_names_its_api_by_its_type() -> None:
+    assert (key_of(FetchRequest()), key_of(MetadataRequest())) == (1, 3)

@@ -1,0 +1,113 @@
+"""Brokers of a simulated world reach each other over its network, with its delays and cuts."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import pytest
+
+from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.peer import Peer, PeerEnv, Timings
+from ottla.broker.peers.requests import Failure, PeerFailure
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.simulation.env import START_MS
+from ottla.simulation.links import Links
+from ottla.simulation.node import PORT, Node
+from ottla.simulation.scheduler import Scheduler
+
+
+class Ground:
+    """Two brokers, and a connection from the first to the second."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(START_MS)
+        self.links = Links(self.scheduler, random.Random(1))
+        self.here, self.there = (self._node(node_id) for node_id in range(2))
+        self.answers: list[Any] = []
+        for node in (self.here, self.there):
+            assert node.start()
+        self.peer = Peer(
+            cast(PeerEnv, self.here.env),
+            self.there.host,
+            PORT,
+            client_id="0",
+            bug=lambda: pytest.fail("a bug"),
+            buffers=ReceiveBuffers(),
+            timings=Timings(connect_ms=1_000, request_ms=2_000),
+        )
+
+    def _node(self, node_id: int) -> Node:
+        return Node(
+            node_id=node_id,
+            scheduler=self.scheduler,
+            links=self.links,
+            rng=random.Random(node_id),
+            settings={},
+            features={},
+            on_crash=lambda node: None,
+        )
+
+    def ask(self) -> None:
+        self.peer.send(MetadataRequest(topics=[]), self.answers.append)
+        self.scheduler.settle()
+
+    def wait(self, ms: float) -> None:
+        self.scheduler.advance(ms)
+
+    @property
+    def failures(self) -> list[Failure]:
+        return [answer.kind for answer in self.answers if isinstance(answer, PeerFailure)]
+
+
+def test_one_broker_asks_the_other() -> None:
+    ground = Ground()
+    ground.ask()
+    assert ground.answers == []
+    ground.wait(500)
+    assert isinstance(ground.answers[0], MetadataResponse)
+
+
+@pytest.mark.parametrize("way", [("broker-0", "broker-1"), ("broker-1", "broker-0")])
+def test_behind_a_cut_either_way_no_answer_comes_and_later_ones_do(way: tuple[str, str]) -> None:
+    ground = Ground()
+    ground.links.cut(*way)
+    ground.ask()
+    ground.wait(1_001)
+    assert ground.failures == [Failure.DISCONNECTED]
+    ground.links.heal(*way)
+    ground.ask()
+    ground.wait(2_000)
+    assert isinstance(ground.answers[1], MetadataResponse)
+
+
+def test_a_cut_of_an_open_connection_is_a_time_out() -> None:
+    ground = Ground()
+    ground.ask()
+    ground.wait(500)
+    ground.links.cut("broker-1", "broker-0")
+    ground.ask()
+    ground.wait(2_001)
+    assert ground.failures == [Failure.TIMED_OUT]
+
+
+def test_a_broker_that_is_killed_is_found_again_after_its_start() -> None:
+    ground = Ground()
+    ground.ask()
+    ground.wait(500)
+    ground.there.crash(power_cut=False)
+    ground.ask()
+    ground.wait(2_001)
+    assert len(ground.failures) == 1
+    ground.there.start()
+    ground.ask()
+    ground.wait(2_000)
+    assert isinstance(ground.answers[-1], MetadataResponse)
+
+
+def test_a_life_that_is_over_hears_of_nothing() -> None:
+    ground = Ground()
+    ground.ask()
+    ground.here.crash(power_cut=False)
+    ground.wait(5_000)
+    assert ground.answers == []
