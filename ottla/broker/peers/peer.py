@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
 
+import msgspec
 import structlog
 
 from ottla.broker.env import Attempt, Clock, Randomness, Timer, Timers
@@ -40,8 +40,7 @@ class PeerEnv(Clock, Randomness, Timers, Protocol):
     ) -> Attempt: ...
 
 
-@dataclass(slots=True, frozen=True)
-class Timings:
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
     """``connect_ms`` bounds an attempt to connect, with ApiVersions; ``request_ms`` a request that names no time-out itself."""
 
     connect_ms: float = 10_000

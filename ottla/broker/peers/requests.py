@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 
 class Failure(Enum):
@@ -38,8 +39,7 @@ Then = Callable[[Any], None]
 call only."""
 
 
-@dataclass(slots=True, eq=False)
-class Request:
+class Request(msgspec.Struct, eq=False, kw_only=True):
     """One request. ``version`` and ``size_bytes`` are set when it is sent."""
 
     key: int
@@ -52,8 +52,7 @@ class Request:
     size_bytes: int = 0
 
 
-@dataclass(slots=True, frozen=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one connection may have under way.
 
     ``waiting`` counts requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and not answered.
