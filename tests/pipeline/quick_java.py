@@ -73,13 +73,14 @@ def _archive_classes(archive: Path) -> None:
         with Broker(data_dir=Path(name) / "data") as broker:
             shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
             shopping.open()
-            driver = shopping.start()
-            # The JVM ends after its driver, and writes the archive then; while the broker lived it was seen to wait without end.
-            has_ended = _has_ended(driver, ENDED_S)
-        if not has_ended or driver.returncode != 0 or not _has_gone(driver.pid, ENDED_S):
+            with shopping.start() as driver:
+                # The JVM ends after its driver, and writes the archive then; while the broker lived it was seen to wait without end.
+                is_made = _has_ended(driver, ENDED_S) and driver.returncode == 0
+                if not is_made:
+                    _kill(driver.pid)
+        if not is_made or not _has_gone(driver.pid, ENDED_S):
             # The archive only makes tests quicker. What is wrong with a driver, the tests of drivers show.
             _kill(driver.pid)
-            driver.wait()
             archive.unlink(missing_ok=True)
 
 

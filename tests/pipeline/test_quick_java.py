@@ -38,3 +38,6 @@ def test_a_driver_that_takes_too_long_leaves_no_archive(
     quick_java._archive_classes(archive)
     assert not archive.exists()
     assert sleeper.returncode == -9
+    # What nobody closes is found by the collector, in whichever test it runs next.
+    assert sleeper.stdout is not None
+    assert sleeper.stdout.closed
