@@ -23,7 +23,7 @@ TARGET = ROOT / "docs" / "conformance.md"
 TARGETS = {"simulated": "ottla, simulated", "ottla": "ottla", "kafka": f"Apache Kafka {ORACLE_VERSION}"}
 NO_CASES = "–"
 DIFFERENCES_OF_TESTS = (
-    "**BAD-08.** Apache Kafka answers requests with bad UTF-8 and negative lengths; ottla closes the connection.",
+    "**BAD-08.** Apache Kafka answers requests with negative lengths; ottla closes the connection.",
     "**BAD-15.** Apache Kafka stores batches with a wrong offset delta and answers undecodable payloads with -1; ottla refuses them"
     " with INVALID_RECORD or CORRUPT_MESSAGE.",
     "**PRD-14.** Apache Kafka never answers a Produce of null records; ottla answers INVALID_RECORD.",

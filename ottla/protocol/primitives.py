@@ -59,6 +59,18 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
     return value, pos
 
 
+def _repaired(raw: Buffer) -> str:
+    """The text of bytes that are no UTF-8, with U+FFFD for what cannot be read, as Java reads them.
+
+    Stock clients send such bytes: librdkafka copies an offset's metadata without its final zero, and confluent-kafka reads on
+    behind it. Raises DecodeError for a text that is too long to be sent back, because each character of it takes three bytes.
+    """
+    text = str(raw, "utf-8", "replace")
+    if len(text.encode()) > MAX_STRING_BYTES:
+        raise DecodeError("a string that is no UTF-8, and too long with what cannot be read replaced")
+    return text
+
+
 def read_string(buf: Buffer, pos: int) -> tuple[str, int]:
     value, pos = read_nullable_string(buf, pos)
     if value is None:
@@ -74,7 +86,10 @@ def read_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
             raise DecodeError(f"string of length {size}")
         return None, pos
     end = pos + size
-    return str(buf[pos:end], "utf-8"), end
+    try:
+        return str(buf[pos:end], "utf-8"), end
+    except UnicodeDecodeError:
+        return _repaired(buf[pos:end]), end
 
 
 def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
@@ -84,7 +99,10 @@ def read_compact_string(buf: Buffer, pos: int) -> tuple[str, int]:
     if size > MAX_STRING_BYTES + 1:
         raise DecodeError(f"string of length {size - 1}")
     end = pos + size - 1
-    return str(buf[pos:end], "utf-8"), end
+    try:
+        return str(buf[pos:end], "utf-8"), end
+    except UnicodeDecodeError:
+        return _repaired(buf[pos:end]), end
 
 
 def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int]:
@@ -94,7 +112,10 @@ def read_compact_nullable_string(buf: Buffer, pos: int) -> tuple[str | None, int
     if size > MAX_STRING_BYTES + 1:
         raise DecodeError(f"string of length {size - 1}")
     end = pos + size - 1
-    return str(buf[pos:end], "utf-8"), end
+    try:
+        return str(buf[pos:end], "utf-8"), end
+    except UnicodeDecodeError:
+        return _repaired(buf[pos:end]), end
 
 
 def _slice(buf: Buffer, pos: int, size: int) -> tuple[Buffer, int]:

@@ -74,7 +74,7 @@ def _archive_classes(archive: Path) -> None:
             shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
             shopping.open()
             with shopping.start() as driver:
-                # The JVM ends after its driver, and writes the archive then; while the broker lived it was seen to wait without end.
+                # The JVM ends after its driver, and writes the archive then. While the broker lived it was seen to wait for ever.
                 is_made = _has_ended(driver, ENDED_S) and driver.returncode == 0
                 if not is_made:
                     _kill(driver.pid)

@@ -176,6 +176,23 @@ def test_a_string_is_at_most_what_every_version_can_tell(version: int, kind: str
         decode_body(codec.decode_request, metadata(0x8000), 0, version)
 
 
+@pytest.mark.parametrize("version", [8, 9], ids=["string", "compact"])
+def test_bytes_that_are_no_utf8_are_replaced(version: int) -> None:
+    """As Java does. What would then be too long to be sent back is refused: each character that replaces one takes three bytes."""
+    codec = api(3)
+
+    def metadata(name: bytes) -> bytes:
+        if version == 8:
+            return (1).to_bytes(4, "big") + len(name).to_bytes(2, "big") + name + bytes(3)
+        return b"\2" + uvarint(len(name) + 1) + name + b"\0" + bytes(3) + b"\0"
+
+    request = decode_body(codec.decode_request, metadata(b"a\xff\xc3\xa9\xed\xa0"), 0, version)
+    assert request.topics[0].name == "a\ufffd\u00e9\ufffd\ufffd"
+    assert len(decode_body(codec.decode_request, metadata(b"\xff" * (0x7FFF // 3)), 0, version).topics[0].name) == 0x7FFF // 3
+    with pytest.raises(DecodeError, match="UTF-8"):
+        decode_body(codec.decode_request, metadata(b"\xff" * (0x7FFF // 3 + 1)), 0, version)
+
+
 def test_an_error_message_fits_into_every_version() -> None:
     error = KafkaError(Code.INVALID_CONFIG, "\u20ac" * 40_000)
     assert error.message is not None

@@ -9,23 +9,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 pytest.importorskip("pyspark")
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaAnswered, KafkaClient, NewRecord
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.spark.marks import group_of
 from tests.raw import RawClient
 from tests.wire.conftest import ORACLE_SETTINGS
@@ -44,8 +51,9 @@ pytestmark = [
 BATCH_RECORDS = 100
 FIRST = 3 * BATCH_RECORDS
 KEPT = {"retention.ms": "-1"}
-QUESTION_S = 2.0
-"""How long a question about a group may take until it is asked again."""
+BY_GROUPS, BY_NAMES = 8, 9
+"""Versions of OffsetFetch and of OffsetCommit: topics by their names."""
+NOT_READY = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 REFUSALS = (
     "came from another checkpoint",
     "nothing tells which batches were committed",
@@ -59,9 +67,16 @@ REFUSALS = (
 """How a stream says that it does not go on."""
 
 
+class GroupOffset(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    metadata: str = ""
+
+
 @dataclass
 class Stream:
-    """``history`` has the group's offsets after each batch: topic, partition, offset and metadata."""
+    """``history`` has the group's offsets after each batch."""
 
     spark: Any
     bootstrap: str
@@ -70,7 +85,7 @@ class Stream:
     target: str
     transactional_id: str
     clock: Any
-    history: list[list[TopicPartition]]
+    history: list[list[GroupOffset]]
     sent: int = 0
 
     @property
@@ -92,46 +107,47 @@ class Stream:
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    def committed(self) -> list[TopicPartition]:
-        consumer = self._member()
-        try:
-            return [p for p in self._asked(consumer) if p.offset >= 0]
-        finally:
-            consumer.close()
+    def committed(self) -> list[GroupOffset]:
+        group = group_of(self.transactional_id)
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+        answer = self._asked_until_ready(request, BY_GROUPS, lambda answer: [g.error_code for g in answer.groups])
+        return [
+            GroupOffset(topic.name, p.partition_index, p.committed_offset, p.metadata)
+            for topic in answer.groups[0].topics
+            for p in topic.partitions
+        ]
 
-    def _asked(self, consumer: Consumer) -> list[TopicPartition]:
-        """The group's offsets, by short questions.
+    def commit(self, offsets: list[GroupOffset]) -> None:
+        """As a tool does. By ottla's own messages: confluent-kafka reads metadata on behind their end, whatever is there."""
+        topics = [
+            OffsetCommitRequestTopic(
+                name=at.topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=at.partition, committed_offset=at.offset, committed_metadata=at.metadata
+                    )
+                ],
+            )
+            for at in offsets
+        ]
+        group = group_of(self.transactional_id)
+        request = OffsetCommitRequest(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+        self._asked_until_ready(
+            request, BY_NAMES, lambda answer: [p.error_code for topic in answer.topics for p in topic.partitions]
+        )
 
-        One that comes while librdkafka connects to the coordinator sleeps until a connection changes (``rd_kafka_committed``). On a
-        busy machine the last one may have changed just before that, and then the question sleeps for all of its time.
-        """
+    def _asked_until_ready(self, request: Any, version: int, codes: Callable[[Any], list[int]]) -> Any:
+        """Asked again while the coordinator loads, as it may on Apache Kafka."""
         deadline = time.monotonic() + 30
-        while True:
-            try:
-                return list(consumer.committed([TopicPartition(self.source, 0)], timeout=QUESTION_S))
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError._TIMED_OUT or time.monotonic() > deadline:
-                    raise
-
-    def commit(self, offsets: list[TopicPartition]) -> None:
-        """librdkafka gives a commit up whose connection to the coordinator is not open yet: a question before it opens one."""
-        deadline = time.monotonic() + 30
-        consumer = self._member()
-        try:
-            self._asked(consumer)
+        with RawClient(self.bootstrap) as client:
             while True:
-                try:
-                    consumer.commit(offsets=offsets, asynchronous=False)
-                    return
-                except KafkaException as error:
-                    if error.args[0].code() != KafkaError._TRANSPORT or time.monotonic() > deadline:
-                        raise
+                answer = client.call(request, version)
+                failed = {Code(code) for code in codes(answer)} - {Code.NONE}
+                if not failed:
+                    return answer
+                assert failed <= NOT_READY, failed
+                assert time.monotonic() < deadline, failed
                 time.sleep(0.1)
-        finally:
-            consumer.close()
-
-    def _member(self) -> Consumer:
-        return Consumer({"bootstrap.servers": self.bootstrap, "group.id": group_of(self.transactional_id), "log_level": 0})
 
     def values(self) -> Counter[int]:
         """What a consumer of its own sees as committed."""
@@ -169,15 +185,13 @@ def set_mark_back(stream: Stream, batches: int) -> None:
 
 def swap_mark(stream: Stream) -> None:
     (offset,) = stream.history[-1]
-    stream.commit(
-        [TopicPartition(offset.topic, offset.partition, offset.offset, metadata=offset.metadata.replace("query", "QUERY"))]
-    )
+    stream.commit([offset._replace(metadata=offset.metadata.replace("query", "QUERY"))])
 
 
 def strip_mark(stream: Stream) -> None:
     """A tool has reset the group's offsets, which are of no stream then."""
     (offset,) = stream.history[-1]
-    stream.commit([TopicPartition(offset.topic, offset.partition, offset.offset)])
+    stream.commit([offset._replace(metadata="")])
 
 
 def lose_group(stream: Stream) -> None:
@@ -243,7 +257,7 @@ def lose_mark(stream: Stream) -> None:
     other = f"{stream.source}-tool"
     with KafkaClient(stream.bootstrap) as cluster:
         cluster.create_topic(other, partitions=1)
-    stream.commit([TopicPartition(other, 0, 1)])
+    stream.commit([GroupOffset(other, 0, 1)])
     topics = [OffsetDeleteRequestTopic(stream.source, partitions=[OffsetDeleteRequestPartition(0)])]
     with RawClient(stream.bootstrap) as client:
         answer = client.call(OffsetDeleteRequest(group_id=group_of(stream.transactional_id), topics=topics))
