@@ -138,6 +138,9 @@ class _RealAttempt:
             await loop.create_connection(factory, host, port)
         except OSError as error:
             self._failed(error)
+        except (OverflowError, ValueError) as error:
+            # An address that no socket takes, such as a port above 65,535 or a host name that is too long.
+            self._failed(OSError(f"{host}:{port}: {error}"))
 
     def cancel(self) -> None:
         self._task.cancel()

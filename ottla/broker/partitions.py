@@ -11,10 +11,12 @@ from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.coordinator.replication.leader import EpochEnd, Leader, sole_leader
+from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Damaged, described, is_damage
+from ottla.storage.invariants import check_log
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import Slice, read
@@ -151,6 +153,8 @@ class Partition:
         if self.leader.is_sole:
             # Nothing waits for the high watermark here, because it always is the log's end.
             log.high_watermark = log.log_end_offset
+            if CHECKED.whole_states:
+                check_log(log)
         else:
             self.commit(self.leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.now_ms()))
         self.appended_bytes += by_bytes

@@ -5,11 +5,21 @@ from __future__ import annotations
 import fcntl
 import stat
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ottla.broker.config.definitions import ConfigError
 
 _BEGINNING = b'{"event": "ready"'
+
+
+def _lock(file: IO[Any], kind: int) -> None:
+    """Raises BlockingIOError where another process holds the lock. Some file systems have no locks; there nobody is asked."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return
 
 
 class ReadyFile:
@@ -42,7 +52,7 @@ class ReadyFile:
         try:
             with self._path.open("rb") as file:
                 beginning = file.read(len(_BEGINNING))
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                _lock(file, fcntl.LOCK_SH)
         except BlockingIOError:
             return "another broker that runs has it; give another name"
         except OSError as error:
@@ -57,7 +67,7 @@ class ReadyFile:
             half.unlink(missing_ok=True)
             half.touch(mode=0o600 if is_secret else 0o666, exist_ok=False)
             self._written = half.open("w")
-            fcntl.flock(self._written, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._written, fcntl.LOCK_EX)
             self._written.write(line)
             self._written.flush()
             half.replace(self._path)

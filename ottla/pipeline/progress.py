@@ -57,9 +57,13 @@ class Reports:
             return
         for progress in self._unseen(query):
             report = self._reports.get(progress.batchId)
-            if report is not None and report.batch > self._told:
+            if report is None or report.batch <= self._told:
+                continue
+            fields = json.loads(progress.json)
+            # While Spark waits it reports as well, by the number of the batch that comes next, and that batch may be done by now.
+            if "addBatch" in fields["durationMs"]:
                 self._told = report.batch
-                yield progress_of(report, json.loads(progress.json), self._dead_letters)
+                yield progress_of(report, fields, self._dead_letters)
 
     def _unseen(self, query: Query) -> Sequence[SparksProgress]:
         last = query.lastProgress

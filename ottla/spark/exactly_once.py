@@ -132,13 +132,17 @@ class ExactlyOnce(Generic[P]):
         """Commit the last batch's mark once more, in a transaction of its own that has no records: to the broker it is new then,
         and so is the transactional id. Whoever was fenced cannot do so. ``tasks`` write nothing.
 
-        Raises `Fenced`, `MustAbort` and `PipelineError`. Where nothing was committed yet, or nobody knows how the last transaction
-        has ended, nothing is done.
+        Raises `Fenced`, `MustAbort` and `PipelineError`. Something must have been committed (`done`), and `is_settled` be true.
         """
         if self._done is None or not self._is_settled:
-            return
+            raise RuntimeError("there is nothing to renew, or start comes before it")
         self._is_settled = False
-        self._write(self._done[0], tasks, self._done[1])
+        try:
+            self._write(self._done[0], tasks, self._done[1])
+        except Fenced:
+            # No transaction of this stream is open. The next batch must meet the fence as well: `start` would take the id back.
+            self._is_settled = True
+            raise
 
     def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
         try:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, Tasks
 from ottla.spark.marks import group_of, read_standing
+from ottla.spark.transaction import ONGOING, state_of
 from ottla.spark.wire import ClusterClient
 
 logger = logging.getLogger("ottla.spark")
@@ -57,6 +58,13 @@ def renewed(cluster: ClusterClient, transactional_id: str, stream: ExactlyOnce[A
         if standing is None or not has_all or (standing.mark.query, standing.mark.batch) != (mark.query, mark.batch):
             logger.warning("%s: the group has not what was committed with batch %d; not renewed", transactional_id, mark.batch)
             return False
+        if not stream.is_settled:
+            # The end of the last renewal is unknown. The group shows that nobody has committed since. A transaction that is open
+            # may be another stream's, which must not be fenced.
+            if state_of(cluster, transactional_id) in ONGOING:
+                logger.warning("%s: the mark was not renewed this time: a transaction is open", transactional_id)
+                return True
+            stream.start()
         stream.renew(tasks)
     except Fenced as fenced:
         logger.warning("%s: the mark is not renewed: %s", transactional_id, fenced)

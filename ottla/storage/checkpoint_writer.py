@@ -102,8 +102,8 @@ class CheckpointWriter:
     def write_high_watermarks(self, last_stop: LastStop) -> None:
         """Write the high watermarks (ReplicaManager.checkpointHighWatermarks). A log that could not be opened keeps its entry."""
         known = last_stop.high_watermarks
-        kept = {key: known[key] for key, log in self._logs.items() if log.is_offline and key in known}
-        self._write(HIGH_WATERMARKS, kept | self._of_logs(lambda log: log.high_watermark))
+        kept = {key: known[key] for key, log in self._logs.items() if log.is_offline and not log.segments and key in known}
+        self._write(HIGH_WATERMARKS, kept | {key: log.high_watermark for key, log in self._logs.items() if log.segments})
 
     def write_first_dirty(self) -> None:
         self._write(FIRST_DIRTY, {key: log.first_dirty_offset for key, log in self._logs.items() if log.first_dirty_offset})

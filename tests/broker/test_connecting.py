@@ -161,3 +161,9 @@ def test_a_simulated_broker_answers_whoever_connects_to_it() -> None:
     broker.env.settle()
     assert caller.is_lost
     broker._loop.close()
+
+
+async def test_an_address_that_no_socket_takes_is_refused() -> None:
+    """It comes from another broker's registration."""
+    dialled = await dial(RealEnv(), 70_000)
+    assert dialled.error is not None

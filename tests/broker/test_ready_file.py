@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -94,3 +96,18 @@ def test_anything_else_is_refused_and_stays(tmp_path: Path, make: Callable[[Path
 def test_a_directory_that_is_not_there_is_said_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no directory"):
         ReadyFile(tmp_path / "nowhere" / "ready.json").check()
+
+
+def test_a_file_system_without_locks_takes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some network file systems and container mounts."""
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    ready = ReadyFile(tmp_path / "ready")
+    ready.check()
+    ready.write('{"event": "ready"}')
+    ReadyFile(tmp_path / "ready").check()
+    ready.remove()
+    assert not (tmp_path / "ready").exists()

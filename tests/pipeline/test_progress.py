@@ -16,6 +16,7 @@ class SparksProgress:
         ends = {"purchases": {"0": rows * (batch + 1)}}
         source = {"endOffset": ends, "latestOffset": {"purchases": {"0": 100, "1": 3}}}
         fields: dict[str, Any] = {"batchId": batch, "numInputRows": rows, "processedRowsPerSecond": 5.0, "sources": [source]}
+        fields["durationMs"] = {"addBatch": 3, "triggerExecution": 9}
         fields["stateOperators"] = [{"numRowsDroppedByWatermark": 2}, {}]
         self.json = json.dumps(fields)
 
@@ -101,3 +102,14 @@ def test_only_what_is_new_to_a_start_is_told_of() -> None:
     query.kept.append(SparksProgress(4))
     assert told(reports, query) == []
     assert query.asked == 0
+
+
+def test_what_spark_said_while_it_waited_is_not_told_of_a_batch_that_is_done_since() -> None:
+    reports, query = Reports("dead-letters"), Query()
+    waiting = SparksProgress(0, rows=0)
+    waiting.json = json.dumps({**json.loads(waiting.json), "durationMs": {"latestOffset": 1, "triggerExecution": 1}})
+    query.kept.append(waiting)
+    reports.keep(BatchReport(0, by_topic={}))
+    assert told(reports, query) == []
+    query.kept.append(SparksProgress(0))
+    assert [progress.rows for progress in reports.new(query)] == [10]

@@ -14,7 +14,7 @@ from ottla.spark.checkpoint import InputEnds
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
-from ottla.spark.errors import PipelineError
+from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
 from ottla.spark.marks import group_of, read_standing
 from ottla.spark.options import SinkOptions
@@ -114,6 +114,39 @@ def test_whoever_was_fenced_renews_nothing(broker: Broker) -> None:
     assert (standing.mark.batch, standing.ends) == (1, {"fenced": {"0": 2}})
     assert state_of(new.cluster, "fenced") == "CompleteCommit"
     assert not new.write(2)
+
+
+def test_a_renewal_that_fails_is_made_up_for(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("failed", partitions=1, configs={"retention.ms": "-1"})
+    stream = Stream(broker, "failed").start(0)
+    stream.write(0)
+    with monkeypatch.context() as patched:
+
+        def lose_the_answer(*arguments: Any, **named: Any) -> None:
+            raise PipelineError("the broker does not answer")
+
+        patched.setattr(Transaction, "end", lose_the_answer)
+        assert stream.renewed()
+    # Its transaction is open still, until it is aborted by its time-out.
+    assert state_of(stream.cluster, "failed") == "Ongoing"
+    assert stream.renewed()
+    assert not stream.sink.is_settled
+    broker.clock.advance("6d")
+    assert stream.renewed()
+    assert stream.sink.is_settled
+    broker.clock.advance("6d")
+    assert not Stream(broker, "failed").start(1).write(1)
+
+
+def test_whoever_met_the_fence_by_a_renewal_meets_it_in_the_next_batch(broker: Broker) -> None:
+    broker.create_topic("met", partitions=1)
+    old = Stream(broker, "met").start(0)
+    old.write(0)
+    new = Stream(broker, "met").start(1)
+    assert not old.renewed()
+    with pytest.raises(Fenced):
+        old.write(1)
+    assert not new.write(1)
 
 
 def test_offsets_that_went_with_their_topic_are_not_put_back(broker: Broker) -> None:

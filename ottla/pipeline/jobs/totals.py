@@ -44,10 +44,9 @@ def may_be_late(purchases: DataFrame, values: Format = JSON, terms: Terms = DEFA
 
     sound = _sound(purchases, values, msgspec.structs.replace(terms, deduplicate=False))
     newest = {row["partition"]: row["newest"] for row in sound.groupBy("partition").agg(f.max("p.at_ms").alias("newest")).collect()}
-    elsewhere = f.lit(None).cast("long")
-    for partition in newest:
-        others = max((newest[other] for other in newest if other != partition), default=None)
-        elsewhere = f.when(f.col("partition") == partition, f.lit(others).cast("long")).otherwise(elsewhere)
+    # The newest of all other partitions: the newest of all, and for its own partition the second newest.
+    (first, at), (second, _) = (*sorted(((ms, partition) for partition, ms in newest.items()), reverse=True), *[(None, -1)] * 2)[:2]
+    elsewhere = f.when(f.col("partition") == at, f.lit(second).cast("long")).otherwise(f.lit(first).cast("long"))
     before = Window.partitionBy("partition").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     sound = sound.withColumn("newest", f.greatest(f.max("p.at_ms").over(before), elsewhere))
     end_ms = (f.floor(f.col("p.at_ms") / WINDOW_MS) + 1) * WINDOW_MS
