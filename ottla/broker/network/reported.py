@@ -104,18 +104,26 @@ def reported(declared: Declaration, listener: TransactionListener, context: Requ
     return msgspec.structs.replace(declared, handle=handle)
 
 
-def _init_producer_id(asked: _Asked, response: Any) -> tuple[Happened, ...]:
+def _event(asked: _Asked, **fields: Any) -> Happened:
+    """The event of a request that names one transactional id, with its producer id and epoch."""
     request = asked.request
-    if not request.transactional_id:
+    return Happened(
+        time_ms=asked.come_ms,
+        kind=Kind.REQUEST,
+        asker=asked.asker,
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        **fields,
+    )
+
+
+def _init_producer_id(asked: _Asked, response: Any) -> tuple[Happened, ...]:
+    if not asked.request.transactional_id:
         return ()
     return (
-        Happened(
-            time_ms=asked.come_ms,
-            kind=Kind.REQUEST,
-            asker=asked.asker,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
+        _event(
+            asked,
             error=response.error_code,
             new_producer_id=response.producer_id,
             new_producer_epoch=response.producer_epoch,
@@ -126,13 +134,8 @@ def _init_producer_id(asked: _Asked, response: Any) -> tuple[Happened, ...]:
 def _end(asked: _Asked, response: Any) -> tuple[Happened, ...]:
     request = asked.request
     return (
-        Happened(
-            time_ms=asked.come_ms,
-            kind=Kind.REQUEST,
-            asker=asked.asker,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
+        _event(
+            asked,
             error=response.error_code,
             outcome="commit" if request.committed else "abort",
             new_producer_id=response.producer_id,
@@ -144,13 +147,8 @@ def _end(asked: _Asked, response: Any) -> tuple[Happened, ...]:
 def _add_offsets(asked: _Asked, response: Any) -> tuple[Happened, ...]:
     request = asked.request
     return (
-        Happened(
-            time_ms=asked.come_ms,
-            kind=Kind.REQUEST,
-            asker=asked.asker,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
+        _event(
+            asked,
             error=response.error_code,
             group_id=cut(request.group_id),
         ),
@@ -164,13 +162,8 @@ def _commit_offsets(asked: _Asked, response: Any) -> tuple[Happened, ...]:
         return topic.name or (named[topic.topic_id].name if topic.topic_id in named else "")
 
     return (
-        Happened(
-            time_ms=asked.come_ms,
-            kind=Kind.REQUEST,
-            asker=asked.asker,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
+        _event(
+            asked,
             error=_first_error(_in_each(response.topics, "partitions"), "error_code"),
             group_id=cut(request.group_id),
             partitions=first_partitions((name(topic), p.partition_index) for topic in request.topics for p in topic.partitions),
