@@ -1,0 +1,117 @@
+"""Which connection a request to another broker takes, as brokers register, move, are fenced and go."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.directory import COORDINATOR, FETCH, BrokerPeers
+from ottla.broker.peers.peer import PeerEnv
+from ottla.broker.peers.requests import Failure
+from ottla.broker.peers.states import PeerState
+from ottla.coordinator.broker_registration import BrokerRegistration, ListenerEndpoint, Registrations
+from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+
+OWN, OTHER = 1, 2
+
+
+class World:
+    def __init__(self) -> None:
+        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        self.registrations = Registrations()
+        self.peers = BrokerPeers(
+            cast(PeerEnv, self.env),
+            lambda: self.registrations,
+            own_id=OWN,
+            listener=lambda: "INTERNAL",
+            buffers=ReceiveBuffers(),
+            bug=lambda: pytest.fail("a callback has raised"),
+        )
+        self.register(OWN, "own", 9092)
+        self.register(OTHER, "other", 9092)
+
+    def register(self, broker_id: int, host: str, port: int, *, listener: str = "INTERNAL", is_fenced: bool = False) -> None:
+        endpoints = [("CLIENTS", "clients", 1), (listener, host, port)]
+        self.registrations.brokers[broker_id] = BrokerRegistration(
+            broker_id=broker_id,
+            broker_epoch=7,
+            incarnation_id=bytes(16),
+            listeners=tuple(ListenerEndpoint(name=n, host=h, port=p, security_protocol=0) for n, h, p in endpoints),
+            features={},
+            is_fenced=is_fenced,
+        )
+
+    def fence(self, broker_id: int, *, is_fenced: bool) -> None:
+        brokers = self.registrations.brokers
+        brokers[broker_id] = msgspec.structs.replace(brokers[broker_id], is_fenced=is_fenced)
+
+
+def test_a_broker_has_one_connection_a_purpose_at_the_listener_for_brokers() -> None:
+    world = World()
+    peer = world.peers.peer(OTHER, FETCH)
+    assert peer is not None
+    assert (peer.host, peer.port) == ("other", 9092)
+    assert world.peers.peer(OTHER, FETCH) is peer
+    assert world.peers.peer(OTHER, COORDINATOR) is not peer
+    assert world.peers.peer(OTHER) is world.peers.peer(OTHER, COORDINATOR)
+
+
+def test_no_connection_leads_to_itself_or_to_who_is_not_there() -> None:
+    world = World()
+    assert world.peers.peer(OWN) is None
+    assert world.peers.peer(3) is None
+    world.register(3, "third", 9092, listener="EXTERNAL")
+    assert world.peers.peer(3) is None
+
+
+def test_a_fenced_broker_is_not_asked_and_keeps_its_connection() -> None:
+    world = World()
+    peer = world.peers.peer(OTHER)
+    assert peer is not None
+    world.fence(OTHER, is_fenced=True)
+    world.peers.changed()
+    assert world.peers.peer(OTHER) is None
+    assert peer.state is not PeerState.CLOSED
+    world.fence(OTHER, is_fenced=False)
+    assert world.peers.peer(OTHER) is peer
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_broker_that_moved_is_reached_at_its_new_address(is_told: bool) -> None:
+    world = World()
+    peer, answers = world.peers.peer(OTHER), list[Any]()
+    assert peer is not None
+    peer.send(MetadataRequest(), answers.append)
+    world.register(OTHER, "other", 9093)
+    if is_told:
+        world.peers.changed()
+    moved = world.peers.peer(OTHER)
+    assert moved is not None
+    assert (moved.host, moved.port) == ("other", 9093)
+    world.env.settle()
+    assert peer.state is PeerState.CLOSED
+    assert [answer.kind for answer in answers] == [Failure.CLOSED]
+    assert moved.state is PeerState.IDLE
+
+
+def test_connections_to_who_is_not_registered_any_more_are_closed() -> None:
+    world = World()
+    peer = world.peers.peer(OTHER)
+    assert peer is not None
+    del world.registrations.brokers[OTHER]
+    world.peers.changed()
+    assert peer.state is PeerState.CLOSED
+
+
+def test_after_the_close_there_are_no_connections() -> None:
+    world = World()
+    peers = [world.peers.peer(OTHER, purpose) for purpose in (FETCH, COORDINATOR)]
+    world.peers.close()
+    assert [peer.state for peer in peers if peer is not None] == [PeerState.CLOSED] * 2
+    assert world.peers.peer(OTHER) is None
