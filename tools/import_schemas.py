@@ -30,7 +30,7 @@ APIS = """
     ListPartitionReassignments AlterReplicaLogDirs CreateDelegationToken RenewDelegationToken
     ExpireDelegationToken DescribeDelegationToken SaslHandshake SaslAuthenticate AddRaftVoter
     RemoveRaftVoter UnregisterBroker UnregisterController GetTelemetrySubscriptions PushTelemetry
-    BrokerRegistration BrokerHeartbeat AllocateProducerIds Envelope
+    BrokerRegistration BrokerHeartbeat AllocateProducerIds AlterPartition Envelope
 """.split()
 
 RECORDS = """

@@ -65,6 +65,7 @@ APIS: dict[int, ApiEntry] = {
     50: ApiEntry("describe_user_scram_credentials", "DescribeUserScramCredentials", 0, 0, 0, 0),
     51: ApiEntry("alter_user_scram_credentials", "AlterUserScramCredentials", 0, 0, 0, 0),
     55: ApiEntry("describe_quorum", "DescribeQuorum", 0, 2, 0, 2),
+    56: ApiEntry("alter_partition", "AlterPartition", 2, 3, 0, 3),
     57: ApiEntry("update_features", "UpdateFeatures", 0, 2, 0, 2),
     58: ApiEntry("envelope", "Envelope", 0, 0, 0, 0),
     60: ApiEntry("describe_cluster", "DescribeCluster", 0, 2, 0, 2),
