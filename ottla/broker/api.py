@@ -1,6 +1,6 @@
 """The declaration of an API, and the arguments and results of its handler.
 
-Each module in `broker.handlers` has one `Declaration`, which `broker.handlers.registry` finds. The versions that are served are
+Each module in `broker.handlers` has one `Declaration`, which a `broker.registry.Registry` finds. The versions that are served are
 those of the API's schema.
 
 Handlers run in the order in which requests arrive. A handler returns the response, a `broker.later.Later` where the response must
@@ -12,7 +12,7 @@ channel; requests of other connections are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -33,13 +33,14 @@ class RequestContext(msgspec.Struct):
     listener: str
 
 
-Handler = Callable[[Services, Any, RequestContext], Any]
-"""Gets the broker's services, the request and its context; returns the response. A handler's own signature names a Protocol with
-the services that it needs in place of all `Services`, so that the signature tells which state the handler may change."""
+S = TypeVar("S")
+Handler: TypeAlias = Callable[[S, Any, RequestContext], Any]
+"""Gets the server's services, the request and its context; returns the response. A handler's own signature names a Protocol with
+the services that it needs in place of all that the server has, so that the signature tells which state the handler may change."""
 
 
-class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """One API.
+class Declared(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+    """One API of a server that gives its handlers the services ``S``.
 
     ``failed`` makes the response that answers a whole request with one error. ``authorisation`` is what Kafka's authorizer is
     asked; it is declared and not enforced yet. ``is_bulky``: the response may be far larger than the request, so the request waits
@@ -48,11 +49,11 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     key: int
-    handle: Handler
+    handle: Handler[S]
     failed: Callable[[Any, int, Code], Any]
     authorisation: tuple[Authorisation, ...]
     is_bulky: bool = False
-    is_small: Callable[[Services, Any, RequestContext], bool] | None = None
+    is_small: Callable[[S, Any, RequestContext], bool] | None = None
 
     @property
     def codec(self) -> Api:
@@ -70,3 +71,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     def max_version(self, *, unstable: bool) -> int:
         """The newest version that is served. With ``unstable`` (``unstable.api.versions.enable``) it may be an unstable version."""
         return APIS[self.key].newest_version if unstable else APIS[self.key].max_version
+
+
+Declaration: TypeAlias = Declared[Services]
+"""One API of a broker."""

@@ -22,6 +22,7 @@ from ottla.broker.first_topics import create_first_topics
 from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.handlers import write_txn_markers
+from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.inherited import Inherited, ServeMetrics
@@ -36,6 +37,8 @@ from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint
 from ottla.broker.partitions import Partitions
 from ottla.broker.producer_ids import ProducerIds, highest_known_id
 from ottla.broker.recovery_audit import find_torn_transactions, log_torn_transactions
+from ottla.broker.request_topics import KnownTopics
+from ottla.broker.services import Services
 from ottla.broker.share_groups import ShareGroupStates
 from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_states import ShareStates
@@ -82,6 +85,8 @@ class BrokerServer:
         self.clock: Clock = env
         self.timers: Timers = env
         self.randomness: Randomness = env
+        self.apis = BROKER_APIS
+        self.services: Services = self
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
         self.interception, self.transaction_listener = interception, transaction_listener
@@ -107,9 +112,10 @@ class BrokerServer:
         self.live_config.on_change.append(self.connections.set_limits)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
-        # Answers wait for the disk only with ottla.durability=power.
-        is_awaited = self.settings.ottla_durability == POWER
-        self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused) if is_awaited else None)
+        self.gate = Gate(None)
+        if self.settings.ottla_durability == POWER:
+            # Answers wait for the disk.
+            self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused))
         self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.settings.node_id)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -167,17 +173,14 @@ class BrokerServer:
             self._end_work()
             self._close_listeners()
             if self._last_stop != "crash":
-                # All state is loaded, so close the directory cleanly: a port that is in use must not make the next start recover as
-                # after a crash.
+                # All state is loaded. A port that is in use must not make the next start recover as after a crash.
                 self.directory.close()
             else:
                 self.directory.abandon()
             raise
         self.startup_ms = self.env.monotonic_ms() - started_ms
         self._begin_housekeeping()
-        for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
-            if int(self.config.text(name) or 1) > 1:
-                log.info("replication_factor_lowered", setting=name, given=self.config.text(name), used=1)
+        self.live_config.log_lowered_factors()
         log.info(
             "broker_started",
             bootstrap=self.bootstrap,
@@ -215,6 +218,7 @@ class BrokerServer:
             gate=self.gate,
             partitions=self.partitions,
         )
+        self.request_topics = KnownTopics(self.cluster.state, self.fetch_sessions)
         self.producer_ids = ProducerIds(self.cluster)
         self.groups = Groups(
             env=self.env,
@@ -306,10 +310,7 @@ class BrokerServer:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the log directory accepts writes and no partition is offline. Shown by `ottla health` and the metrics.
-
-        Unlike ottla, Kafka takes the whole directory offline for one damaged log.
-        """
+        """Whether the log directory accepts writes and no partition is offline. Kafka takes the whole directory offline for one."""
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
 
     def _sync_refused(self, path: str, error: OSError) -> None:

@@ -32,3 +32,9 @@ class LiveConfig:
             log.error("dynamic_config_ignored", reason=reason)
         for changed in self.on_change:
             changed(self.current.settings)
+
+    def log_lowered_factors(self) -> None:
+        """Log the replication factors that were given and that one broker cannot have."""
+        for name in ("default.replication.factor", "offsets.topic.replication.factor", "transaction.state.log.replication.factor"):
+            if int(self.current.text(name) or 1) > 1:
+                log.info("replication_factor_lowered", setting=name, given=self.current.text(name), used=1)

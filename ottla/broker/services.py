@@ -34,6 +34,12 @@ from ottla.broker.verification import Verification
 from ottla.storage.log_dir import LogDirectory
 
 
+class OfferedApis(Protocol):
+    """The APIs of a server (`broker.registry.Registry`)."""
+
+    def offered_versions(self, *, unstable: bool = False) -> list[tuple[int, int, int]]: ...
+
+
 class Services(Protocol):
     partitions: Partitions
     groups: Groups
@@ -62,6 +68,9 @@ class Services(Protocol):
     gate: Gate
     log_levels: LogLevels
     directory: LogDirectory
+
+    @property
+    def apis(self) -> OfferedApis: ...
 
     @property
     def is_sound(self) -> bool:

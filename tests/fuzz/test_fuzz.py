@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import structlog
 from msgspec.structs import replace
 
 from ottla.broker.handlers import heartbeat, list_groups
-from ottla.broker.handlers.registry import SERVED, declaration
+from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.protocol.codec import api, decode_body
 from ottla.protocol.errors import Code
 from tests.fuzz import encoding
@@ -86,17 +85,13 @@ Patch = Callable[[int, Any], None]
 
 
 @pytest.fixture
-def patch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Patch]:
+def patch(monkeypatch: pytest.MonkeyPatch) -> Patch:
     """Put another handler in the place of an API's own."""
 
     def put(key: int, handle: Any) -> None:
-        module = import_module(f"ottla.broker.handlers.{SERVED[key]}")
-        monkeypatch.setattr(module, "API", replace(module.API, handle=handle))
-        declaration.cache_clear()
+        monkeypatch.setitem(BROKER_APIS._declared, key, replace(BROKER_APIS.declaration(key), handle=handle))
 
-    yield put
-    monkeypatch.undo()
-    declaration.cache_clear()
+    return put
 
 
 LIST_GROUPS = frame(16, 0)

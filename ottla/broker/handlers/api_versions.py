@@ -14,9 +14,10 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import UNRESTRICTED
-from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
-from ottla.broker.handlers.registry import offered_versions
+from ottla.broker.cluster import SUPPORTED_FEATURES
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.services import OfferedApis
+from ottla.coordinator.cluster import ClusterState
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.api_versions import (
@@ -32,10 +33,23 @@ NO_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
+class FinalizedFeatures(Protocol):
+    @property
+    def state(self) -> ClusterState: ...
+
+    @property
+    def features_epoch(self) -> int: ...
+
+
 class Ports(Protocol):
-    cluster: Cluster
     cluster_id: str
     live_config: LiveConfig
+
+    @property
+    def cluster(self) -> FinalizedFeatures: ...
+
+    @property
+    def apis(self) -> OfferedApis: ...
 
 
 def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
@@ -48,7 +62,10 @@ def handle(ports: Ports, request: ApiVersionsRequest, context: RequestContext) -
     supported = {name: (low, high) for name, (low, high) in SUPPORTED_FEATURES.items() if context.version >= 4 or low > 0}
     return ApiVersionsResponse(
         error_code=0,
-        api_keys=_keys(unstable=ports.live_config.settings.unstable_api_versions_enable),
+        api_keys=[
+            ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, low, high in ports.apis.offered_versions(unstable=ports.live_config.settings.unstable_api_versions_enable)
+        ],
         throttle_time_ms=0,
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high) for name, (low, high) in supported.items()
@@ -77,17 +94,13 @@ def _check(ports: Ports, request: ApiVersionsRequest, version: int) -> None:
         raise KafkaError(Code.REBOOTSTRAP_REQUIRED)
 
 
-def _keys(*, unstable: bool = False) -> list[ApiVersion]:
-    return [ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in offered_versions(unstable=unstable)]
-
-
 def failed(request: ApiVersionsRequest | None, version: int, code: Code) -> ApiVersionsResponse:
-    own = [offered for offered in _keys() if offered.api_key == API_VERSIONS_KEY]
-    return ApiVersionsResponse(error_code=code, api_keys=own)
+    own = ApiVersion(api_key=API.key, min_version=API.min_version, max_version=API.max_version(unstable=False))
+    return ApiVersionsResponse(error_code=code, api_keys=[own])
 
 
 API = Declaration(
-    key=18,
+    key=API_VERSIONS_KEY,
     handle=handle,
     failed=failed,
     authorisation=UNRESTRICTED,

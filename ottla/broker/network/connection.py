@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import GeneratorType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import structlog
 
 from ottla.broker.budgets import SMALL_BYTES
-from ottla.broker.interception import Interception
+from ottla.broker.env import Clock, Timers
+from ottla.broker.gate import Gate
+from ottla.broker.interception import Interception, RequestTopics
 from ottla.broker.later import Later
+from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
@@ -24,7 +27,7 @@ from ottla.broker.network.holds import Hold
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
 from ottla.broker.network.memory import ConnectionMemory
-from ottla.broker.services import Services
+from ottla.broker.stepping import Stepping
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.storage.steps import Steps
@@ -42,18 +45,28 @@ NOT_DURABLE = "what it was to be told is not on the disk"
 log = structlog.get_logger("connection")
 
 
-class Ports(Services, Protocol):
-    """The services of the handlers, and the state that all connections share."""
+S = TypeVar("S")
 
+
+class Ports(dispatch.Ports[S], Protocol[S]):
+    """What a connection needs of its server besides dispatching. ``S``: what the server's handlers need."""
+
+    clock: Clock
+    timers: Timers
+    stepping: Stepping
+    gate: Gate
     connections: Connections
     interception: Interception | None
+
+    @property
+    def request_topics(self) -> RequestTopics: ...
 
 
 class Connection(asyncio.BufferedProtocol):
     """The protocol of one client's connection. A listener makes one for each client."""
 
-    def __init__(self, ports: Ports, listener: str) -> None:
-        self._ports = ports
+    def __init__(self, ports: Ports[S], listener: str) -> None:
+        self._ports: Ports[Any] = ports
         self._listener = listener
         self._interception = ports.interception
         connections = ports.connections

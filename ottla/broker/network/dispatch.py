@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from struct import Struct
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.api import Declared, RequestContext
 from ottla.broker.budgets import SMALL_BYTES
-from ottla.broker.handlers.registry import SERVED, declaration
+from ottla.broker.counters import Counters
 from ottla.broker.later import Later
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.network.answers import merged
 from ottla.broker.network.reported import reported
-from ottla.broker.services import Services
+from ottla.broker.registry import Registry
+from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements
@@ -37,6 +40,25 @@ _HEADER = Struct(">hhi")
 
 log = structlog.get_logger("connection")
 
+S = TypeVar("S")
+
+
+class Ports(Protocol[S]):
+    """What dispatching needs of a server, whatever it serves. ``S``: what its handlers need."""
+
+    counters: Counters
+    lifecycle: Lifecycle
+    live_config: LiveConfig
+    transaction_listener: TransactionListener | None
+
+    @property
+    def apis(self) -> Registry[S]: ...
+
+    @property
+    def services(self) -> S:
+        """Given to each handler."""
+        ...
+
 
 class RequestRefused(Exception):
     """A request that gets no answer. The connection is closed, with the text as the reason."""
@@ -56,7 +78,7 @@ class Route(NamedTuple):
     ``header`` has the bytes of the request header behind the correlation id; ``body_at`` is the position of the body in a frame.
     """
 
-    api: Declaration
+    api: Declared[Any]
     codec: Api
     context: RequestContext
     header: bytes
@@ -66,14 +88,16 @@ class Route(NamedTuple):
 class Dispatcher:
     """Dispatches the requests of one connection. An exception in a handler is logged, and only fails its own request."""
 
-    __slots__ = ("_connection_id", "_listener", "_peer", "_requests", "_routes", "_services")
+    __slots__ = ("_apis", "_connection_id", "_listener", "_peer", "_ports", "_requests", "_routes", "_services")
 
-    def __init__(self, services: Services, listener: str, peer: str, connection_id: int) -> None:
-        self._services = services
+    def __init__(self, ports: Ports[S], listener: str, peer: str, connection_id: int) -> None:
+        self._ports: Ports[Any] = ports
+        self._apis: Registry[Any] = ports.apis
+        self._services: Any = ports.services
         self._listener = listener
         self._peer = peer
         self._connection_id = connection_id
-        self._requests = services.counters.requests
+        self._requests = ports.counters.requests
         self._routes: dict[tuple[int, int], Route] = {}
 
     def route(self, frame: memoryview) -> tuple[Route, int]:
@@ -91,10 +115,10 @@ class Dispatcher:
         return route, correlation_id
 
     def _first_route(self, key: int, version: int, correlation_id: int, frame: memoryview) -> Route:
-        if key not in SERVED:
+        if key not in self._apis:
             raise RequestRefused(f"unknown API key {key}")
-        api = declaration(key)
-        newest = api.max_version(unstable=self._services.live_config.settings.unstable_api_versions_enable)
+        api = self._apis.declaration(key)
+        newest = api.max_version(unstable=self._ports.live_config.settings.unstable_api_versions_enable)
         if not api.min_version <= version <= newest:
             if key == API_VERSIONS_KEY:
                 answer = api.failed(None, 0, Code.UNSUPPORTED_VERSION)
@@ -102,7 +126,7 @@ class Dispatcher:
             raise RequestRefused(f"{api.name} version {version} is not served")
         return self._fresh_route(api, version, frame)
 
-    def _fresh_route(self, api: Declaration, version: int, frame: memoryview) -> Route:
+    def _fresh_route(self, api: Declared[Any], version: int, frame: memoryview) -> Route:
         client_id, body_at = read_client_id(frame, flexible=version >= api.codec.flexible_from)
         context = RequestContext(
             version=version,
@@ -111,7 +135,7 @@ class Dispatcher:
             connection_id=self._connection_id,
             listener=self._listener,
         )
-        listener = self._services.transaction_listener
+        listener = self._ports.transaction_listener
         if listener is not None:
             api = reported(api, listener, context)
         return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
@@ -126,7 +150,7 @@ class Dispatcher:
         return decode_body(route.codec.decode_request, frame, route.body_at, version, may_trail=True, max_elements=at_once)
 
     def is_small(self, route: Route, frame: memoryview) -> bool:
-        """Whether a request of a bulky API has a small answer (`Declaration.is_small`). Raises `DecodeError`, `TooManyElements`."""
+        """Whether a request of a bulky API has a small answer (`Declared.is_small`). Raises `DecodeError`, `TooManyElements`."""
         is_small = route.api.is_small
         if is_small is None or len(frame) > SMALL_BYTES:
             return False
@@ -149,7 +173,7 @@ class Dispatcher:
     def bug(self, event: str, route: Route) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
         log.exception(event, api=route.codec.name, version=route.context.version, peer=self._peer)
-        self._services.lifecycle.unexpected_errors += 1
+        self._ports.lifecycle.unexpected_errors += 1
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         """Encode a response as pieces of a frame; None where a bug has made a response that cannot be encoded."""

@@ -6,17 +6,15 @@ request of the connection is handled before they have taken effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import GeneratorType
 from typing import Any, Protocol
 
-from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock, Timers
-from ottla.broker.fetch_sessions import FetchSessions, PartitionKey
-from ottla.broker.interception import Delay, Ending, IncomingRequest, Interception, Latch, Verdict
+from ottla.broker.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
 from ottla.broker.later import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
+from ottla.broker.network.listener import Connections
 from ottla.storage.steps import Pause, Steps
 
 LARGE_REQUEST_BYTES = 1 << 16
@@ -26,9 +24,12 @@ LARGE_REQUEST_BYTES = 1 << 16
 class Ports(Protocol):
     clock: Clock
     timers: Timers
-    cluster: Cluster
-    fetch_sessions: FetchSessions
-    response_budget: ResponseBudget
+
+    @property
+    def connections(self) -> Connections: ...
+
+    @property
+    def request_topics(self) -> RequestTopics: ...
 
 
 class InterceptedClient(Protocol):
@@ -43,23 +44,6 @@ class InterceptedClient(Protocol):
     def close(self, reason: str) -> None: ...
 
     def mute(self, for_ms: float) -> None: ...
-
-
-class NamedTopics:
-    """Implements `broker.interception.RequestTopics` for this broker."""
-
-    __slots__ = ("_ports",)
-
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
-
-    def name_of(self, topic_id: bytes) -> str | None:
-        topic = self._ports.cluster.state.topics_by_id.get(topic_id)
-        return None if topic is None else topic.name
-
-    def of_fetch_session(self, session_id: int) -> Iterable[PartitionKey]:
-        session = self._ports.fetch_sessions.get(session_id)
-        return () if session is None else list(session.partitions)
 
 
 def intercepted(
@@ -81,7 +65,7 @@ def intercepted(
         request=request,
         size_bytes=size_bytes,
         refusal=route.api.failed,
-        topics=NamedTopics(ports),
+        topics=ports.request_topics,
     )
     verdict = interception.intercept(incoming)
     if verdict is None:
@@ -202,7 +186,7 @@ class _InterceptedRequest:
         """
         parts = self._dispatcher.encode(self._route, self._correlation_id, response)
         size_bytes = 0 if parts is None else sum(map(len, parts))
-        budget, verdict, is_over = self._ports.response_budget, self._verdict, False
+        budget, verdict, is_over = self._ports.connections.response_budget, self._verdict, False
         latch = verdict.held_after or _OPEN
         delays = [*verdict.delays_after, *self._rated(size_bytes)]
 

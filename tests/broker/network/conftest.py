@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.counters import Counters
 from ottla.broker.gate import Gate
+from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
@@ -33,6 +34,8 @@ def broker() -> Any:
         gate=Gate(None),
         interception=None,
         transaction_listener=None,
+        apis=BROKER_APIS,
+        services=None,
     )
 
 

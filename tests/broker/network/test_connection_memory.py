@@ -49,8 +49,8 @@ def test_large_answers_wait_for_the_memory_of_all(
     connection, transport = connected
     seen: list[int] = []
     monkeypatch.setattr(
-        "ottla.broker.network.dispatch.declaration",
-        lambda key: declared(
+        "ottla.broker.registry.Registry.declaration",
+        lambda registry, key: declared(
             key,
             lambda ports, request, context: seen.append(key) or HeartbeatResponse(),
             lambda *_: HeartbeatResponse(),
