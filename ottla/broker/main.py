@@ -42,7 +42,7 @@ def _run(serving: Coroutine[None, None, None]) -> None:
         uvloop.run(serving)
 
 
-def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None) -> None:
+def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None, started_lines: Sequence[str]) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
@@ -58,7 +58,7 @@ def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None
     line = json.dumps(ready)
     ready_file.write(line + "\n", is_secret=door is not None)
     try:
-        print(_for_people(broker, door) if sys.stdout.isatty() else line, flush=True)
+        print(_for_people(broker, door) if sys.stdout.isatty() else line, *started_lines, sep="\n", flush=True)
     except OSError as error:
         # Nobody reads it, or the disk behind it is full.
         error.filename = "stdout"
@@ -87,6 +87,7 @@ async def _serve(
     ready_file: ReadyFile,
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
+    started_lines: Sequence[str] = (),
 ) -> None:
     ready_file.check()
     env = RealEnv(steering.clock)
@@ -122,7 +123,7 @@ async def _serve(
     door = None
     try:
         door = steering.open_door(serving) if steering.open_door is not None else None
-        _report_ready(serving.broker, ready_file, door)
+        _report_ready(serving.broker, ready_file, door, started_lines)
         await serving.stop_wanted.wait()
     finally:
         if door is not None:
@@ -143,10 +144,12 @@ def run(
     warnings: Mapping[str, str | None] | None = None,
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
+    started_lines: Sequence[str] = (),
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 where the broker could not start.
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
+    ``started_lines`` are printed after the ready line, for those who wait for Kafka's log lines (`ottla.container`).
     """
     # What imports have made lives as long as the process: keep the collector, which was off till here (`ottla.__main__`), from
     # walking it again and again.
@@ -162,7 +165,7 @@ def run(
     for name, meant in (warnings or {}).items():
         log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
     try:
-        _run(_serve(config, features, ReadyFile(ready_file), first_topics, steering))
+        _run(_serve(config, features, ReadyFile(ready_file), first_topics, steering, started_lines))
     except (DirectoryError, ConfigError) as error:
         print(f"ottla: {error}", file=sys.stderr)
         return 1

@@ -81,6 +81,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 # These flags are for a program that starts a broker of its own, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
+# For the container image: printed after the ready line.
+@click.option("--started-line", "started_lines", multiple=True, hidden=True)
 @click.option(
     "--ready-file",
     type=PATH,
@@ -103,6 +105,7 @@ def command(
     faults_file: Path | None,
     owner_pid: int | None,
     owned_directory: Path | None,
+    started_lines: tuple[str, ...],
     ready_file: Path | None,
     log_format: str,
     log_level: str,
@@ -131,6 +134,7 @@ def command(
         warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
         first_topics=first_topics,
         steering=steering(clock, faults_file, owner, has_door=has_door),
+        started_lines=started_lines,
     )
 
 

@@ -93,16 +93,17 @@ def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
 def identify(
     fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None = None
 ) -> tuple[Identity, bool]:
-    """The identity of a directory, and whether the directory was new.
+    """The identity of a directory, and whether no broker has run on it yet.
 
-    A new directory is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new cluster. Raises
-    `DirectoryError` for a directory of another node, and for a directory whose identity cannot be read.
+    A directory without an identity is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new
+    cluster. Raises `DirectoryError` for a directory of another node, and for a directory whose identity cannot be read.
     """
     identity = read_identity(fs, path)
     if identity is not None:
         if identity.node_id != node_id:
             raise DirectoryError(f"{path} belongs to node {identity.node_id}, and node.id is {node_id}")
-        return identity, False
+        # One that was only formatted has no metadata log.
+        return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or topic_id_text(new_uuid())
     identity = Identity(cluster_id, node_id, topic_id_text(new_uuid()))
     write_identity(fs, path, identity)

@@ -25,9 +25,13 @@ IMAGE_ONLY = {
     "KAFKA_LOG4J_OPTS",
     "KAFKA_LOG4J_ROOT_LOGLEVEL",
     "KAFKA_OPTS",
+    "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
 }
 """Variables of Kafka's container images that are not settings. ``ottla serve`` reads the topics to create."""
+
+FOREIGN_PREFIXES = ("KAFKA_CONFLUENT_", "KAFKA_REST_", "KAFKA_SCHEMA_REGISTRY_", "KAFKA_ZOOKEEPER_")
+"""Variables of other parts of those images, or of older Kafka. None of them is a misspelt setting of a broker."""
 
 MAX_FILE_BYTES = 1 << 20
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -111,6 +115,8 @@ def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], li
 
 def variable_near(name: str) -> str | None:
     """The ``KAFKA_*`` variable of a known setting that is closest to a misspelt one, if any."""
+    if name.startswith(FOREIGN_PREFIXES):
+        return None
     key = near(name.removeprefix(PREFIX).lower().replace("_", "."), broker_definitions())
     return None if key is None else PREFIX + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 

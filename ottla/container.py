@@ -1,0 +1,198 @@
+"""What the container image runs: a broker where Kafka's images are expected, with their variables, paths and log lines.
+
+The scripts of ``container/`` lie where those of apache/kafka and confluentinc/cp-kafka do and call this module. So whoever
+starts such an image (Testcontainers, compose files, CI services) starts this one unchanged. docs/containers.md says who runs what.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.sources import load, read_file
+from ottla.storage.checkpoints import RECOVERY_POINTS, topic_id_text, write_offsets
+from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.identity import DirectoryError, identify, read_identity
+from ottla.storage.log_dir import LOCK_FILE
+from ottla.storage.real_filesystem import RealFilesystem
+
+MOUNTED_PROPERTIES: Final = Path("/mnt/shared/config/server.properties")
+"""Where apache/kafka takes a file of settings from."""
+DATA_DIRECTORY: Final = "/data"
+LISTENERS: Final = "PLAINTEXT://0.0.0.0:9092"
+ADVERTISED_LISTENERS: Final = "PLAINTEXT://localhost:9092"
+"""The defaults of apache/kafka: clients on the machine that publishes port 9092."""
+STARTED_LINES: Final = (
+    "INFO [BrokerLifecycleManager id={node_id}] The broker has been unfenced. Transitioning from RECOVERY to RUNNING."
+    " (kafka.server.BrokerLifecycleManager)",
+    "INFO [KafkaRaftServer nodeId={node_id}] Kafka Server started (kafka.server.KafkaRaftServer)",
+    "INFO [KafkaServer id={node_id}] started (kafka.server.KafkaServer)",
+)
+"""What Kafka logs when clients may come: two lines of a broker with KRaft, one of a broker with ZooKeeper. Libraries that start
+Kafka's images wait for one of these."""
+MAX_CLUSTER_ID_CHARACTERS: Final = 64
+STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE]"
+
+
+class Refused(Exception):
+    """The container cannot do what it was asked. The text is one line for a person."""
+
+
+def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    """The environment for ``ottla serve``, with the image's listeners and directory where neither it nor the mounted file has any.
+
+    As in Kafka's images, listeners follow the advertised ones where only these are given. Raises `Refused`.
+    """
+    prepared = dict(environment)
+    for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"):
+        # Scripts that join lists leave commas at the end.
+        elements = [element for element in (part.strip() for part in environment.get(name, "").split(",")) if element]
+        prepared.pop(name, None)
+        if elements:
+            prepared[name] = ",".join(elements)
+    roles = {
+        role.strip() for role in (environment.get("KAFKA_PROCESS_ROLES") or properties.get("process.roles", "broker")).split(",")
+    }
+    if "broker" not in roles:
+        raise Refused(f"process.roles is {','.join(sorted(roles))}; only a broker is served, which needs no controller beside it")
+    if "KAFKA_LISTENERS" not in prepared and "listeners" not in properties:
+        advertised = prepared.get("KAFKA_ADVERTISED_LISTENERS")
+        prepared["KAFKA_LISTENERS"] = LISTENERS if advertised is None else _on_every_interface(advertised)
+        if advertised is None and "advertised.listeners" not in properties:
+            prepared["KAFKA_ADVERTISED_LISTENERS"] = ADVERTISED_LISTENERS
+    if not any(prepared.get(name) for name in ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR")) and not {"log.dirs", "log.dir"} & {*properties}:
+        prepared["KAFKA_LOG_DIRS"] = DATA_DIRECTORY
+    return prepared
+
+
+def _on_every_interface(advertised: str) -> str:
+    listeners = []
+    for element in advertised.split(","):
+        name, _, address = element.partition("://")
+        listeners.append(f"{name}://0.0.0.0:{address.rpartition(':')[2]}")
+    return ",".join(listeners)
+
+
+def checked_cluster_id(text: str) -> str:
+    """A cluster id as Kafka and its libraries make them: base64 of a UUID. Raises `Refused`."""
+    if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS):
+        raise Refused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is no cluster id; kafka-storage random-uuid prints one")
+    return text
+
+
+def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
+    """Give a new log directory to the cluster, as ``kafka-storage format`` does. Returns a line for a person.
+
+    A directory that has a cluster keeps it, or is refused without ``ignore_formatted``. Raises `Refused`.
+    """
+    path = config.settings.log_dirs
+    lock: object | None = None
+    try:
+        fs.make_dir(path)
+        lock = fs.lock(f"{path}/{LOCK_FILE}")
+        if lock is None:
+            raise Refused(f"{path} is in use by another broker")
+        formatted = read_identity(fs, path)
+        if formatted is None:
+            # As a first start does: from now on a missing checkpoint means that it was lost.
+            write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
+            identify(fs, path, config.settings.node_id, lambda: uuid.uuid4().bytes, cluster_id)
+            return f"{path} is formatted for cluster {cluster_id}"
+    except DirectoryError as error:
+        raise Refused(str(error)) from None
+    except OSError as error:
+        raise Refused(f"cannot use {path}: {described(error)}") from None
+    finally:
+        fs.unlock(lock)
+    if not ignore_formatted:
+        raise Refused(f"{path} is formatted already; --ignore-formatted leaves it as it is")
+    kept = "" if formatted.cluster_id == cluster_id else f", not {cluster_id}"
+    return f"{path} keeps its cluster {formatted.cluster_id}{kept}"
+
+
+def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -> tuple[list[str], dict[str, str]]:
+    """The arguments and the environment of ``ottla``; a new directory is given to the cluster of ``CLUSTER_ID``.
+
+    Raises `Refused` and `ConfigError`.
+    """
+    file = mounted if mounted.exists() else None
+    serving = prepared(environment, {} if file is None else read_file(file))
+    config, _ = load(file, serving, [], {})
+    cluster_id = environment.get("CLUSTER_ID")
+    if cluster_id:
+        said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
+        print(said, flush=True)
+    arguments = ["serve"] if file is None else ["serve", str(file)]
+    for line in STARTED_LINES:
+        arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
+    return arguments, serving
+
+
+def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What ``kafka-storage`` prints. Options by which a quorum of controllers begins have no meaning here. Raises as `launch`."""
+    if [*arguments] == ["random-uuid"]:
+        return topic_id_text(uuid.uuid4().bytes)
+    if not arguments or arguments[0] != "format":
+        raise Refused(f"it is asked for {' '.join(arguments) or 'nothing'}; it knows {STORAGE_USAGE}")
+    given = _options(arguments[1:])
+    if "--add-scram" in given or "-S" in given:
+        raise Refused("--add-scram: clients are not authenticated, so there are no users to add")
+    cluster_id = given.get("--cluster-id") or given.get("-t")
+    if not cluster_id:
+        raise Refused(f"a cluster id is missing; it knows {STORAGE_USAGE}")
+    # The images write the file from the environment; here there is one only where somebody has brought it.
+    file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
+    properties = read_file(file) if file.exists() else {}
+    config, _ = load(file if properties else None, prepared(environment, properties), [], {})
+    ignore = "--ignore-formatted" in given or "-g" in given
+    return format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=ignore)
+
+
+_FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--no-initial-controllers", "-N"})
+
+
+def _options(arguments: Sequence[str]) -> dict[str, str]:
+    """Options by their names; all but flags have a value, after a blank or an equals sign. Raises `Refused`."""
+    options: dict[str, str] = {}
+    remaining = list(arguments)
+    while remaining:
+        name, equals, value = remaining.pop(0).partition("=")
+        if not name.startswith("-"):
+            raise Refused(f"{name!r} is no option; it knows {STORAGE_USAGE}")
+        if name not in _FLAGS and not equals:
+            if not remaining:
+                raise Refused(f"{name} has no value; it knows {STORAGE_USAGE}")
+            value = remaining.pop(0)
+        options[name] = value
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        if [*arguments] == ["launch"]:
+            serve, environment = launch(os.environ)
+        elif arguments and arguments[0] == "storage":
+            print(storage(arguments[1:], os.environ))
+            return 0
+        else:
+            raise Refused("python -m ottla.container launch, or storage ARGUMENTS")
+    except (Refused, ConfigError) as error:
+        name = "kafka-storage" if arguments[:1] == ["storage"] else "ottla"
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["ottla", *serve]
+    from ottla.__main__ import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""What the container makes of its environment, and kafka-storage: without a container and without sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla import container
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.sources import variable_near
+from ottla.container import STARTED_LINES, Refused, format_directory, launch, prepared, storage
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.identity import read_identity
+from ottla.storage.log_dir import LOCK_FILE
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+
+
+def test_an_empty_environment_serves_whoever_publishes_the_port() -> None:
+    assert prepared({}, {}) == {
+        "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
+        "KAFKA_LOG_DIRS": "/data",
+    }
+
+
+@pytest.mark.parametrize(
+    ("advertised", "listeners"),
+    [
+        ("PLAINTEXT://localhost:29092", "PLAINTEXT://0.0.0.0:29092"),
+        ("IN://broker:9092,OUT://[::1]:9094", "IN://0.0.0.0:9092,OUT://0.0.0.0:9094"),
+    ],
+)
+def test_listeners_follow_the_advertised_ones(advertised: str, listeners: str) -> None:
+    assert prepared({"KAFKA_ADVERTISED_LISTENERS": advertised}, {})["KAFKA_LISTENERS"] == listeners
+
+
+def test_listeners_that_are_given_bring_no_advertised_ones() -> None:
+    """Their names and ports need not be those of the defaults."""
+    assert prepared({"KAFKA_LISTENERS": "IN://:1"}, {}) == {"KAFKA_LISTENERS": "IN://:1", "KAFKA_LOG_DIRS": "/data"}
+
+
+def test_lists_may_end_in_commas_and_be_empty() -> None:
+    environment = {"KAFKA_LISTENERS": " A://:1 ,, ", "KAFKA_ADVERTISED_LISTENERS": ""}
+    assert prepared(environment, {}) == {"KAFKA_LISTENERS": "A://:1", "KAFKA_LOG_DIRS": "/data"}
+
+
+def test_a_mounted_file_stands_before_the_defaults() -> None:
+    assert prepared({}, {"listeners": "PLAINTEXT://:9094", "log.dirs": "/var/lib/kafka/data"}) == {}
+
+
+def test_a_controller_alone_is_refused() -> None:
+    with pytest.raises(Refused, match="roles is controller; only a broker is served"):
+        prepared({"KAFKA_PROCESS_ROLES": "controller"}, {})
+    assert prepared({"KAFKA_PROCESS_ROLES": "broker,controller"}, {})
+
+
+def test_launch_serves_with_kafkas_lines_and_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data"
+    environment = {"KAFKA_LOG_DIRS": str(data), "KAFKA_BROKER_ID": "7", "CLUSTER_ID": CLUSTER_ID}
+    for said in (f"is formatted for cluster {CLUSTER_ID}", f"keeps its cluster {CLUSTER_ID}"):
+        arguments, _ = launch(environment, tmp_path / "none")
+        assert capsys.readouterr().out == f"{data} {said}\n"
+    assert arguments[0] == "serve"
+    assert arguments[1::2] == ["--started-line"] * 3
+    assert [line.format(node_id=7) for line in STARTED_LINES] == arguments[2::2]
+    assert "[KafkaServer id=7] started" in arguments[6]
+    assert f"cluster.id={CLUSTER_ID}" in (data / "meta.properties").read_text()
+
+
+def test_launch_reads_a_mounted_file(tmp_path: Path) -> None:
+    mounted = tmp_path / "server.properties"
+    mounted.write_text("node.id=3\nlog.dirs=/nowhere\n")
+    arguments, environment = launch({}, mounted)
+    assert arguments[:2] == ["serve", str(mounted)]
+    assert "KAFKA_LOG_DIRS" not in environment
+    assert "id=3]" in arguments[3]
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"CLUSTER_ID": "two words"}, "'two words' is no cluster id"),
+        ({"CLUSTER_ID": "x" * 65}, "is no cluster id"),
+        ({"CLUSTER_ID": "a\nnode.id=5"}, "is no cluster id"),
+        ({"KAFKA_LOG_DIRS": "/dev/null", "CLUSTER_ID": CLUSTER_ID}, "cannot use /dev/null"),
+        ({"KAFKA_NUM_PARTITIONS": "many"}, "num.partitions"),
+    ],
+)
+def test_what_cannot_start_says_why_in_a_line(
+    environment: dict[str, str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container.os, "environ", environment)
+    assert container.main(["launch"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("ottla: ")
+    assert says in line
+
+
+def test_a_formatted_directory_starts_as_a_new_one() -> None:
+    """No checkpoint of it is missed, and it was not left by a crash."""
+    fs = MemoryFilesystem()
+    config = BrokerConfig({"log.dirs": DATA_DIR})
+    format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
+    with capture_logs() as lines:
+        simulated = SimulatedBroker(fs=fs).start()
+    simulated.close()
+    assert [(line["event"], line.get("last_stop")) for line in lines] == [("broker_started", "none")]
+    identity = read_identity(fs, DATA_DIR)
+    assert identity is not None
+    assert identity.cluster_id == CLUSTER_ID
+
+
+def test_a_directory_keeps_its_cluster() -> None:
+    fs = MemoryFilesystem()
+    config = BrokerConfig({"log.dirs": DATA_DIR})
+    format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
+    with pytest.raises(Refused, match="is formatted already; --ignore-formatted leaves it as it is"):
+        format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
+    assert format_directory(fs, config, "other", ignore_formatted=True).endswith(f"keeps its cluster {CLUSTER_ID}, not other")
+    identity = read_identity(fs, DATA_DIR)
+    assert identity is not None
+    assert identity.cluster_id == CLUSTER_ID
+
+
+def test_a_directory_in_use_is_not_formatted() -> None:
+    fs = MemoryFilesystem()
+    fs.make_dir(DATA_DIR)
+    lock = fs.lock(f"{DATA_DIR}/{LOCK_FILE}")
+    with pytest.raises(Refused, match="is in use by another broker"):
+        format_directory(fs, BrokerConfig({"log.dirs": DATA_DIR}), CLUSTER_ID, ignore_formatted=True)
+    fs.unlock(lock)
+    assert read_identity(fs, DATA_DIR) is None
+
+
+def test_kafka_storage_as_the_scripts_of_kafkas_images_call_it(tmp_path: Path) -> None:
+    environment = {"KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    cluster_id = storage(["random-uuid"], environment)
+    assert len(cluster_id) == 22
+    format_arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", "/etc/kafka/kafka.properties"]
+    assert storage(format_arguments, environment).endswith(f"is formatted for cluster {cluster_id}")
+    assert storage(["format", "-g", f"--cluster-id={CLUSTER_ID}"], environment).endswith(f"{cluster_id}, not {CLUSTER_ID}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "it is asked for nothing"),
+        (["info"], "it is asked for info"),
+        (["format"], "a cluster id is missing"),
+        (["format", "-t"], "-t has no value"),
+        (["format", "x"], "'x' is no option"),
+        (["format", "-t", CLUSTER_ID, "--add-scram", "SCRAM-SHA-256=[name=a,password=b]"], "there are no users to add"),
+    ],
+)
+def test_kafka_storage_that_is_called_otherwise(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert container.main(["storage", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("kafka-storage: ")
+    assert says in line
+
+
+def test_variables_of_other_parts_of_the_images_are_no_misspelt_settings() -> None:
+    assert variable_near("KAFKA_REST_BOOTSTRAP_SERVERS") is None
+    assert variable_near("KAFKA_ZOOKEEPER_CONNECT") is None
+    assert variable_near("KAFKA_ADVERTISED_LISTNERS") == "KAFKA_ADVERTISED_LISTENERS"
+
+
+def test_settings_are_checked_before_the_directory_is_touched(tmp_path: Path) -> None:
+    environment = {"KAFKA_LOG_DIRS": str(tmp_path / "data"), "KAFKA_NODE_ID": "x", "CLUSTER_ID": CLUSTER_ID}
+    with pytest.raises(ConfigError):
+        launch(environment, tmp_path / "none")
+    assert not (tmp_path / "data").exists()
