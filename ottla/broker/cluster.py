@@ -12,7 +12,8 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import NotLeader, Partition, Partitions, log_offline
+from ottla.broker.log_failures import log_offline
+from ottla.broker.partitions import NotLeader, Partition, Partitions
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.client_quotas import Entity
@@ -299,8 +300,7 @@ class Cluster:
             return None
         if not self._leads(current, index):
             return None
-        partition = self._partitions.known(name, index)
-        return self._open(current, index, self.log_config(name), exists=False) if partition is None else partition
+        return self._partitions.known(name, index) or self._open(current, index, self.log_config(name), exists=False)
 
     def _leads(self, topic: Topic, index: int) -> bool:
         """Whether this broker leads a partition. In a cluster where no broker has registered it leads all."""

@@ -26,6 +26,8 @@ class RequestedPartition(msgspec.Struct, gc=False):
     leader_epoch: int
     last_epoch: int = -1
     """The leader epoch of the last record that the client has; below 0 where the client does not send it."""
+    start_offset: int = -1
+    """Where the log of a follower begins; -1 for consumers."""
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
 
@@ -52,6 +54,7 @@ class Session:
             else:
                 known.fetch_offset, known.max_bytes = new.fetch_offset, new.max_bytes
                 known.leader_epoch, known.last_epoch = new.leader_epoch, new.last_epoch
+                known.start_offset = new.start_offset
         for key in forgotten:
             self.partitions.pop(key, None)
 

@@ -22,8 +22,8 @@ class Gate:
 
     def __init__(self, group_commit: GroupCommit | None) -> None:
         self.group_commit = group_commit
-        # For each log the effects behind offsets at or above its high watermark. A log that is dropped takes its effects along.
-        self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, Callable[[], None]]]] = WeakKeyDictionary()
+        # For each log what waits for its high watermark, with the offset that this has to reach. A dropped log takes both along.
+        self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
         self.is_always_open = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
         """Must be called with each log that has grown; None where nothing waits for the disk."""
@@ -81,22 +81,48 @@ class Gate:
             self.group_commit.then(on_synced)
 
     def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
-        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable."""
+        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable; never where they may be lost."""
         assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
         if offset > log.high_watermark:
-            self._uncommitted.setdefault(log, []).append((offset, then))
+            self._uncommitted.setdefault(log, []).append((offset, lambda is_committed: self.effect(then) if is_committed else None))
         else:
             self.effect(then)
+
+    # the high watermark
+
+    def answer_behind(self, log: Log, offset: int, then: OnDurable) -> None:
+        """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
+
+        ``then(False)`` means that they may be lost: another broker leads the partition by now, or the disk has failed.
+        """
+        assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
+        if offset > log.high_watermark:
+            self._uncommitted.setdefault(log, []).append((offset, lambda is_committed: self._committed(then, is_committed)))
+        else:
+            self.answer(then)
+
+    def _committed(self, then: OnDurable, is_committed: bool) -> None:
+        if is_committed:
+            self.answer(then)
+        else:
+            then(False)
 
     def committed(self, log: Log) -> None:
         """Carry out what waited for the high watermark of ``log``, which has moved, in the order of waiting."""
         waiting = self._uncommitted.pop(log, None)
-        for offset, then in waiting or ():
-            self.effect_behind(log, offset, then)
+        if not waiting:
+            return
+        left = [one for one in waiting if one[0] > log.high_watermark]
+        if left:
+            self._uncommitted[log] = left
+        for offset, then in waiting:
+            if offset <= log.high_watermark:
+                then(True)
 
     def forget(self, log: Log) -> None:
-        """Drop what waits for the high watermark of ``log``: another broker leads the partition, and decides there."""
-        self._uncommitted.pop(log, None)
+        """Another broker leads the partition, and decides there: effects never happen, and answers are told."""
+        for _, then in self._uncommitted.pop(log, ()):
+            then(False)
 
     def stop(self) -> None:
         """Call no waiter any more, because the directory is about to be closed."""

@@ -1,4 +1,4 @@
-"""The partitions that this broker leads: their logs, and the requests that wait for the logs to grow."""
+"""The partitions of which this broker is a replica: their logs, and the requests that wait for the logs to grow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import structlog
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
-from ottla.coordinator.replication.leader import EpochEnd, Leader, sole_leader
+from ottla.broker.log_failures import disk_refused, storage_error, take_offline
+from ottla.coordinator.replication.in_sync import InSync
+from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
 from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
@@ -27,52 +29,32 @@ T = TypeVar("T")
 DELETE_WORK = 20
 """The cost of renaming a partition's directory, in units of `storage.steps.Pace`."""
 
+NOBODY = -1
+"""The leader of a partition that has none."""
+
 log = structlog.get_logger("partition")
 
 
-def storage_error(partition_log: Log, error: OSError) -> KafkaError:
-    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition_log.name}: {described(error)}")
+class NotLeader(KafkaError):
+    """NOT_LEADER_OR_FOLLOWER of a partition that another broker leads, with the leader, or -1, and its epoch (KIP-951)."""
 
-
-def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
-    """Note that a write to a log has failed.
-
-    The write may be tried again, unless the file is `Damaged`: then the log goes offline.
-    """
-    if isinstance(error, Damaged):
-        take_offline(partition_log, described(error))
-    else:
-        disk.refused(partition_log.directory, error, size_bytes)
-
-
-def take_offline(partition_log: Log, reason: str) -> None:
-    """Take a log offline until the next start, which checks its files again. Logs the reason once.
-
-    All other logs are served. Kafka takes the whole directory offline instead, but ottla has only one directory.
-    """
-    if partition_log.offline_reason is None:
-        partition_log.offline_reason = reason
-        log_offline(partition_log)
-
-
-def log_offline(partition_log: Log) -> None:
-    log.error(
-        "partition_offline",
-        partition=repr(partition_log),
-        reason=partition_log.offline_reason,
-        hint="mend the files, then start the broker again",
-    )
+    def __init__(self, leader_id: int, leader_epoch: int) -> None:
+        super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
 
 
 class Partition:
     """A log, the state of its replicas, and the callbacks that wait for it to grow. Each of ``waiters`` is called once, soon after
     a change.
 
-    ``leader`` decides how far the log is committed. Where there is no other replica, that is the log's end after each append.
+    The leader decides how far the log is committed. Where there is no other replica, that is the log's end after each append. A
+    broker that follows another one takes its decisions over.
 
-    ``appended_bytes`` counts the bytes of data batches. ``appended_markers`` counts markers separately, because one marker may make
-    any amount of data visible to read_committed consumers. ``bytes_in`` and ``messages_in`` count the batches of clients that were
-    answered with an offset, retries of a stored batch included, as Kafka's BytesInPerSec and MessagesInPerSec
+    ``appended_bytes`` counts the bytes of data batches that consumers may read at once, so it stands still where there are other
+    replicas. ``fetchable_bytes`` counts those that followers may fetch. ``reveals`` counts what may make any amount of earlier data
+    visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the batches of clients
+    that were answered with an offset, retries of a stored batch included, as Kafka's BytesInPerSec and MessagesInPerSec
     (ReplicaManager.appendRecordsToLeader).
     """
 
@@ -80,46 +62,119 @@ class Partition:
         "_disk",
         "_env",
         "_gate",
+        "_leader",
         "_on_written",
         "appended_bytes",
-        "appended_markers",
         "bytes_in",
-        "leader",
+        "fetchable_bytes",
+        "leader_id",
         "log",
         "messages_in",
+        "on_expansion",
+        "reveals",
         "waiters",
     )
 
-    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth, broker_id: int) -> None:
+    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth, broker_id: int, *, is_led: bool = True) -> None:
+        """``is_led``: the broker is the only replica, and leads. Else nobody is known to lead yet."""
         self._env = env
         self._gate = gate
         self._on_written = gate.on_written
         self._disk = disk
         self.log = partition_log
         self.appended_bytes = 0
-        self.appended_markers = 0
+        self.fetchable_bytes = 0
+        self.reveals = 0
         self.bytes_in = 0
         self.messages_in = 0
         # In the order of waiting: the waiter that has waited longest is called first.
         self.waiters: dict[Callable[[], None], None] = {}
-        self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
+        self._leader: Leader | None = None
+        self.leader_id = NOBODY
+        self.on_expansion: Callable[[InSync], None] | None = None
+        """Called with the in-sync set to ask the controller for, where a follower has caught up."""
+        if is_led:
+            self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
+
+    # replicas
+
+    @property
+    def is_led(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def leader(self) -> Leader:
+        """The state of the leader epoch in which this broker leads. Raises `NotLeader`."""
+        leader = self._leader
+        if leader is None:
+            raise NotLeader(self.leader_id, self.log.leader_epoch)
+        return leader
 
     def lead(self, leader: Leader) -> None:
-        """Begin a leader epoch."""
-        self.leader = leader
+        """Begin a leader epoch, in which this broker leads."""
+        assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
+        self._leader, self.leader_id = leader, leader.broker_id
         self.log.leader_epoch = leader.leader_epoch
-        self.commit(leader.high_watermark(self.log.log_end_offset, self.log.high_watermark, self._env.now_ms()))
+        self.advance()
+
+    def follow(self, leader_id: int, leader_epoch: int) -> None:
+        """Begin a leader epoch, in which another broker leads, or nobody. Whoever waits here for the high watermark is answered
+        that this broker does not lead."""
+        assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
+        self._leader, self.leader_id = None, leader_id
+        self.log.leader_epoch = leader_epoch
+        self._gate.forget(self.log)
+        if self.waiters:
+            self._wake()
+
+    def advance(self) -> None:
+        """Move the high watermark as far as the replicas that this broker knows of allow."""
+        leader, log = self.leader, self.log
+        leader.min_in_sync = log.config.min_insync_replicas
+        self.commit(leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.steady_ms()))
 
     def commit(self, high_watermark: int) -> None:
         """Take over the high watermark that the replication state has decided on. Whoever waits for it goes on."""
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
+            self.reveals += 1
             self._gate.committed(self.log)
             if self.waiters:
                 self._wake()
 
-    def append(self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False) -> Appended:
-        """Append a checked batch of a client. Raises the errors of `Log.append_as_leader`, and KAFKA_STORAGE_ERROR."""
+    def replica_fetched(self, broker_id: int, fetch_offset: int, start_offset: int, broker_epoch: int) -> None:
+        """Note how far a follower has come, by the fetch that it has sent. Raises the errors of `Leader.fetched`."""
+        leader, log = self.leader, self.log
+        leader.min_in_sync = log.config.min_insync_replicas
+        fetched = leader.fetched(
+            broker_id,
+            fetch_offset=fetch_offset,
+            start_offset=start_offset,
+            broker_epoch=broker_epoch,
+            log_end_offset=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            now_ms=self._env.steady_ms(),
+        )
+        self.commit(fetched.high_watermark)
+        if fetched.expansion is not None and self.on_expansion is not None:
+            self.on_expansion(fetched.expansion)
+
+    def _check_replicas(self, acks: int) -> None:
+        """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS where all replicas are to have a batch and too few are in sync."""
+        leader = self.leader
+        leader.min_in_sync = self.log.config.min_insync_replicas
+        leader.check_may_append(acks)
+
+    # appending
+
+    def append(
+        self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False, acks: int = ACKS_ALL
+    ) -> Appended:
+        """Append a checked batch of a client. Raises the errors of `Log.append_as_leader`, `NotLeader`, NOT_ENOUGH_REPLICAS, and
+        KAFKA_STORAGE_ERROR."""
+        leader = self._leader
+        if leader is None or not leader.is_sole:
+            self._check_replicas(acks)
         try:
             appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
         except OSError as error:
@@ -131,7 +186,11 @@ class Partition:
         return appended
 
     def append_own(self, batch: bytearray) -> Appended:
-        """Append a batch of a coordinator. Raises the errors of `Log.append_own`, and KAFKA_STORAGE_ERROR."""
+        """Append a batch of a coordinator. Raises the errors of `Log.append_own`, `NotLeader`, NOT_ENOUGH_REPLICAS, and
+        KAFKA_STORAGE_ERROR."""
+        leader = self._leader
+        if leader is None or not leader.is_sole:
+            self._check_replicas(ACKS_ALL)
         try:
             appended = self.log.append_own(batch, self._env.now_ms())
         except OSError as error:
@@ -140,30 +199,45 @@ class Partition:
         return appended
 
     def append_marker(self, marker: EndTxnMarker, transaction_version: int) -> Appended:
+        """Append a marker. Raises the errors of `Log.append_marker`, `NotLeader`, NOT_ENOUGH_REPLICAS, and KAFKA_STORAGE_ERROR."""
+        leader = self._leader
+        if leader is None or not leader.is_sole:
+            self._check_replicas(ACKS_ALL)
         try:
             appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
         except OSError as error:
             raise self._disk_error(error, PROBE_MIN_BYTES) from error
-        self.appended_markers += 1
+        self.reveals += 1
         self._grew(0)
         return appended
 
     def _grew(self, by_bytes: int) -> None:
-        log = self.log
-        if self.leader.is_sole:
+        log, leader = self.log, self._leader
+        if leader is not None and leader.is_sole:
             # Nothing waits for the high watermark here, because it always is the log's end.
             log.high_watermark = log.log_end_offset
             if CHECKED.whole_states:
                 check_log(log)
+            self.appended_bytes += by_bytes
         else:
-            self.commit(self.leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.now_ms()))
-        self.appended_bytes += by_bytes
-        if self._disk.is_refusing:
-            self._disk.accepted(log.directory)
-        if self._on_written is not None:
-            self._on_written(log)
+            self.fetchable_bytes += by_bytes or 1
+            self.advance()
+        self._written()
         if self.waiters:
             self._wake()
+
+    def _written(self) -> None:
+        if self._disk.is_refusing:
+            self._disk.accepted(self.log.directory)
+        if self._on_written is not None:
+            self._on_written(self.log)
+
+    def copied(self, high_watermark: int, log_start_offset: int) -> None:
+        """Note that the log has grown by what its leader has sent, and take the leader's watermarks over."""
+        self._written()
+        self.commit(high_watermark)
+        if log_start_offset > self.log.log_start_offset:
+            self.log.start_at(log_start_offset)
 
     def _wake(self) -> None:
         waiters, self.waiters = self.waiters, {}
@@ -183,11 +257,14 @@ class Partition:
 
     # reading
 
-    def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
-        """Read batches. Raises the errors of `storage.reading.read`, and KAFKA_STORAGE_ERROR."""
+    def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool, to_end: bool = False) -> Slice:
+        """Read batches; with ``to_end``, as for a follower, up to the log's end.
+
+        Raises the errors of `storage.reading.read`, and KAFKA_STORAGE_ERROR.
+        """
         self.log.check_online()
         try:
-            return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
+            return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
         except OSError as error:
             raise self.unreadable(error) from error
 
@@ -208,15 +285,6 @@ class Partition:
         return storage_error(self.log, error)
 
 
-class NotLeader(KafkaError):
-    """NOT_LEADER_OR_FOLLOWER of a partition that another broker leads, with the leader, or -1, and its epoch (KIP-951)."""
-
-    def __init__(self, leader_id: int, leader_epoch: int) -> None:
-        super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-
-
 class Partitions:
     """All partitions in service, by topic and number."""
 
@@ -232,8 +300,9 @@ class Partitions:
         self.led_elsewhere: Callable[[str, int], NotLeader | None] = lambda topic, index: None
         """The error for a partition that another broker leads; None where the topic has no such partition."""
 
-    def add(self, partition_log: Log) -> Partition:
-        partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id)
+    def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
+        """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
+        partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 
@@ -289,7 +358,14 @@ class Partitions:
         return self.open_missing(topic, index) if partition is None else partition
 
     def get(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
+        """A partition that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
+        partition = self.replica(topic, index)
+        if partition._leader is None:
+            raise NotLeader(partition.leader_id, partition.log.leader_epoch)
+        return partition
+
+    def replica(self, topic: str, index: int) -> Partition:
+        """A partition that this broker leads or follows. Raises as `get` does where it is no replica."""
         partition = self.find(topic, index)
         if partition is None:
             raise self.led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -314,4 +390,4 @@ def leader_epoch_end(partition: Partition, epoch: int) -> EpochEnd:
     A follower and a client learn from it where their records part from this log's (Partition.lastOffsetForLeaderEpoch).
     """
     log = partition.log
-    return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, partition.leader.leader_epoch))
+    return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, log.leader_epoch))

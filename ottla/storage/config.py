@@ -24,6 +24,7 @@ class LogConfig(msgspec.Struct, frozen=True):
     delete_retention_ms: int = 86_400_000
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS
+    min_insync_replicas: int = 1
 
     @property
     def is_append_time(self) -> bool:

@@ -7,9 +7,11 @@
 - 9 (KIP-320): the client's leader epoch is compared with the partition's.
 - 12 (KIP-595): the answer has the diverging epoch, from whose end on the client's records differ from the log.
 - 13 (KIP-516): topics by id.
+- 15 (KIP-903): a follower names the epoch in which its broker has registered.
 
-Versions 15 to 18 concern replicas and tiered storage, and make no difference for a consumer. Kafka authorises READ on each topic,
-or CLUSTER_ACTION on the cluster for a replica.
+A follower (`replica_of`) reads up to the log's end, and its fetch offset says how far it has copied the log. A consumer reads from
+a follower as well since version 11 (KIP-392). Versions 16 to 18 concern tiered storage and the controllers' log, and make no
+difference here. Kafka authorises READ on each topic, or CLUSTER_ACTION on the cluster for a replica.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import NotLeader, Partition, Partitions
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.replication.leader import check_leader_epoch
+from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -51,7 +53,10 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Pace, Steps, run
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+FOLLOWERS_FROM = 11
+"""From this version on a consumer may read from a follower (KIP-392)."""
 IDS_FROM = 13
+REPLICA_STATE_FROM = 15
 PARTITIONS_AT_ONCE = 200
 """A fetch of more partitions reads them in steps, at first and whenever it is woken."""
 PARTITION_WORK = 5
@@ -100,13 +105,17 @@ class Fetch:
         self._request = request
         self._version = context.version
         self._listener = context.listener
+        self._replica_id, self._replica_epoch = replica_of(request, context.version)
+        self._is_replica = self._replica_id >= 0
+        # Whether the partitions are read for the first time. Only then is a follower's fetch noted, as in Kafka.
+        self._is_new = True
         # Whether a partition of the fetch is led by another broker.
         self._names_leaders = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
-        # The sums of the partitions' `appended_bytes` and `appended_markers` at the time when they were read.
+        # The sums of `_grown_bytes` and of the partitions' `reveals` at the time when they were read.
         self._seen_bytes = 0
-        self._seen_markers = 0
+        self._seen_reveals = 0
         self._session: Session | None = None
         self._full = True
         self._answers: list[tuple[RequestedPartition, PartitionData]] = []
@@ -158,6 +167,7 @@ class Fetch:
                     max_bytes=p.partition_max_bytes,
                     leader_epoch=p.current_leader_epoch,
                     last_epoch=p.last_fetched_epoch,
+                    start_offset=p.log_start_offset,
                 )
                 if pace.spend(1):
                     yield None
@@ -189,23 +199,32 @@ class Fetch:
             partition.waiters.pop(waiter, None)
 
     def _has_changed(self) -> bool:
-        """Whether a partition has got new data or a marker, or is gone, since the partitions were read."""
-        return self._appended_bytes() > 0 or self._has_new_marker() or self._is_any_gone()
+        """Whether a partition has something new, or is gone, since the partitions were read."""
+        return self._appended_bytes() > 0 or self._has_revealed() or self._is_any_gone()
+
+    def _grown_bytes(self, partition: Partition) -> int:
+        """Counts the bytes that this fetch may read as soon as they are appended."""
+        return partition.fetchable_bytes if self._is_replica else partition.appended_bytes
 
     def _appended_bytes(self) -> int:
         """The bytes that were appended to the partitions since they were read for this fetch."""
-        return sum(p.appended_bytes for p in self._partitions) - self._seen_bytes
+        return sum(map(self._grown_bytes, self._partitions)) - self._seen_bytes
 
-    def _has_new_marker(self) -> bool:
-        """Whether a marker was appended. A marker may make any amount of earlier data visible to read_committed consumers."""
-        return sum(p.appended_markers for p in self._partitions) > self._seen_markers
+    def _has_revealed(self) -> bool:
+        """Whether a marker was appended, or a high watermark has moved: any amount of earlier data may have become visible.
+
+        A follower reads up to the end of the log, and learns of the high watermark with the next answer, as in Kafka.
+        """
+        return not self._is_replica and sum(p.reveals for p in self._partitions) > self._seen_reveals
 
     def _is_any_gone(self) -> bool:
-        return any(p.log.is_deleted or p.log.is_failed or p.log.is_offline for p in self._partitions)
+        return any(
+            p.log.is_deleted or p.log.is_failed or p.log.is_offline or (self._is_replica and not p.is_led) for p in self._partitions
+        )
 
     def may_have_enough(self) -> bool:
         return (
-            self._has_new_marker() or self._answers_bytes + self._appended_bytes() >= self._request.min_bytes or self._is_any_gone()
+            self._has_revealed() or self._answers_bytes + self._appended_bytes() >= self._request.min_bytes or self._is_any_gone()
         )
 
     def read(self, *, is_last: bool) -> Steps[FetchResponse | None]:
@@ -235,19 +254,21 @@ class Fetch:
     def _read_all(self) -> Steps[bool]:
         """Read every partition; returns whether the answer should be sent now."""
         request, pace = self._request, Pace()
-        budget_bytes = min(request.max_bytes, self._ports.live_config.settings.fetch_max_bytes)
+        budget_bytes = request.max_bytes
+        if not self._is_replica:
+            budget_bytes = min(budget_bytes, self._ports.live_config.settings.fetch_max_bytes)
         self._answers = []
         partitions: list[Partition] = []
         urgent = False
-        self._answers_bytes = self._seen_bytes = self._seen_markers = 0
+        self._answers_bytes = self._seen_bytes = self._seen_reveals = 0
         for requested in self._requested:
             limit_bytes = min(requested.max_bytes, budget_bytes - self._answers_bytes)
             partition, data, is_urgent = self._read(requested, limit_bytes)
             urgent = urgent or is_urgent
             if partition is not None:
                 partitions.append(partition)
-                self._seen_bytes += partition.appended_bytes
-                self._seen_markers += partition.appended_markers
+                self._seen_bytes += self._grown_bytes(partition)
+                self._seen_reveals += partition.reveals
             self._answers.append((requested, data))
             size_bytes = len(data.records or b"")
             self._answers_bytes += size_bytes
@@ -256,6 +277,7 @@ class Fetch:
                 yield None
                 budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
         self._partitions = partitions
+        self._is_new = False
         return urgent or self._answers_bytes >= request.min_bytes
 
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
@@ -268,7 +290,7 @@ class Fetch:
             self._names_leaders |= isinstance(error, NotLeader)
             return None, not_here(index, error), True
         try:
-            check_leader_epoch(partition.leader.leader_epoch, requested.leader_epoch)
+            check_leader_epoch(partition.log.leader_epoch, requested.leader_epoch)
             diverging = diverging_answer(partition, requested)
             if diverging is not None:
                 return partition, diverging, True
@@ -277,7 +299,10 @@ class Fetch:
                 max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
                 committed=committed,
                 min_one_batch=self._answers_bytes == 0,
+                to_end=self._is_replica,
             )
+            if self._is_replica and self._is_new:
+                partition.replica_fetched(self._replica_id, requested.fetch_offset, requested.start_offset, self._replica_epoch)
         except KafkaError as error:
             return None, refusal(index, error.code, is_there=True), True
         # As in Kafka, a read_committed fetch at the high watermark does not wait where the last stable offset is lower (RDC-15).
@@ -291,7 +316,7 @@ class Fetch:
         )
         data = PartitionData(
             partition_index=index,
-            high_watermark=piece.high_watermark,
+            high_watermark=piece.high_watermark if not self._is_replica else partition.log.high_watermark,
             last_stable_offset=piece.last_stable_offset,
             log_start_offset=piece.log_start_offset,
             aborted_transactions=aborted,
@@ -306,7 +331,17 @@ class Fetch:
             if topic is None:
                 raise KafkaError(Code.UNKNOWN_TOPIC_ID)
             name = topic.name
-        return self._ports.partitions.get(name, index)
+        if self._is_replica or self._version < FOLLOWERS_FROM:
+            return self._ports.partitions.get(name, index)
+        return self._ports.partitions.replica(name, index)
+
+
+def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
+    """The broker whose follower fetches, and its epoch; a broker below 0 for a consumer."""
+    if version < REPLICA_STATE_FROM:
+        return request.replica_id, NO_BROKER_EPOCH
+    state = request.replica_state
+    return (-1, NO_BROKER_EPOCH) if state is None else (state.replica_id, state.replica_epoch)
 
 
 def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:

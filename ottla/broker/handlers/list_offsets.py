@@ -98,7 +98,7 @@ def _answer(ports: Ports, context: RequestContext, topic: str, asked: ListOffset
         if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
             raise KafkaError(Code.UNSUPPORTED_VERSION)
         partition = ports.partitions.get(topic, asked.partition_index)
-        check_leader_epoch(partition.leader.leader_epoch, asked.current_leader_epoch)
+        check_leader_epoch(partition.log.leader_epoch, asked.current_leader_epoch)
         partition.log.check_online()
     except KafkaError as error:
         return error

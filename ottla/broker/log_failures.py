@@ -1,0 +1,46 @@
+"""What becomes of a log that the disk refuses, or whose files are damaged."""
+
+from __future__ import annotations
+
+import structlog
+
+from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.filesystem import Damaged, described
+from ottla.storage.log import Log
+
+log = structlog.get_logger("partition")
+
+
+def storage_error(partition_log: Log, error: OSError) -> KafkaError:
+    return KafkaError(Code.KAFKA_STORAGE_ERROR, f"{partition_log.name}: {described(error)}")
+
+
+def disk_refused(disk: DiskHealth, partition_log: Log, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
+    """Note that a write to a log has failed.
+
+    The write may be tried again, unless the file is `Damaged`: then the log goes offline.
+    """
+    if isinstance(error, Damaged):
+        take_offline(partition_log, described(error))
+    else:
+        disk.refused(partition_log.directory, error, size_bytes)
+
+
+def take_offline(partition_log: Log, reason: str) -> None:
+    """Take a log offline until the next start, which checks its files again. Logs the reason once.
+
+    All other logs are served. Kafka takes the whole directory offline instead, but ottla has only one directory.
+    """
+    if partition_log.offline_reason is None:
+        partition_log.offline_reason = reason
+        log_offline(partition_log)
+
+
+def log_offline(partition_log: Log) -> None:
+    log.error(
+        "partition_offline",
+        partition=repr(partition_log),
+        reason=partition_log.offline_reason,
+        hint="mend the files, then start the broker again",
+    )
