@@ -1,0 +1,159 @@
+"""Containers of the image without an engine: namespaces of their own, published ports, files from outside, log lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+from tests.container.image import OF_THE_MACHINE, ROOT, USER_ID, Image, build
+from tools.kafka import Unavailable
+
+INSIDE = Path(__file__).parent / "inside.py"
+NAMESPACES = ("--mount", "--net", "--uts", "--pid", "--fork", "--kill-child=SIGKILL")
+PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
+STARTED_TIMEOUT_S = 30
+
+
+@cache
+def unshare() -> tuple[str, ...]:
+    """The command that begins namespaces. Raises `Unavailable` where this machine gives none."""
+    program = shutil.which("unshare")
+    if sys.platform != "linux" or program is None:
+        raise Unavailable("containers need Linux and unshare")
+    # Whoever is not root becomes it in a namespace of users, where there is no other user.
+    command = (program, *(() if os.getuid() == 0 else ("--map-root-user",)), *NAMESPACES)
+    done = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"this machine gives no namespaces: {done.stderr.strip()}")
+    return command
+
+
+class Container:
+    """One container: created, started once, and removed."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        command: list[str] | None = None,
+        entrypoint: list[str] | None = None,
+        environment: dict[str, str] | None = None,
+        ports: tuple[int, ...] = (),
+    ) -> None:
+        self._unshare = unshare()
+        self.id = secrets.token_hex(32)
+        self.hostname = self.id[:12]
+        self.directory = directory
+        self.image: Image = build(directory / "root")
+        self.environment = {"PATH": PATH, "HOSTNAME": self.hostname, **self.image.environment, **(environment or {})}
+        self.command = [*(self.image.entrypoint if entrypoint is None else entrypoint), *(command or self.image.command)]
+        self._listening = {port: socket.create_server(("127.0.0.1", 0)) for port in ports}
+        self.published = {port: int(server.getsockname()[1]) for port, server in self._listening.items()}
+        self.log = directory / "log"
+        self.log.touch()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.image.at("etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.0.2 {self.hostname}\n")
+        self._user_id = USER_ID if os.getuid() == 0 else 0
+        for path in self.image.owned if self._user_id else ():
+            os.chown(self.image.at(path), USER_ID, USER_ID)
+
+    def start(self) -> None:
+        here = [path for path in (sys.prefix, sys.base_prefix, str(ROOT)) if not path.startswith("/usr")]
+        specification = {
+            "root": str(self.image.root),
+            "hostname": self.hostname,
+            "published": [(server.fileno(), port) for port, server in self._listening.items()],
+            "bound": ["/dev", *OF_THE_MACHINE, *dict.fromkeys(here)],
+            "workdir": self.image.workdir,
+            "user_id": self._user_id,
+            "environment": self.environment,
+            "command": self.command,
+        }
+        file = self.directory / "specification.json"
+        file.write_text(json.dumps(specification))
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._unshare, sys.executable, "-I", str(INSIDE), str(file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[server.fileno() for server in self._listening.values()],
+            )
+        for server in self._listening.values():
+            server.close()
+
+    @property
+    def exit_code(self) -> int | None:
+        assert self._process is not None
+        return self._process.poll()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, expression: str) -> str:
+        """The first log line in which the expression is found. Raises AssertionError where the container ends without it."""
+        deadline = time.monotonic() + STARTED_TIMEOUT_S
+        while True:
+            has_ended = not self.is_running
+            for line in self.text.splitlines():
+                if re.search(expression, line):
+                    return line
+            assert not has_ended and time.monotonic() < deadline, self.text
+            time.sleep(0.05)
+
+    def put(self, path: str, text: str, *, mode: int) -> None:
+        """Copies a file into the container, as the engine does: whole, and as root."""
+        target = self.image.at(path)
+        unfinished = target.with_name(f".{target.name}.part")
+        unfinished.write_text(text)
+        unfinished.chmod(mode)
+        unfinished.rename(target)
+
+    def _first_process(self) -> int:
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def run(self, *command: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+        """Runs a command in the container, as ``docker exec`` does."""
+        first = str(self._first_process())
+        entered = ["nsenter", "--target", first, "--mount", "--net", "--uts", "--pid", "--root", "--wd"]
+        as_user = ["setpriv", f"--reuid={USER_ID}", f"--regid={USER_ID}", "--clear-groups"] if self._user_id else []
+        if not self._user_id:
+            entered += ["--user", "--preserve-credentials"]
+        return subprocess.run(
+            [*entered, "--", *as_user, *command],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env=self.environment,
+        )
+
+    def stop(self) -> int:
+        """SIGTERM to process 1, and its exit code."""
+        assert self._process is not None
+        os.kill(self._first_process(), signal.SIGTERM)
+        return self._process.wait(STARTED_TIMEOUT_S)
+
+    def remove(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(STARTED_TIMEOUT_S)
+        for server in self._listening.values():
+            server.close()

@@ -1,0 +1,127 @@
+"""The image's entry points, driven in the image's root as each library does, and a transaction through the published port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.container.launches import CLUSTER_ID, LAUNCHES, Launch, Where
+from tests.container.running import Container, unshare
+from tools.kafka import Unavailable
+
+pytestmark = pytest.mark.wire
+
+Started = Callable[..., Container]
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    """Starts containers, which are removed at the end."""
+    try:
+        unshare()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    containers: list[Container] = []
+
+    def start(**options: Any) -> Container:
+        container = Container(tmp_path / str(len(containers)), **options)
+        containers.append(container)
+        container.start()
+        return container
+
+    yield start
+    for container in containers:
+        container.remove()
+
+
+def commit(bootstrap: str) -> list[bytes]:
+    """What a reader of committed records sees of a transaction that is committed after one that is aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders"})
+    producer.init_transactions(20)
+    for value, ends in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("orders", value)
+        producer.flush(20)
+        ends(20)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    try:
+        consumer.subscribe(["orders"])
+        return [message.value() for message in consumer.consume(1, 20)]
+    finally:
+        consumer.close()
+
+
+def ready(container: Container) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(container.wait_for('"event": "ready"'))
+    return line
+
+
+@pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.name)
+def test_a_library_starts_it(started: Started, launch: Launch) -> None:
+    container = started(command=launch.command, entrypoint=launch.entrypoint, environment=launch.environment, ports=(launch.port,))
+    if launch.waiting:
+        container.wait_for(launch.waiting)
+    mapped_port = container.published[launch.port]
+    script = "\n".join(launch.script(Where(mapped_port, container.hostname)))
+    container.put(launch.script_path, script, mode=launch.script_mode)
+    container.wait_for(launch.waits_for)
+    assert len([line for line in container.text.splitlines() if "Transitioning from RECOVERY to RUNNING" in line]) == 1
+    assert commit(f"localhost:{mapped_port}") == [b"committed"]
+    assert launch.cluster_id in (None, ready(container)["cluster_id"])
+    health = container.run(*container.image.health)
+    assert (health.returncode, health.stdout) == (0, f"127.0.0.1:{_listening(container)} answers\n")
+    assert '"level": "error"' not in container.text
+
+
+def _listening(container: Container) -> str:
+    """The port of the first listener, which the health check asks."""
+    return str(next(iter(ready(container)["listening"].values()))).rpartition(":")[2]
+
+
+def test_run_as_it_is_it_serves_the_published_port_and_ends_well(started: Started) -> None:
+    """As ``docker run -p 9092:9092`` and ``docker stop``: process 1 takes the signal, and the data are there again."""
+    container = started(ports=(9092,))
+    container.wait_for("Kafka Server started")
+    assert ready(container)["bootstrap"] == "localhost:9092"
+    assert ready(container)["pid"] == 1
+    health = container.run(*container.image.health)
+    assert (health.returncode, health.stdout) == (0, "127.0.0.1:9092 answers\n")
+    assert container.run("ottla", "topic", "list").returncode == 0
+    assert container.stop() == 0
+    assert container.image.at("data/.kafka_cleanshutdown").exists()
+
+
+def test_the_health_check_asks_the_port_in_use(started: Started) -> None:
+    container = started(
+        environment={"KAFKA_ADVERTISED_LISTENERS": "IN://localhost:19092", "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "IN:PLAINTEXT"}
+    )
+    container.wait_for("Kafka Server started")
+    health = container.run(*container.image.health)
+    assert (health.returncode, health.stdout) == (0, "127.0.0.1:19092 answers\n")
+
+
+def test_before_it_is_ready_it_is_not_healthy(started: Started) -> None:
+    container = started(command=["sh", "-c", "echo up; sleep 60"])
+    container.wait_for("up")
+    health = container.run(*container.image.health)
+    assert health.returncode == 1
+    assert "no broker is ready" in health.stderr
+
+
+def test_what_is_wrong_ends_it_with_one_line(started: Started) -> None:
+    container = started(environment={"KAFKA_LISTENERS": "OUT://:9092", "CLUSTER_ID": CLUSTER_ID})
+    with pytest.raises(AssertionError, match=r"OUT is not in listener\.security\.protocol\.map; give OUT:PLAINTEXT"):
+        container.wait_for("Kafka Server started")
+    assert container.exit_code == 1
