@@ -107,6 +107,9 @@ class Env:
     def now_ms(self) -> int:
         return NOW_MS
 
+    def steady_ms(self) -> int:
+        return NOW_MS
+
 
 def runtime(log: Log, replay: Any) -> Runtime:
     env = cast(Any, Env())
