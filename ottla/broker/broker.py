@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from ottla.broker.cluster import Cluster
-from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.counters import Counters
@@ -16,7 +14,7 @@ from ottla.broker.dead_letters import DeadLetterTopics
 from ottla.broker.descriptors import share_out
 from ottla.broker.disk_health import DiskHealth, log_unwritten
 from ottla.broker.durability import GroupCommit
-from ottla.broker.env import Clock, Env, Randomness, Timers, why_not_bound
+from ottla.broker.env import Clock, Env, Randomness, Timers
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.first_topics import create_first_topics
 from ottla.broker.gate import Gate
@@ -31,11 +29,13 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.markers import LocalTransport
+from ottla.broker.metrics_endpoint import MetricsEndpoint
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.listener import IDLE_TICK_MS, Connections, Endpoint
+from ottla.broker.network.listener import IDLE_TICK_MS, Connections
+from ottla.broker.own_metadata import OwnMetadata
 from ottla.broker.partitions import Partitions
-from ottla.broker.producer_ids import ProducerIds, highest_known_id
+from ottla.broker.producer_ids import highest_known_id
 from ottla.broker.recovery_audit import find_torn_transactions, log_torn_transactions
 from ottla.broker.request_topics import KnownTopics
 from ottla.broker.services import Services
@@ -49,6 +49,7 @@ from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import LocalVerification, Verification
 from ottla.operations.audit import TornTransaction
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import NOT_OURS, identify
 from ottla.storage.log_dir import LogDirectory
@@ -92,8 +93,7 @@ class BrokerServer:
         self.interception, self.transaction_listener = interception, transaction_listener
         self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
-        self._metrics = None if inherited is None else inherited.metrics
-        self._metrics_server = serve_metrics
+        self._metrics = MetricsEndpoint(self.settings, serve_metrics, None if inherited is None else inherited.metrics)
         # How the last run has left the directory: "clean", "crash", or "none" for a new directory.
         self._last_stop = "none"
         self.counters = Counters()
@@ -147,13 +147,10 @@ class BrokerServer:
                 log.warning("checkpoint_unreadable", reason=line)
             started_ms = self.env.monotonic_ms()
             self._make_coordinators()
-            self.cluster.load(self._features)
+            self.metadata.load(self._features)
             if self._inherited is not None:
                 self.cluster.skip_producer_ids(self._inherited.first_producer_id - 1)
-            self.groups.load()
-            self.transactions.load()
-            self.share_states.load()
-            if self.cluster.has_lost_metadata or not self.directory.was_clean:
+            if self.metadata.log.has_lost or not self.directory.was_clean:
                 # A power cut may remove the end of the metadata log exactly between two batches, which recovery cannot detect. So
                 # skip every producer id that is in use anywhere.
                 highest = highest_known_id(self.directory.logs.values(), self.transactions.shards())
@@ -168,7 +165,7 @@ class BrokerServer:
             raise
         try:
             await self.addresses.listen(lambda listener: Connection(self, listener))
-            self._serve_metrics()
+            self._metrics.open(self._collect)
         except BaseException:
             self._end_work()
             self._close_listeners()
@@ -209,7 +206,7 @@ class BrokerServer:
 
     def _make_metadata(self) -> None:
         """Make the cluster's metadata, and the groups, which learn of its topics."""
-        self.cluster = Cluster(
+        metadata = self.metadata = OwnMetadata(
             env=self.env,
             stepping=self.stepping,
             config=self.live_config,
@@ -218,17 +215,18 @@ class BrokerServer:
             gate=self.gate,
             partitions=self.partitions,
         )
-        self.request_topics = KnownTopics(self.cluster.state, self.fetch_sessions)
-        self.producer_ids = ProducerIds(self.cluster)
+        self.cluster, self.cluster_state = metadata.cluster, metadata.state
+        self.producer_ids, self.publisher = metadata.producer_ids, metadata.publisher
+        self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
         self.groups = Groups(
             env=self.env,
             stepping=self.stepping,
             live_config=self.live_config,
             partitions=self.partitions,
-            cluster_state=self.cluster.state,
+            cluster_state=self.cluster_state,
         )
-        self.cluster.on_topic_changed.append(self.groups.topic_changed)
-        self.cluster.on_topic_deleted.append(self.groups.topic_deleted)
+        self.publisher.on_topic_changed.append(self.groups.topic_changed)
+        self.publisher.on_topic_deleted.append(self.groups.topic_deleted)
 
     def _make_transactions(self) -> None:
         self.transactions = Transactions(
@@ -239,7 +237,7 @@ class BrokerServer:
             counters=self.counters,
             gate=self.gate,
             partitions=self.partitions,
-            cluster_state=self.cluster.state,
+            cluster_state=self.cluster_state,
             new_producer_id=self.producer_ids.new,
             transport=LocalTransport(
                 stepping=self.stepping,
@@ -255,27 +253,32 @@ class BrokerServer:
             config=self.live_config,
             counters=self.counters,
             transactions=self.transactions,
-            cluster_state=self.cluster.state,
+            cluster_state=self.cluster_state,
             gate=self.gate,
         )
-        self.cluster.on_topic_deleted.append(self.transactions.topic_deleted)
-        self.cluster.on_transaction_version.append(self.transactions.set_version)
+        self.publisher.on_topic_deleted.append(self.transactions.topic_deleted)
+        self.publisher.on_transaction_version.append(self.transactions.set_version)
 
     def _make_share_groups(self) -> None:
         """Make the states of share partitions, the share partitions themselves, and what groups ask of both."""
         self.share_states = ShareStates(
-            self.env, self.stepping, self.settings, self.partitions, self.cluster.state, self.housekeeping.delete_records
+            self.env, self.stepping, self.settings, self.partitions, self.cluster_state, self.housekeeping.delete_records
         )
         dead_letters = DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate, self.inflating)
         self.share_partitions = SharePartitions(
-            self.env, self.stepping, self.live_config, self.partitions, self.cluster.state, self.share_states, dead_letters
+            self.env, self.stepping, self.live_config, self.partitions, self.cluster_state, self.share_states, dead_letters
         )
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
         )
         self.share_partitions.on_state_lost = self.share_groups.state_lost
-        self.cluster.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
-        self.cluster.on_features_changed.append(self.share_partitions.features_changed)
+        self.publisher.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
+        self.publisher.on_features_changed.append(self.share_partitions.features_changed)
+        self.metadata.local_partitions.coordinators = {
+            OFFSETS_TOPIC: self.groups,
+            TRANSACTION_TOPIC: self.transactions,
+            SHARE_STATE_TOPIC: self.share_states,
+        }
         self.connections.on_closed.append(self.share_partitions.disconnected)
 
     def _begin_housekeeping(self) -> None:
@@ -293,11 +296,11 @@ class BrokerServer:
         self.lifecycle.unexpected_errors += 1
 
     def _audit(self) -> None:
-        read = self.cluster.take_read()
-        if self.directory.was_clean and not self.cluster.has_lost:
+        read = self.metadata.take_read()
+        if self.directory.was_clean and not self.metadata.has_lost:
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
-        self.torn = find_torn_transactions(self.partitions, self.cluster.metadata_log, read, forgotten_ms)
+        self.torn = find_torn_transactions(self.partitions, self.metadata.log.log, read, forgotten_ms)
         log_torn_transactions(self.torn)
 
     def _resume(self) -> None:
@@ -343,17 +346,6 @@ class BrokerServer:
         self._last_stop = "none" if is_new else "clean" if self.directory.was_clean else "crash"
         self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
 
-    def _serve_metrics(self) -> None:
-        settings = self.settings
-        if self._metrics is None and settings.ottla_metrics_port is not None and self._metrics_server is not None:
-            where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
-            try:
-                self._metrics = self._metrics_server(where.host, where.port)
-            except (OSError, ValueError) as error:
-                raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
-        if self._metrics is not None:
-            self._metrics.collect_from(self._collect)
-
     def _collect(self) -> list[Metric]:
         from ottla.broker.metrics.exposition import collect
 
@@ -362,7 +354,7 @@ class BrokerServer:
     @property
     def metrics_url(self) -> str | None:
         """The URL of the metrics for Prometheus; None where no metrics are served."""
-        return None if self._metrics is None else f"http://{self.settings.ottla_metrics_host}:{self._metrics.port}/metrics"
+        return self._metrics.url
 
     # addresses
 
@@ -400,7 +392,7 @@ class BrokerServer:
             cluster_id=self.cluster_id,
             first_producer_id=self.cluster.next_producer_id,
             addresses=self.addresses,
-            metrics=self._metrics,
+            metrics=self._metrics.served,
         )
 
     def _end_work(self) -> None:
@@ -416,5 +408,4 @@ class BrokerServer:
 
     def _close_listeners(self) -> None:
         self.addresses.close()
-        if self._metrics is not None:
-            self._metrics.close()
+        self._metrics.close()

@@ -135,14 +135,18 @@ class Groups:
             max_size=current.settings.group_consumer_max_size,
         )
 
-    def load(self) -> None:
-        topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
-        for index in range(topic.partition_count if topic is not None else 0):
-            partition = self._partitions.find(OFFSETS_TOPIC, index)
-            if partition is not None and partition.log.log_end_offset:
-                # The error of a partition that goes offline here is logged already. Requests for its groups are refused.
-                with suppress(KafkaError):
-                    self._open(index)
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """Replay a partition that this broker leads from now on, unless it is empty. Implements `local_partitions.Coordinator`."""
+        self.resigned(index)
+        partition = self._partitions.find(OFFSETS_TOPIC, index)
+        if partition is not None and partition.log.log_end_offset:
+            # The error of a partition that goes offline here is logged already. Requests for its groups are refused.
+            with suppress(KafkaError):
+                self._open(index)
+
+    def resigned(self, index: int) -> None:
+        if index in self._shards:
+            self._unload([index])
 
     def _open(self, index: int) -> tuple[GroupShard, Runtime]:
         env = self._env

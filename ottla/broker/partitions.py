@@ -296,7 +296,7 @@ class Partitions:
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
         self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
-        """Puts a topic's partition into service if it is not yet; returns None where this broker does not lead such a partition."""
+        """Puts a topic's partition into service if it is not yet; returns None where this broker has no replica of it."""
         self.led_elsewhere: Callable[[str, int], NotLeader | None] = lambda topic, index: None
         """The error for a partition that another broker leads; None where the topic has no such partition."""
 
@@ -354,6 +354,7 @@ class Partitions:
         return self._by_name.get((topic, index))
 
     def find(self, topic: str, index: int) -> Partition | None:
+        """A partition of which this broker has a replica."""
         partition = self._by_name.get((topic, index))
         return self.open_missing(topic, index) if partition is None else partition
 

@@ -63,15 +63,17 @@ class ShareStates:
             max_state_batches=settings.group_share_max_partition_max_record_locks,
         )
 
-    def load(self) -> None:
-        """Replay every partition that is not empty."""
-        topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
-        for index in range(topic.partition_count if topic is not None else 0):
-            partition = self._partitions.find(SHARE_STATE_TOPIC, index)
-            if partition is not None and partition.log.log_end_offset:
-                # The error of a partition that goes offline here is logged already. Requests for its states are refused.
-                with suppress(KafkaError):
-                    self._open(index)
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """Replay a partition that this broker leads from now on, unless it is empty. Implements `local_partitions.Coordinator`."""
+        self._shards.pop(index, None)
+        partition = self._partitions.find(SHARE_STATE_TOPIC, index)
+        if partition is not None and partition.log.log_end_offset:
+            # The error of a partition that goes offline here is logged already. Requests for its states are refused.
+            with suppress(KafkaError):
+                self._open(index)
+
+    def resigned(self, index: int) -> None:
+        self._shards.pop(index, None)
 
     def _open(self, index: int) -> tuple[ShareShard, Runtime]:
         shard = ShareShard(index, self._config, self._has_partition)

@@ -94,14 +94,17 @@ class Transactions:
             two_phase_commit=settings.transaction_two_phase_commit_enable,
         )
 
-    def load(self) -> None:
-        """Replay every partition that is not empty."""
-        topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
-        for index in range(topic.partition_count if topic is not None else 0):
-            if (own := self._partitions.find(TRANSACTION_TOPIC, index)) is not None and own.log.log_end_offset:
-                # The error of a partition that goes offline here is logged already. Requests for its ids are refused.
-                with suppress(KafkaError):
-                    self._open(index)
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """Replay a partition that this broker leads from now on, unless it is empty. Implements `local_partitions.Coordinator`."""
+        self._shards.pop(index, None)
+        partition = self._partitions.find(TRANSACTION_TOPIC, index)
+        if partition is not None and partition.log.log_end_offset:
+            # The error of a partition that goes offline here is logged already. Requests for its ids are refused.
+            with suppress(KafkaError):
+                self._open(index)
+
+    def resigned(self, index: int) -> None:
+        self._shards.pop(index, None)
 
     def resume(self) -> None:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 from ottla.coordinator.broker_registration import UNKNOWN_OFFSET, Registrations
 from ottla.coordinator.client_quotas import ClientQuotas
 from ottla.coordinator.config_totals import ConfigTotals, characters_of
+from ottla.coordinator.metadata_delta import MetadataDelta
 from ottla.coordinator.metadata_records import FRAME_VERSION, SKIPPED, metadata_record, record_version
 from ottla.coordinator.metadata_transaction import MetadataTransaction
 from ottla.coordinator.partition_registration import PartitionRegistration, changed, merged, registered, sole_replica
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.scram_credentials import ScramCredentials
-from ottla.coordinator.topic_names import check_creatable, check_topic_name
+from ottla.coordinator.topic_names import TakenNames, check_creatable, check_topic_name
 from ottla.coordinator.topics import SharedPartitions, Topic, check_partition_count, new_partition_records
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError, KafkaError
-from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages import (
     client_quota_record,
     config_record,
@@ -74,8 +74,7 @@ class ClusterState:
     def __init__(self, node_id: int, *, ignores_case: bool = False) -> None:
         """``ignores_case``: whether the file system that holds the topics ignores the case of names."""
         self.node_id = node_id
-        self._ignores_case = ignores_case
-        self._topics_by_folded_name: dict[str, str] = {}
+        self._names = TakenNames(ignores_case=ignores_case)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
@@ -86,6 +85,8 @@ class ClusterState:
         self.credentials = ScramCredentials()
         self.registrations = Registrations()
         self.next_producer_id = 0
+        self.delta: MetadataDelta | None = None
+        """Where replay notes what it changes; None where nobody wants to know."""
         self._alike: _Alike | None = None
         self._shared = SharedPartitions()
         self._transaction = MetadataTransaction()
@@ -118,29 +119,7 @@ class ClusterState:
         check_topic_name(name)
         if name in self.topics:
             raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        self._check_collisions(name)
-
-    def _check_collisions(self, name: str) -> None:
-        """Raises INVALID_TOPIC_EXCEPTION for a name whose `_folded` text equals that of another topic or an internal topic."""
-        if name in INTERNAL_TOPICS:
-            # The broker needs its internal topics, whatever topics exist.
-            return
-        folded = self._folded(name)
-        taken = {self._folded(own): own for own in INTERNAL_TOPICS}
-        if self._ignores_case:
-            taken[self._folded(METADATA_TOPIC)] = METADATA_TOPIC
-        other = self._topics_by_folded_name.get(folded) or taken.get(folded)
-        if other is not None:
-            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
-
-    def _folded(self, name: str) -> str:
-        """A text that is equal for two names that must not exist beside each other.
-
-        Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. Where
-        the file system ignores case, two topics whose names differ only in case would share their files.
-        """
-        folded = name.replace(".", "_")
-        return folded.lower() if self._ignores_case else folded
+        self._names.check(name)
 
     def create_partitions(self, name: str, count: int, placed: Sequence[PartitionRegistration] | None = None) -> Result[None]:
         """Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST, INVALID_PARTITIONS or POLICY_VIOLATION. ``placed``: see
@@ -209,6 +188,11 @@ class ClusterState:
 
     # look-ups
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the cluster is one broker that is its own controller: there, no broker registers, and this one leads all."""
+        return not self.registrations.brokers
+
     def topic(self, name: str) -> Topic:
         """Raises UNKNOWN_TOPIC_OR_PARTITION."""
         topic = self.topics.get(name)
@@ -241,6 +225,8 @@ class ClusterState:
             if is_of_topic or raw[at + 20 :] == tail[16:]:
                 topic_id = topic_id if is_of_topic else raw[at + 4 : at + 20]
                 topic, index = self.topics_by_id.get(topic_id), int.from_bytes(raw[at : at + 4], "big", signed=True)
+                if self.delta is not None:
+                    self.delta.note_partition(topic_id, index)
                 if topic is not None and index == len(topic.partitions):
                     topic.partitions.append(partition)
                 else:
@@ -261,6 +247,8 @@ class ClusterState:
         if kind not in _TRANSACTION_ENDS and self._transaction.takes(record, offset):
             return
         message = decode_body(module.decode, raw, pos, version)
+        if self.delta is not None:
+            self.delta.note(kind, message, self.topics_by_id)
         take(self, message, offset)
         if kind == partition_record.RECORD_TYPE:
             self._alike = _Alike(
@@ -294,7 +282,7 @@ class ClusterState:
         topic = Topic(message.name, message.topic_id)
         self.topics[topic.name] = topic
         self.topics_by_id[topic.topic_id] = topic
-        self._topics_by_folded_name[self._folded(topic.name)] = topic.name
+        self._names.take(topic.name)
 
     def _replay_partition(self, message: Any, offset: int) -> None:
         self._set_partition(message.topic_id, message.partition_id, registered(message))
@@ -330,8 +318,7 @@ class ClusterState:
         if topic is None:
             raise DecodeError("a record that removes a topic which is not there")
         del self.topics[topic.name]
-        if self._topics_by_folded_name.get(self._folded(topic.name)) == topic.name:
-            del self._topics_by_folded_name[self._folded(topic.name)]
+        self._names.free(topic.name)
         configs = self.configs.pop((TOPIC_RESOURCE, topic.name), {})
         self._count_configs(TOPIC_RESOURCE, -bool(configs), -characters_of(topic.name, configs))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 
 MAX_TOPIC_NAME = 249
 
@@ -31,3 +31,41 @@ def check_creatable(name: str) -> None:
     """Raises INVALID_REQUEST for the name of the metadata log, which no client may create (ControllerApis)."""
     if name == METADATA_TOPIC:
         raise KafkaError(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+
+
+class TakenNames:
+    """The names of topics that exist, compared with those of new topics.
+
+    Names of metrics have '_' in place of '.', so Kafka refuses a second topic whose metrics would have the same names. Where the
+    file system ignores case, two topics whose names differ only in case would share their files.
+    """
+
+    def __init__(self, *, ignores_case: bool) -> None:
+        self._ignores_case = ignores_case
+        self._by_folded: dict[str, str] = {}
+
+    def take(self, name: str) -> None:
+        self._by_folded[self._folded(name)] = name
+
+    def free(self, name: str) -> None:
+        folded = self._folded(name)
+        if self._by_folded.get(folded) == name:
+            del self._by_folded[folded]
+
+    def check(self, name: str) -> None:
+        """Raises INVALID_TOPIC_EXCEPTION for a name whose `_folded` text equals that of another topic or an internal topic."""
+        if name in INTERNAL_TOPICS:
+            # The broker needs its internal topics, whatever topics exist.
+            return
+        folded = self._folded(name)
+        taken = {self._folded(own): own for own in INTERNAL_TOPICS}
+        if self._ignores_case:
+            taken[self._folded(METADATA_TOPIC)] = METADATA_TOPIC
+        other = self._by_folded.get(folded) or taken.get(folded)
+        if other is not None:
+            raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+    def _folded(self, name: str) -> str:
+        """A text that is equal for two names that must not exist beside each other."""
+        folded = name.replace(".", "_")
+        return folded.lower() if self._ignores_case else folded

@@ -114,7 +114,7 @@ def test_a_log_with_a_value_that_cannot_be_lived_by_starts_all_the_same(simulate
     configs = {"message.max.bytes": "many", "max.connections": "77", "max.connections.per.ip.overrides": "nonsense"}
     cluster = simulated.broker.cluster
     for name, value in configs.items():
-        cluster._runtime.execute(cluster.state.set_configs(B, "", {name: value}))
+        cluster.metadata_log.execute(cluster.state.set_configs(B, "", {name: value}))
     simulated.restart()
     settings = simulated.broker.settings
     assert (settings.max_connections, settings.max_connections_per_ip_overrides) == (77, "")

@@ -461,7 +461,7 @@ def test_what_lies_behind_a_damaged_header_is_not_taken_for_forgotten(broker: Si
 
 def test_no_start_on_metadata_behind_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
     """Topics that lie behind would be gone, and their directories be set aside."""
-    broker.broker.cluster.metadata_log.roll(START_MS)
+    broker.broker.metadata.log.log.roll(START_MS)
     broker.with_coordinators()
     broker.stop()
     path = tmp_path / "__cluster_metadata-0" / FIRST

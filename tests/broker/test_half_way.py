@@ -205,7 +205,7 @@ def test_a_config_that_the_broker_could_not_live_by_is_not_logged(broker: Simula
 
 def test_a_config_that_an_earlier_version_took_stops_no_start(broker: SimulatedBroker) -> None:
     cluster = broker.broker.cluster
-    cluster._runtime.execute(cluster.state.set_configs(BROKER, "", {"max.connections.per.ip.overrides": "nonsense"}))
+    cluster.metadata_log.execute(cluster.state.set_configs(BROKER, "", {"max.connections.per.ip.overrides": "nonsense"}))
     with capture_logs() as lines:
         broker.restart()
     assert "dynamic_config_ignored" in [line["event"] for line in lines]

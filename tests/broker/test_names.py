@@ -131,10 +131,12 @@ def test_a_topic_that_an_earlier_version_put_over_the_metadata_is_removed(broker
         shadow = ClusterState(1)
         shadow.topics = {METADATA_TOPIC: Topic(METADATA_TOPIC, bytes(range(16)), [sole_replica(1)])}
         shadow.next_producer_id = cluster.state.next_producer_id
-        cluster._runtime.execute(Result(None, shadow.snapshot()))
+        cluster.metadata_log.execute(Result(None, shadow.snapshot()))
         assert METADATA_TOPIC in cluster.state.topics
         # A client's batch among the records of the metadata.
-        cluster._runtime.partition.append_own(build_batch([(b"k", b"no metadata record"), (None, b""), (b"k", None)], START_MS))
+        broker.broker.metadata.log._runtime.partition.append_own(
+            build_batch([(b"k", b"no metadata record"), (None, b""), (b"k", None)], START_MS)
+        )
         assert created(client, "later") == 0
     for kill in (False, True):
         broker.restart(kill=kill)

@@ -69,7 +69,7 @@ def broker() -> Iterator[SimulatedBroker]:
         *topic(OFFSETS_TOPIC, OFFSETS_ID, (OWN, OTHER, GONE)),
     ]
     assert made.broker.settings.node_id == OWN
-    made.broker.cluster._runtime.execute(Result(None, records))
+    made.broker.cluster.metadata_log.execute(Result(None, records))
     made.restart()
     yield made
     made.close()

@@ -120,7 +120,7 @@ def test_missing_internal_topics_are_made(broker: SimulatedBroker, client: Simul
         "app-repartition": 3,
         "app-changelog": 3,
     }
-    assert broker.broker.cluster.log_config("app-changelog").is_compacted
+    assert broker.broker.metadata.local_partitions.log_config("app-changelog").is_compacted
     broker.env.advance(1_000)
     answer = beat(client, "a", 2)
     assert (answer.member_epoch, tasks(answer), statuses(answer)) == (3, {"0": [0, 1], "1": [0, 1, 2]}, {})

@@ -71,7 +71,7 @@ def test_the_quorum_is_one_voter_at_the_end_of_its_log(broker: SimulatedBroker, 
     answer = client.call(DescribeQuorumRequest([TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(0)])]))
     (partition,) = answer.topics[0].partitions
     (voter,) = partition.current_voters
-    log = broker.broker.cluster.metadata_log
+    log = broker.broker.metadata.log.log
     assert (answer.error_code, partition.error_code, partition.leader_id, partition.observers) == (0, 0, 1, [])
     assert partition.high_watermark == voter.log_end_offset == log.log_end_offset > 0
     assert (voter.replica_id, voter.replica_directory_id) == (1, broker.broker.directory_id)

@@ -26,7 +26,7 @@ METADATA = ("log", "__cluster_metadata", 0)
 
 def logs(broker: BrokerServer) -> list[Log]:
     """Every log of a broker, that of the cluster's metadata too."""
-    return [*(p.log for p in broker.partitions), broker.cluster._runtime.partition.log]
+    return [*(p.log for p in broker.partitions), broker.metadata.log.log]
 
 
 def _offsets(log: Log) -> Key:

@@ -34,10 +34,9 @@ def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[
     own = ports.live_config.settings
     host, port = ports.advertised(listener)
     brokers = [BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)]
-    registered = ports.cluster.state.registrations.brokers
-    if not registered:
+    if ports.cluster.is_alone:
         return brokers
-    for broker in registered.values():
+    for broker in ports.cluster.state.registrations.brokers.values():
         if broker.broker_id != own.node_id and (fenced or not broker.is_fenced):
             brokers += _on(broker, listener)
     return sorted(brokers, key=lambda broker: broker.node_id)
@@ -46,7 +45,7 @@ def known_brokers(ports: Ports, listener: str, *, fenced: bool = False) -> list[
 def broker_address(ports: Ports, listener: str, node_id: int) -> BrokerAddress | None:
     """One broker that is not fenced; None where the cluster has none of this id on the listener."""
     own = ports.live_config.settings
-    if node_id == own.node_id or not ports.cluster.state.registrations.brokers:
+    if node_id == own.node_id or ports.cluster.is_alone:
         host, port = ports.advertised(listener)
         return BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)
     broker = ports.cluster.state.registrations.brokers.get(node_id)

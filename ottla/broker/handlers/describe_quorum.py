@@ -46,7 +46,7 @@ def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext
     voter = ReplicaState(
         replica_id=node_id,
         replica_directory_id=ports.directory_id,
-        log_end_offset=log.log_end_offset,
+        log_end_offset=log.end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )

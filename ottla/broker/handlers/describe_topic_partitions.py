@@ -105,7 +105,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 def _describe(ports: Ports, alive: set[int], topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
     node_id = ports.live_config.settings.node_id
-    is_alone = not ports.cluster.state.registrations.brokers
+    is_alone = ports.cluster.is_alone
     partitions = [
         _here(node_id, i, topic.partitions[i]) if is_alone else _partition(alive, i, topic.partitions[i]) for i in range(begin, end)
     ]

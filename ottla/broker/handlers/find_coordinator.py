@@ -81,7 +81,7 @@ def handle(ports: Ports, request: FindCoordinatorRequest, context: RequestContex
 def _leader(ports: Ports, context: RequestContext, topic: str, key: str, own: BrokerAddress | None) -> BrokerAddress | None:
     """The broker that leads the partition of a key; None where it has no leader that clients can reach."""
     state = ports.cluster.state
-    if not state.registrations.brokers:
+    if ports.cluster.is_alone:
         return own
     partitions = state.topics[topic].partitions
     return broker_address(ports, context.listener, partitions[partition_for(key, len(partitions))].leader)

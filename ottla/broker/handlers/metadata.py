@@ -158,7 +158,7 @@ def _auto_create(ports: Ports, context: RequestContext, request: MetadataRequest
 def _describe(
     ports: Ports, context: RequestContext, request: MetadataRequest, topic: Topic, alive: set[int]
 ) -> MetadataResponseTopic:
-    if ports.cluster.state.registrations.brokers:
+    if not ports.cluster.is_alone:
         version = context.version
         partitions = [_partition(ports, index, p, alive, version) for index, p in enumerate(topic.partitions)]
     else:

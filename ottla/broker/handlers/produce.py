@@ -177,7 +177,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
     if not request.acks:
         return None
     response = ProduceResponse(responses)
-    return with_produce_endpoints(ports, context.listener, response) if ports.cluster.state.registrations.brokers else response
+    return response if ports.cluster.is_alone else with_produce_endpoints(ports, context.listener, response)
 
 
 class _Waiting(msgspec.Struct, kw_only=True):

@@ -1,0 +1,360 @@
+"""The replicas that the cluster's metadata gives this broker: opens and removes their logs, and has them led and followed.
+
+A broker alone, whose metadata is its own log, and a broker under a controller elsewhere take the same path
+(ReplicaManager.applyDelta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.topics import log_config
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Env
+from ottla.broker.gate import Gate
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.log_failures import log_offline
+from ottla.broker.partitions import NotLeader, Partition, Partitions
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata_delta import MetadataDelta
+from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.replication.leader import sole_leader
+from ottla.coordinator.topics import Topic
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import described
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.recovery import RecoveryReport
+from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.storage.transaction_history import TransactionHistory
+
+OPENED_AT_ONCE = 100
+"""How many partitions of a new topic are put into service at once. The others follow in the background."""
+OPEN_WORK = 15
+"""The cost of putting a new partition into service, in units of `storage.steps.Pace`."""
+LOG_CONFIGS_KEPT = 1_000
+
+log = structlog.get_logger("cluster")
+
+
+class Replicas(Protocol):
+    """Carries out what the metadata says of a partition of which this broker has a replica."""
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Lead a partition, in a new leader epoch or in the present one with other replicas or another in-sync set."""
+        ...
+
+    def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Follow the partition's leader, or wait for one where the registration names none."""
+        ...
+
+    def stop(self, partition: Partition) -> None:
+        """The broker is no replica of the partition any more, or the topic was deleted. Called before the partition is removed."""
+        ...
+
+    def brokers_changed(self) -> None:
+        """Brokers have registered, were fenced or unfenced, or have gone."""
+        ...
+
+
+class SoleReplicas:
+    """`Replicas` of a broker without others: it is the only replica of what it leads, and fetches from nobody."""
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        partition.lead(sole_leader(self._broker_id, registration.leader_epoch, partition.log.log_end_offset))
+
+    def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
+        partition.follow(registration.leader, registration.leader_epoch)
+
+    def stop(self, partition: Partition) -> None:
+        pass
+
+    def brokers_changed(self) -> None:
+        pass
+
+
+class Coordinator(Protocol):
+    """A coordinator that works on the partitions of an internal topic that this broker leads."""
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads a partition of the coordinator's topic from now on, in this leader epoch."""
+        ...
+
+    def resigned(self, index: int) -> None:
+        """This broker does not lead the partition any more."""
+        ...
+
+
+class _Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of a coordinator's topic that this broker leads from now on, or, where ``leader_epoch`` is None, no longer."""
+
+    topic: str
+    index: int
+    leader_epoch: int | None
+
+
+class LocalPartitions:
+    """Keeps `Partitions` in line with the cluster's metadata: `begin` at a start, `apply` after each change."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        config: LiveConfig,
+        directory: LogDirectory,
+        disk: DiskHealth,
+        gate: Gate,
+        partitions: Partitions,
+        state: ClusterState,
+        replicas: Replicas,
+    ) -> None:
+        self._env = env
+        self._stepping = stepping
+        self._config = config
+        self._directory = directory
+        self._disk = disk
+        self._gate = gate
+        self._partitions = partitions
+        self._state = state
+        self._replicas = replicas
+        self.coordinators: dict[str, Coordinator] = {}
+        """By internal topic, in the order in which a start loads them."""
+        self.has_lost = False
+        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
+        self._read: dict[TopicPartition, TransactionHistory] = {}
+        self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
+        partitions.open_missing = self.open_missing
+        partitions.led_elsewhere = self.led_elsewhere
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        """The transactions that recovery has read in each partition. They are dropped here, so this may be called once."""
+        read, self._read = self._read, {}
+        return read
+
+    # start
+
+    def begin(self) -> None:
+        """Put every replica into service, set directories aside that belong to none, and load the coordinators."""
+        on_disk = set()
+        for name, index in list(self._directory.partitions_on_disk()):
+            if self._belongs(name, index):
+                on_disk.add((name, index))
+            elif (name, index) != (METADATA_TOPIC, 0):
+                self._set_aside(name, index)
+        moves: list[_Move] = []
+        for topic in self._state.topics.values():
+            config = self.log_config(topic.name)
+            for index, registration in enumerate(topic.partitions):
+                if self._is_replica(topic, registration):
+                    exists = (topic.name, index) in on_disk or self._directory.was_written(topic.name, index)
+                    self._assign(self._open(topic, index, config, exists=exists), registration, moves)
+        self._directory.loaded()
+        for name in self.coordinators:
+            self._move([move for move in moves if move.topic == name])
+
+    def _belongs(self, name: str, index: int) -> bool:
+        """Whether a directory belongs to a replica of the present topic, and not to a deleted topic of the same name."""
+        topic = self._state.topics.get(name)
+        if topic is None or index >= topic.partition_count or not self._is_replica(topic, topic.partitions[index]):
+            return False
+        try:
+            return self._directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+        except OSError:
+            # The directory's topic id cannot be read. Opening the partition then takes it offline.
+            return True
+
+    def _set_aside(self, name: str, index: int) -> None:
+        directory = self._directory
+        if not directory.fs.is_dir(directory.directory_of(name, index)):
+            return
+        try:
+            renamed = directory.set_aside(name, index, self._env.random_uuid().hex())
+        except OSError as error:
+            log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
+        else:
+            log.warning("stray_directory_set_aside", directory=renamed)
+
+    # changes
+
+    def apply(self, delta: MetadataDelta) -> None:
+        """Follow a change of the metadata: first what was deleted, then who follows, then who leads, then the coordinators."""
+        if delta.has_changed_brokers:
+            self._replicas.brokers_changed()
+        for topic in delta.deleted:
+            self._remove(topic, range(topic.partition_count))
+        moves: list[_Move] = []
+        changed = list(self._changed(delta.partitions))
+        led = [self._leads(topic.partitions[index]) for topic, index in changed]
+        for is_led in (False, True):
+            for (topic, index), leads in zip(changed, led, strict=True):
+                if leads is is_led:
+                    self._settle(topic, index, moves)
+        for topic_id in delta.created:
+            topic = self._state.topics_by_id[topic_id]
+            for index in self._first(topic, range(topic.partition_count)):
+                self._settle(topic, index, moves)
+        self._move(moves)
+
+    def _changed(self, partitions: dict[bytes, dict[int, None]]) -> Iterable[tuple[Topic, int]]:
+        """The partitions that have changed, without those of many new ones that are put into service in the background."""
+        for topic_id, indexes in partitions.items():
+            topic = self._state.topics_by_id.get(topic_id)
+            if topic is not None:
+                there = [index for index in indexes if 0 <= index < topic.partition_count]
+                is_new = len(there) > OPENED_AT_ONCE and not any(self._partitions.known(topic.name, index) for index in there)
+                for index in self._first(topic, there) if is_new else there:
+                    yield topic, index
+
+    def _first(self, topic: Topic, indexes: Sequence[int]) -> Sequence[int]:
+        """The first of many new partitions. The others are put into service in the background, or when a client names them."""
+        if len(indexes) > OPENED_AT_ONCE:
+            self._stepping.run(self._open_rest(topic, indexes[OPENED_AT_ONCE:]), lambda _: None, self._step_failed)
+        return indexes[:OPENED_AT_ONCE]
+
+    def _open_rest(self, topic: Topic, indexes: Iterable[int]) -> Steps[None]:
+        pace = Pace()
+        for index in indexes:
+            self.open_missing(topic.name, index, topic)
+            if pace.spend(OPEN_WORK):
+                yield None
+
+    def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
+        """Put a replica into service if it is not, and return it; None where this broker has no such replica.
+
+        ``topic``: do so only while the name still belongs to this topic.
+        """
+        current = self._state.topics.get(name)
+        if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
+            return None
+        partition = self._partitions.known(name, index)
+        if partition is None:
+            moves: list[_Move] = []
+            partition = self._settle(current, index, moves)
+            self._move(moves)
+        return partition
+
+    def led_elsewhere(self, name: str, index: int) -> NotLeader | None:
+        """Implements `Partitions.led_elsewhere`."""
+        topic = self._state.topics.get(name)
+        if topic is None or not 0 <= index < topic.partition_count or self._leads(topic.partitions[index]):
+            return None
+        return NotLeader(topic.partitions[index].leader, topic.partitions[index].leader_epoch)
+
+    def _leads(self, registration: PartitionRegistration) -> bool:
+        return self._state.is_alone or registration.leader == self._state.node_id
+
+    def _is_replica(self, topic: Topic, registration: PartitionRegistration) -> bool:
+        """Whether this broker has a replica. A topic with the name of the metadata log has none: its files would be that log's."""
+        return topic.name != METADATA_TOPIC and (self._state.is_alone or self._state.node_id in registration.replicas)
+
+    def _settle(self, topic: Topic, index: int, moves: list[_Move]) -> Partition | None:
+        """Bring one partition in line with its registration; returns it where this broker has a replica."""
+        registration = topic.partitions[index]
+        partition = self._partitions.known(topic.name, index)
+        if not self._is_replica(topic, registration):
+            if partition is not None:
+                if partition.is_led:
+                    moves.append(_Move(topic=topic.name, index=index, leader_epoch=None))
+                self._remove(topic, range(index, index + 1))
+            return None
+        if partition is None:
+            partition = self._open(topic, index, self.log_config(topic.name), exists=False)
+        self._assign(partition, registration, moves)
+        return partition
+
+    def _assign(self, partition: Partition, registration: PartitionRegistration, moves: list[_Move]) -> None:
+        """Lead or follow a partition, and note in ``moves`` where a coordinator has to learn of it."""
+        topic, index = partition.log.topic, partition.log.partition
+        led_epoch = partition.leader.leader_epoch if partition.is_led else None
+        if self._leads(registration):
+            self._replicas.lead(partition, registration)
+            if topic in self.coordinators and led_epoch != registration.leader_epoch:
+                moves.append(_Move(topic=topic, index=index, leader_epoch=registration.leader_epoch))
+        else:
+            self._replicas.follow(partition, registration)
+            if led_epoch is not None:
+                moves.append(_Move(topic=topic, index=index, leader_epoch=None))
+
+    def _move(self, moves: list[_Move]) -> None:
+        for move in moves:
+            coordinator = self.coordinators.get(move.topic)
+            if coordinator is None:
+                continue
+            if move.leader_epoch is None:
+                coordinator.resigned(move.index)
+            else:
+                coordinator.elected(move.index, move.leader_epoch)
+
+    def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
+        if exists:
+            partition_log, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
+            self.has_lost |= has_losses(partition_log.directory, report)
+            if partition_log.offline_reason is not None:
+                log_offline(partition_log)
+            elif report.history is not None:
+                self._read[topic.name, index] = report.history
+        else:
+            partition_log = self._directory.create(topic.name, index, config, topic.topic_id)
+            if self._directory.has_forgotten:
+                self._directory.has_forgotten = False
+                for path in self._directory.checkpoints.paths:
+                    self._gate.wrote_file(path, self._directory.path)
+        # After a failed sync no log accepts appends, new logs included.
+        partition_log.is_failed |= self._disk.has_failed
+        return self._partitions.add(partition_log, is_led=False)
+
+    def _remove(self, topic: Topic, indexes: range) -> None:
+        for index in indexes:
+            partition = self._partitions.known(topic.name, index)
+            if partition is not None:
+                self._replicas.stop(partition)
+        left = run_first_step(self._partitions.remove(topic.name, indexes))
+        if left is not None:
+            self._stepping.run(left, lambda _: None, self._step_failed)
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    # configs
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The log settings of a topic. They are cached by the topic's own configs, because most topics have the same or none."""
+        own = self._state.config_of(TOPIC_RESOURCE, topic)
+        key = (self._config.current, frozenset(own.items()))
+        known = self._log_configs.get(key)
+        if known is None:
+            if len(self._log_configs) >= LOG_CONFIGS_KEPT:
+                self._log_configs.clear()
+            known = self._log_configs[key] = log_config(own, self._config.current)
+        return known
+
+    def set_log_configs(self, topics: Iterable[str]) -> None:
+        """Put the present settings of topics into force."""
+        for name in topics:
+            config = self.log_config(name)
+            for index in range(self._state.topics[name].partition_count):
+                partition = self._partitions.known(name, index)
+                if partition is not None:
+                    partition.log.config = config
+
+
+def has_losses(directory: str, report: RecoveryReport) -> bool:
+    """Log what recovery has cut from a log and rebuilt beside it; returns whether anything was cut."""
+    for loss in report.losses:
+        log.warning("log_cut", directory=directory, reason=loss)
+    if report.rebuilt:
+        log.warning("log_rebuilt", directory=directory, rebuilt=report.rebuilt)
+    return bool(report.losses)

@@ -1,0 +1,94 @@
+"""The log of the cluster's metadata in this broker's directory, where this broker is the controller itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Env
+from ottla.broker.gate import Gate
+from ottla.broker.local_partitions import has_losses
+from ottla.broker.partitions import Partition
+from ottla.broker.runtime import Runtime
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.result import LogRecord, Result
+from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.steps import Steps
+
+T = TypeVar("T")
+
+
+class MetadataLog(Protocol):
+    """Takes the decisions on the cluster's metadata. Each method raises `KafkaError`, with nothing changed, where it is refused."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    def execute(self, result: Result[T]) -> T:
+        """Append the records of a decision, and replay them."""
+        ...
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        """`execute` in steps, for a command with thousands of records (`Runtime.execute_large`)."""
+        ...
+
+
+def _no_metadata(reason: str) -> DirectoryError:
+    return DirectoryError(f"cannot start without the cluster's metadata: {reason}; restore it, or start with another directory")
+
+
+class LocalMetadataLog:
+    """Implements `MetadataLog`. The constructor opens the log, and `load` replays it. Both raise `DirectoryError`."""
+
+    def __init__(
+        self, *, env: Env, stepping: Stepping, directory: LogDirectory, disk: DiskHealth, gate: Gate, state: ClusterState
+    ) -> None:
+        self._state = state
+        self.log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
+        self.has_lost = has_losses(self.log.directory, report)
+        """Whether recovery has cut the log."""
+        if self.log.offline_reason is not None:
+            raise _no_metadata(self.log.offline_reason)
+        # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
+        partition = Partition(env, self.log, gate, disk, state.node_id)
+        self._runtime = Runtime(env, partition, self._replay, stepping, refused=lambda error: error)
+
+    def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
+        self._state.replay(record, offset)
+
+    def load(self) -> bool:
+        """Replay the log; returns whether it is new."""
+        try:
+            return self._runtime.load() == 0
+        except KafkaError as error:
+            raise _no_metadata(str(error.message)) from error
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.log.leader_epoch
+
+    def execute(self, result: Result[T]) -> T:
+        return self._runtime.execute(result)
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        return self._runtime.execute_large(command)

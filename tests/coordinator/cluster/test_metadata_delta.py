@@ -1,0 +1,115 @@
+"""What a delta says of records: what has changed, once, and only of what is still there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata_delta import MetadataDelta
+from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.result import Result
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.messages import (
+    abort_transaction_record,
+    begin_transaction_record,
+    end_transaction_record,
+    partition_change_record,
+    register_broker_record,
+)
+
+A, B = b"a" * 16, b"b" * 16
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    """A cluster with the topic ``a`` of two partitions, and nothing noted yet."""
+    made = ClusterState(1)
+    replay(made, made.create_topic("a", A, 2, {"retention.ms": "1"}))
+    made.delta = MetadataDelta()
+    return made
+
+
+def replay(state: ClusterState, result: Result[Any]) -> None:
+    for record in result.records:
+        state.replay(record)
+
+
+def change(index: int, topic_id: bytes = A) -> Result[None]:
+    message = partition_change_record.PartitionChangeRecord(partition_id=index, topic_id=topic_id, isr=[1], leader=1)
+    return Result(None, [metadata_record(partition_change_record, message)])
+
+
+def noted(state: ClusterState) -> MetadataDelta:
+    assert state.delta is not None
+    return state.delta
+
+
+def test_nothing_is_noted_before_somebody_wants_to_know() -> None:
+    state = ClusterState(1)
+    replay(state, state.create_topic("a", A, 2, {}))
+    assert state.delta is None
+
+
+def test_a_new_topic_is_named_without_its_partitions(state: ClusterState) -> None:
+    assert noted(state).is_empty
+    replay(state, state.create_topic("b", B, 3, {"retention.ms": "1"}))
+    replay(state, change(2, B))
+    delta = noted(state)
+    assert (list(delta.created), delta.partitions, delta.grown) == ([B], {}, {})
+    assert list(delta.configs) == [(TOPIC_RESOURCE, "b")]
+
+
+def test_new_partitions_and_changed_ones_are_told_apart(state: ClusterState) -> None:
+    replay(state, change(1))
+    replay(state, change(1))
+    assert ({k: list(v) for k, v in noted(state).partitions.items()}, noted(state).grown) == ({A: [1]}, {})
+    replay(state, state.create_partitions("a", 5))
+    assert ({k: list(v) for k, v in noted(state).partitions.items()}, list(noted(state).grown)) == ({A: [1, 2, 3, 4]}, [A])
+
+
+def test_of_a_deleted_topic_nothing_else_is_named(state: ClusterState) -> None:
+    replay(state, change(1))
+    replay(state, state.create_partitions("a", 3))
+    replay(state, state.delete_topic("a"))
+    delta = noted(state)
+    assert [(t.name, t.partition_count) for t in delta.deleted] == [("a", 3)]
+    assert (delta.partitions, delta.grown, delta.created) == ({}, {}, {})
+
+
+def test_a_topic_that_is_made_again_is_another_one(state: ClusterState) -> None:
+    replay(state, state.delete_topic("a"))
+    replay(state, state.create_topic("a", B, 1, {}))
+    assert ([t.topic_id for t in noted(state).deleted], list(noted(state).created)) == ([A], [B])
+
+
+def test_configs_features_and_brokers(state: ClusterState) -> None:
+    replay(state, state.set_configs(BROKER_RESOURCE, "", {"max.connections": "7", "log.retention.ms": "1"}))
+    replay(state, state.set_features({"group.version": 1}))
+    assert (list(noted(state).configs), list(noted(state).features)) == ([(BROKER_RESOURCE, "")], ["group.version"])
+    assert not noted(state).has_changed_brokers
+    replay(state, Result(None, [metadata_record(register_broker_record, register_broker_record.RegisterBrokerRecord(broker_id=2))]))
+    assert noted(state).has_changed_brokers
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_transaction_of_the_log_is_noted_when_it_ends(state: ClusterState, ends: bool) -> None:
+    begin = metadata_record(begin_transaction_record, begin_transaction_record.BeginTransactionRecord())
+    replay(state, Result(None, [begin]))
+    replay(state, state.create_topic("b", B, 3, {}))
+    assert noted(state).is_empty
+    module: Any = end_transaction_record if ends else abort_transaction_record
+    message = module.EndTransactionRecord() if ends else module.AbortTransactionRecord()
+    replay(state, Result(None, [metadata_record(module, message)]))
+    assert list(noted(state).created) == ([B] if ends else [])
+
+
+def test_a_record_that_does_not_fit_names_no_topic_as_deleted(state: ClusterState) -> None:
+    with pytest.raises(DecodeError):
+        replay(state, change(7))
+    removed = state.delete_topic("a")
+    replay(state, removed)
+    with pytest.raises(DecodeError):
+        replay(state, removed)
+    assert len(noted(state).deleted) == 1
