@@ -9,7 +9,8 @@
 - 13 (KIP-516): topics by id.
 
 ApiVersions offers versions 0 to 2 as well, for librdkafka, and requests of these versions are refused, as in Kafka
-(`registry.OFFERED_FROM`). With acks=0 there is no answer.
+(`registry.OFFERED_FROM`). With acks=0 there is no answer. With acks=all the answer waits for the replicas in sync
+(`produce_replication`).
 
 Kafka authorises WRITE on the transactional id of a transactional request, and WRITE on each topic.
 """
@@ -24,11 +25,13 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.counters import Counters
-from ottla.broker.env import Clock
+from ottla.broker.env import Clock, Timers
+from ottla.broker.gate import Gate
 from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, verify
 from ottla.broker.handlers.common import topic_name
-from ottla.broker.handlers.current_leaders import leader_for_produce, with_produce_endpoints
+from ottla.broker.handlers.current_leaders import leader_for_produce
 from ottla.broker.handlers.produce_refusals import ACKS, IDS_FROM, transactional_producer_of, whole_refusal
+from ottla.broker.handlers.produce_replication import Answer, when_replicated
 from ottla.broker.handlers.refused_batch import report_refused
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.live_config import LiveConfig
@@ -82,6 +85,8 @@ class Ports(Protocol):
     cluster: Cluster
     live_config: LiveConfig
     clock: Clock
+    timers: Timers
+    gate: Gate
     counters: Counters
     inflating: InflatingMemory
     verification: Verification
@@ -90,54 +95,73 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def handle(
-    ports: Ports, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Steps[ProduceResponse | None] | None:
+class _Asked(msgspec.Struct, kw_only=True):
+    """What all batches of one request have in common."""
+
+    ports: Ports
+    context: RequestContext
+    transactional_id: str | None
+    acks: int
+    allowance: Allowance
+
+
+def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> Answer | Steps[Answer]:
+    asked = _Asked(
+        ports=ports,
+        context=context,
+        transactional_id=request.transactional_id,
+        acks=request.acks,
+        allowance=Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes),
+    )
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1 and request.acks in ACKS:
-        answered = _one(ports, context, request)
+        answered = _one(asked, request)
         if isinstance(answered, Pause):
-            return run_first_step(_one_after(answered, ports, context, request))
+            return run_first_step(_one_after(answered, asked, request))
         if answered is not None:
-            return answered if request.acks else None
-    return run_first_step(_in_steps(ports, context, request))
+            return _answer(asked, request, answered)
+    return run_first_step(_in_steps(asked, request))
 
 
-def _one(ports: Ports, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Pause | None:
+def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse) -> Answer:
+    """The answer as the producer has asked for it: none, at once, or once all replicas in sync have the batches."""
+    if not request.acks:
+        return None
+    if asked.ports.cluster.is_alone:
+        return response
+    return when_replicated(asked.ports, asked.context, request, response)
+
+
+def _one(asked: _Asked, request: ProduceRequest) -> ProduceResponse | Pause | None:
     """Handle a request with one batch without a generator, which is faster.
 
     None where the batch must be checked in steps, a `Pause` as `join_transaction` gives it.
     """
     topic = request.topic_data[0]
     data = topic.partition_data[0]
-    allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
-    if request.transactional_id is None and transactional_producer_of(ports, context, topic, data) is not None:
+    if request.transactional_id is None and transactional_producer_of(asked.ports, asked.context, topic, data) is not None:
         answer: PartitionProduceResponse | Pause | None = PartitionProduceResponse(
             index=data.index, error_code=Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, base_offset=-1
         )
     else:
-        answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
-    return _response_of_one(ports, context, topic, answer) if isinstance(answer, PartitionProduceResponse) else answer
+        answer = _append_at_once(asked, topic, data)
+    return _response_of_one(asked, topic, answer) if isinstance(answer, PartitionProduceResponse) else answer
 
 
-def _response_of_one(
-    ports: Ports, context: RequestContext, topic: TopicProduceData, answer: PartitionProduceResponse
-) -> ProduceResponse:
-    response = ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
-    return response if answer.current_leader is None else with_produce_endpoints(ports, context.listener, response)
+def _response_of_one(asked: _Asked, topic: TopicProduceData, answer: PartitionProduceResponse) -> ProduceResponse:
+    return ProduceResponse([TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])])
 
 
-def _one_after(pause: Pause, ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
+def _one_after(pause: Pause, asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     topic = request.topic_data[0]
     data = topic.partition_data[0]
-    allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
-    answer = yield from _append_after(pause, ports, context, request.transactional_id, topic, data, allowance)
-    return _response_of_one(ports, context, topic, answer) if request.acks else None
+    answer = yield from _append_after(pause, asked, topic, data)
+    return _answer(asked, request, _response_of_one(asked, topic, answer))
 
 
-def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) -> Steps[ProduceResponse | None]:
+def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     """Handle one partition after the other. A small request ends within the first step."""
+    ports, context, allowance = asked.ports, asked.context, asked.allowance
     pace = Pace()
-    allowance = Allowance(ports.live_config.settings.ottla_request_inflated_max_bytes)
     refused = yield from whole_refusal(ports, context, request, pace)
     responses = []
     waiting: list[_Waiting] = []
@@ -158,11 +182,9 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
             if refused is not Code.NONE:
                 answers.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
             else:
-                answer = _append_at_once(ports, context, request.transactional_id, topic, data, allowance)
+                answer = _append_at_once(asked, topic, data)
                 if answer is None:
-                    answer = yield from _append_in_steps(
-                        ports, context, request.transactional_id, topic, data, allowance, has_waited=False
-                    )
+                    answer = yield from _append_in_steps(asked, topic, data, has_waited=False)
                 if isinstance(answer, Pause):
                     waiting.append(_Waiting(topic=topic, data=data, answers=answers, position=len(answers), pause=answer))
                     answer = PartitionProduceResponse(index=index, error_code=Code.UNKNOWN_SERVER_ERROR, base_offset=-1)
@@ -171,13 +193,8 @@ def _in_steps(ports: Ports, context: RequestContext, request: ProduceRequest) ->
         if answers:
             responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     for batch in waiting:
-        batch.answers[batch.position] = yield from _append_after(
-            batch.pause, ports, context, request.transactional_id, batch.topic, batch.data, allowance
-        )
-    if not request.acks:
-        return None
-    response = ProduceResponse(responses)
-    return response if ports.cluster.is_alone else with_produce_endpoints(ports, context.listener, response)
+        batch.answers[batch.position] = yield from _append_after(batch.pause, asked, batch.topic, batch.data)
+    return _answer(asked, request, ProduceResponse(responses))
 
 
 class _Waiting(msgspec.Struct, kw_only=True):
@@ -194,35 +211,23 @@ class _Waiting(msgspec.Struct, kw_only=True):
 
 
 def _append_after(
-    pause: Pause,
-    ports: Ports,
-    context: RequestContext,
-    transactional_id: str | None,
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    allowance: Allowance,
+    pause: Pause, asked: _Asked, topic: TopicProduceData, data: PartitionProduceData
 ) -> Steps[PartitionProduceResponse]:
     """Append a batch once the coordinator of its transaction has answered. The batch is checked again then."""
     answer: PartitionProduceResponse | Pause = pause
     while isinstance(answer, Pause):
         yield answer
-        answer = yield from _append_in_steps(ports, context, transactional_id, topic, data, allowance, has_waited=True)
+        answer = yield from _append_in_steps(asked, topic, data, has_waited=True)
     return answer
 
 
-def _append_at_once(
-    ports: Ports,
-    context: RequestContext,
-    transactional_id: str | None,
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    allowance: Allowance,
-) -> PartitionProduceResponse | Pause | None:
+def _append_at_once(asked: _Asked, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse | Pause | None:
     """Check, verify and append a batch in one synchronous call.
 
     None for a batch that takes long to check, a `Pause` as `join_transaction` gives it.
     """
     partition: Partition | None = None
+    ports, context, allowance = asked.ports, asked.context, asked.allowance
     left_bytes = allowance.left_bytes
     try:
         partition = _partition(ports, context, topic, data.index)
@@ -235,31 +240,24 @@ def _append_at_once(
         max_timestamp_ms = check_records(batch, header, rules, allowance) if is_acceptable else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
-        appended = _append(ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms, has_waited=False)
+        appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=False)
         if isinstance(appended, Pause):
             allowance.left_bytes = left_bytes
         return appended
     except KafkaError as error:
-        if transactional_id and ports.transaction_listener is not None:
-            report_refused(ports.transaction_listener, ports.clock, context, transactional_id, data, partition, error.code)
+        _report(asked, data, partition, error)
         return _refused(data.index, error, partition)
 
 
 def _append_in_steps(
-    ports: Ports,
-    context: RequestContext,
-    transactional_id: str | None,
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    allowance: Allowance,
-    *,
-    has_waited: bool,
+    asked: _Asked, topic: TopicProduceData, data: PartitionProduceData, *, has_waited: bool
 ) -> Steps[PartitionProduceResponse | Pause]:
     """Check the records of a batch in steps, then verify and append the batch in one synchronous call.
 
     The result is a `Pause` as `join_transaction` gives it: nothing was appended, and the batch has to come again.
     """
     partition: Partition | None = None
+    ports, context, allowance = asked.ports, asked.context, asked.allowance
     try:
         while True:
             partition = _partition(ports, context, topic, data.index)
@@ -272,18 +270,22 @@ def _append_in_steps(
             partition = _partition(ports, context, topic, data.index)
             if partition.log.config == config:
                 rules = _rules(ports, partition)
-                appended = _append(
-                    ports, context, transactional_id, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited
-                )
+                appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
                 if isinstance(appended, Pause):
                     allowance.left_bytes = left_bytes
                 return appended
             # The topic's configs have changed during the check, so check the batch again. The client's allowance is charged once.
             allowance.left_bytes = left_bytes
     except KafkaError as error:
-        if transactional_id and ports.transaction_listener is not None:
-            report_refused(ports.transaction_listener, ports.clock, context, transactional_id, data, partition, error.code)
+        _report(asked, data, partition, error)
         return _refused(data.index, error, partition)
+
+
+def _report(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> None:
+    """Let the listener of transactions know of a refused batch."""
+    listener = asked.ports.transaction_listener
+    if asked.transactional_id and listener is not None:
+        report_refused(listener, asked.ports.clock, asked.context, asked.transactional_id, data, partition, error.code)
 
 
 def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
@@ -308,9 +310,7 @@ def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None 
 
 
 def _append(
-    ports: Ports,
-    context: RequestContext,
-    transactional_id: str | None,
+    asked: _Asked,
     partition: Partition,
     batch: memoryview,
     header: BatchHeader,
@@ -322,12 +322,13 @@ def _append(
     """Verify and append a batch whose records were checked. A `Pause` as `verify` gives it. Raises `KafkaError`."""
     if not rules.is_append_time and (max_timestamp_ms != header.max_timestamp_ms or header.attributes & TIMESTAMP_TYPE_BIT):
         header = correct_timestamps(batch, max_timestamp_ms)
+    context, transactional_id = asked.context, asked.transactional_id
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-        pause = verify(ports, context, transactional_id, partition, header, has_waited=has_waited)
+        pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=has_waited)
         if pause is not None:
             return pause
-    appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None)
+    appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None, acks=asked.acks)
     log = partition.log
     return PartitionProduceResponse(
         index=log.partition,
