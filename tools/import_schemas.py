@@ -31,6 +31,7 @@ APIS = """
     ExpireDelegationToken DescribeDelegationToken SaslHandshake SaslAuthenticate AddRaftVoter
     RemoveRaftVoter UnregisterBroker UnregisterController GetTelemetrySubscriptions PushTelemetry
     BrokerRegistration BrokerHeartbeat AllocateProducerIds AlterPartition Envelope
+    ControllerRegistration AssignReplicasToDirs
 """.split()
 
 RECORDS = """

@@ -10,6 +10,7 @@ from typing import Any, cast
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.interception import Interception
+from ottla.broker.network.connection import Connection
 from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
@@ -97,6 +98,9 @@ class SimulatedBroker:
         """Kill the broker for good."""
         self.kill()
         self._loop.close()
+
+    def connection(self) -> Connection:
+        return Connection(self.broker, "PLAINTEXT")
 
     def connect(self, client_id: str = "simulated") -> SimulatedClient:
         return SimulatedClient(self, client_id)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from ottla.broker.network.connection import Connection
 from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.messages import APIS
 
 if TYPE_CHECKING:
-    from ottla.simulation.broker import SimulatedBroker
+    from ottla.simulation.env import SimulatedEnv
 
 PATIENCE_MS = 60_000
 """How long a client waits for a response, in ms of simulated time."""
@@ -83,13 +83,23 @@ class _Transport:
         return frame
 
 
+class SimulatedServer(Protocol):
+    """A simulated broker or controller."""
+
+    env: SimulatedEnv
+
+    def connection(self) -> Connection:
+        """A new connection to it."""
+        ...
+
+
 class SimulatedClient:
     """One connection. ``call(request, version)`` sends a message of `protocol.messages`, and returns the response."""
 
-    def __init__(self, broker: SimulatedBroker, client_id: str) -> None:
+    def __init__(self, broker: SimulatedServer, client_id: str) -> None:
         self._broker = broker
         self._client_id = client_id
-        self._connection = connection = Connection(broker.broker, "PLAINTEXT")
+        self._connection = connection = broker.connection()
         # The environment of the broker as of now: a killed broker does nothing more, whatever its clients do.
         env = broker.env
         self._transport = _Transport(lambda: env.call_soon(lambda: connection.connection_lost(None)))

@@ -55,6 +55,11 @@ class Settings(msgspec.Struct, frozen=True):
     listener_security_protocol_map: str
     controller_listener_names: tuple[str, ...] | None
     broker_rack: str | None
+    broker_session_timeout_ms: int
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_interval_ms: int
+    default_replication_factor: int
     log_dirs: str
     socket_request_max_bytes: int
     queued_max_request_bytes: int
@@ -277,7 +282,6 @@ _ACCEPTED = {
     "inter.broker.listener.name",
     "transaction.state.log.min.isr",
     "min.insync.replicas",
-    "default.replication.factor",
     "offsets.topic.replication.factor",
     "transaction.state.log.replication.factor",
     "share.coordinator.state.topic.min.isr",

@@ -12,12 +12,13 @@ from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endp
 
 
 class Addresses:
-    """The listeners for clients, in the order of ``listeners``. The constructor raises `ConfigError` for invalid settings."""
+    """The listeners of a server, in the order of ``listeners``."""
 
-    def __init__(self, env: Env, settings: Settings) -> None:
+    def __init__(self, env: Env, settings: Settings, endpoints: list[Endpoint] | None = None) -> None:
+        """``endpoints``: None for those of clients. Raises `ConfigError` for invalid settings."""
         self._env = env
         self._settings = settings
-        self._endpoints = client_endpoints(settings)
+        self._endpoints = client_endpoints(settings) if endpoints is None else endpoints
         self._listening: list[tuple[Endpoint, Listening]] = []
         self._connection_of: Callable[[str], asyncio.BufferedProtocol] | None = None
         self._advertised: dict[str, tuple[str, int]] = {}

@@ -78,6 +78,22 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
     return endpoints
 
 
+def controller_endpoints(settings: Settings) -> list[Endpoint]:
+    """The listeners for brokers that a controller has. Raises `ConfigError`."""
+    controllers = {name.upper() for name in settings.controller_listener_names or ()}
+    protocols = _security_protocols(settings.listener_security_protocol_map)
+    endpoints = [e for e in parse_endpoints(settings.listeners, "listeners") if e.name in controllers]
+    if not endpoints:
+        names = ", ".join(sorted(controllers))
+        raise ConfigError(f"listeners: none of them is for a controller, whose names are {names} (controller.listener.names)")
+    for endpoint in endpoints:
+        # As in Kafka, a controller's listener is plain unless the map says otherwise.
+        security = protocols.get(endpoint.name, "PLAINTEXT")
+        if security != "PLAINTEXT":
+            raise ConfigError(f"listeners: {endpoint.name} is {security}; only PLAINTEXT is served")
+    return endpoints
+
+
 _EVERY_INTERFACE = ("0.0.0.0", "::")
 
 

@@ -1,0 +1,69 @@
+"""Envelope, version 0 (KIP-590): a request that a broker's client has sent to the broker, and that the controller must handle.
+
+The broker has authorised the client already. The answer is the inner response as the client gets it. What cannot be read, or may
+not be forwarded, is INVALID_REQUEST; an inner version that is not served is UNSUPPORTED_VERSION (EnvelopeUtils).
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Any, Protocol
+
+from ottla.broker.api import RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.handlers.each import Handled
+from ottla.broker.later import Later
+from ottla.broker.network.dispatch import Dispatcher, RequestRefused, Route, UnsupportedApiVersions
+from ottla.protocol.codec import DECODE_FAILURES
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.primitives import TooManyElements
+from ottla.storage.steps import Steps, run_first_step
+
+FORWARDABLE = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
+"""The keys of the APIs that a broker forwards (``forwardable`` of Kafka's ApiKeys)."""
+SIZE_BYTES = 4
+
+
+class Ports(Protocol):
+    def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher: ...
+
+
+def handle(ports: Ports, request: EnvelopeRequest, context: RequestContext) -> Handled[EnvelopeResponse]:
+    try:
+        client_host = str(ip_address(bytes(request.client_host_address)))
+    except ValueError:
+        raise KafkaError(Code.INVALID_REQUEST) from None
+    dispatcher, frame = ports.dispatcher(client_host, context), memoryview(request.request_data)
+    try:
+        route, correlation_id = dispatcher.route(frame)
+    except UnsupportedApiVersions:
+        raise KafkaError(Code.UNSUPPORTED_VERSION) from None
+    except (RequestRefused, *DECODE_FAILURES):
+        raise KafkaError(Code.INVALID_REQUEST) from None
+    if route.api.key not in FORWARDABLE:
+        raise KafkaError(Code.INVALID_REQUEST)
+    return run_first_step(_handled(dispatcher, route, correlation_id, frame))
+
+
+def _handled(dispatcher: Dispatcher, route: Route, correlation_id: int, frame: memoryview) -> Steps[EnvelopeResponse]:
+    try:
+        inner: Any = dispatcher.decode(route, frame)
+    except TooManyElements:
+        inner, _ = yield from dispatcher.decode_in_steps(route, frame)
+    except DECODE_FAILURES:
+        raise KafkaError(Code.INVALID_REQUEST) from None
+    response = yield from dispatcher.respond_in_steps(route, inner, dispatcher.handle(route, inner))
+    assert response is not None and type(response) is not Later, f"{route.api.name} is not answered at once"
+    parts = dispatcher.encode(route, correlation_id, response)
+    if parts is None:
+        raise KafkaError(Code.UNKNOWN_SERVER_ERROR)
+    return EnvelopeResponse(response_data=b"".join(parts)[SIZE_BYTES:], error_code=0)
+
+
+def failed(request: EnvelopeRequest, version: int, code: Code) -> EnvelopeResponse:
+    return EnvelopeResponse(response_data=None, error_code=code)
+
+
+API = ControllerDeclaration(key=58, handle=handle, failed=failed, authorisation=authorisations("CLUSTER_ACTION CLUSTER"))

@@ -1,0 +1,175 @@
+"""Fetch, versions 4 to 18 (KIP-595): gives brokers, as observers, the batches of the cluster's metadata log, and nothing else.
+
+- 13 (KIP-516): the log is named by its id; older versions know no id, and are refused.
+- 17 (KIP-853): the answer has the controller's address.
+- 18 (KIP-1166): a fetch names the high watermark that the broker knows, and is answered at once where it is another one now.
+
+A fetch waits where there is nothing new. It names the epoch of the controller's leadership, and learns the current one where it
+names another. Where a broker has fetched what the controller has lost since, the answer says where their logs part
+(KafkaRaftClient.handleFetchRequest).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.budgets import ResponseBudget
+from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.env import Timers
+from ottla.broker.handlers.parked import ParkedFetch, Waiter
+from ottla.broker.later import Later
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID
+from ottla.broker.partitions import leader_epoch_end
+from ottla.broker.stepping import Stepping
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from ottla.storage.steps import Steps
+
+MAX_BYTES = 8 << 20
+"""The most bytes of one answer."""
+
+
+class Ports(Protocol):
+    cluster: ControllerMetadata
+    cluster_id: str
+    timers: Timers
+    stepping: Stepping
+    response_budget: ResponseBudget
+    lifecycle: Lifecycle
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
+
+def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> FetchResponse | Later:
+    if request.cluster_id is not None and request.cluster_id != ports.cluster_id:
+        raise KafkaError(Code.INCONSISTENT_CLUSTER_ID)
+    if len(request.topics) != 1 or request.topics[0].topic_id != METADATA_TOPIC_ID or len(request.topics[0].partitions) != 1:
+        raise KafkaError(Code.INVALID_REQUEST)
+    fetch = MetadataFetch(ports, request, context.listener)
+    answer = fetch.answer()
+    if request.max_wait_ms <= 0 or fetch.is_news(answer):
+        return fetch.response(answer)
+    return ParkedFetch(ports, fetch).park(request.max_wait_ms, is_large=False)
+
+
+class MetadataFetch:
+    """One fetch of the metadata log. Implements `broker.handlers.parked.Fetching`."""
+
+    def __init__(self, ports: Ports, request: FetchRequest, listener: str) -> None:
+        self._cluster = ports.cluster
+        self._asked: FetchPartition = request.topics[0].partitions[0]
+        self._node = NodeEndpoint(ports.cluster.node_id, *ports.advertised(listener))
+        self._max_bytes = max(0, min(MAX_BYTES, request.max_bytes, self._asked.partition_max_bytes))
+        self._max_wait_ms = request.max_wait_ms
+
+    def answer(self) -> PartitionData:
+        """What there is for the broker now."""
+        asked, cluster = self._asked, self._cluster
+        if asked.partition != 0:
+            return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        if min(asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch, self._max_wait_ms) < 0:
+            return self._refused(Code.INVALID_REQUEST)
+        if asked.current_leader_epoch != cluster.leader_epoch:
+            is_old = asked.current_leader_epoch < cluster.leader_epoch
+            return self._refused(Code.FENCED_LEADER_EPOCH if is_old else Code.UNKNOWN_LEADER_EPOCH)
+        data = self._data()
+        diverging = self._diverging()
+        if diverging is not None:
+            data.diverging_epoch = diverging
+            return data
+        try:
+            data.records = cluster.partition.read(asked.fetch_offset, self._max_bytes, committed=False, min_one_batch=True).data
+        except KafkaError as error:
+            return self._refused(error.code)
+        return data
+
+    def _diverging(self) -> EpochEndOffset | None:
+        """Where the broker's log parts from this one, if it does (RaftLog.validateOffsetAndEpoch)."""
+        asked, partition_log = self._asked, self._cluster.partition.log
+        if asked.fetch_offset == asked.last_fetched_epoch == 0:
+            return None
+        end = leader_epoch_end(self._cluster.partition, asked.last_fetched_epoch)
+        if end.epoch < 0:
+            return EpochEndOffset(epoch=partition_log.epochs.latest, end_offset=partition_log.log_end_offset)
+        if end.epoch != asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
+            return EpochEndOffset(epoch=end.epoch, end_offset=end.end_offset)
+        return None
+
+    def _data(self) -> PartitionData:
+        partition_log = self._cluster.partition.log
+        return PartitionData(
+            partition_index=0,
+            error_code=0,
+            high_watermark=partition_log.high_watermark,
+            last_stable_offset=partition_log.high_watermark,
+            log_start_offset=partition_log.log_start_offset,
+            current_leader=LeaderIdAndEpoch(leader_id=self._cluster.node_id, leader_epoch=self._cluster.leader_epoch),
+            aborted_transactions=None,
+            records=b"",
+        )
+
+    def _refused(self, code: Code) -> PartitionData:
+        data = self._data()
+        data.error_code = code
+        return data
+
+    def is_news(self, answer: PartitionData) -> bool:
+        """Whether the broker should have an answer at once."""
+        return bool(
+            answer.error_code
+            or answer.records
+            or answer.diverging_epoch is not None
+            or answer.high_watermark > self._asked.high_watermark
+        )
+
+    def response(self, answer: PartitionData) -> FetchResponse:
+        return FetchResponse(
+            throttle_time_ms=0,
+            error_code=0,
+            responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[answer])],
+            node_endpoints=[self._node],
+        )
+
+    # waiting
+
+    def listen(self, waiter: Waiter) -> None:
+        self._cluster.partition.waiters[waiter] = None
+
+    def ignore(self, waiter: Waiter) -> None:
+        self._cluster.partition.waiters.pop(waiter, None)
+
+    def may_have_enough(self) -> bool:
+        return True
+
+    def read(self, *, is_last: bool) -> Steps[FetchResponse | None]:
+        answer = self.answer()
+        return self.response(answer) if is_last or self.is_news(answer) else None
+        yield
+
+    def refused(self) -> FetchResponse:
+        return self.response(self._refused(Code.UNKNOWN_SERVER_ERROR))
+
+    def abandoned(self) -> None:
+        """A fetch holds nothing."""
+
+
+def failed(request: FetchRequest, version: int, code: Code) -> FetchResponse:
+    return FetchResponse(throttle_time_ms=0, error_code=code, responses=[])
+
+
+API = ControllerDeclaration(
+    key=1, handle=handle, failed=failed, authorisation=authorisations("CLUSTER_ACTION CLUSTER"), is_bulky=True
+)

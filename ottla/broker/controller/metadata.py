@@ -1,0 +1,175 @@
+"""The cluster's metadata at its controller: decides what brokers ask for, and what the end of a broker's session brings about.
+
+Every decision is made by `coordinator.controller`, is appended to ``__cluster_metadata-0``, and only then replayed. The brokers
+fetch the log as observers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import structlog
+
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Env
+from ottla.broker.gate import Gate
+from ottla.broker.partitions import Partition
+from ottla.broker.runtime import Runtime
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.broker_registration import ControllerRegistration
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.controller import elections, heartbeats, in_sync, registrations
+from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
+from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
+from ottla.coordinator.controller.registrations import Registering
+from ottla.coordinator.replication.leader import sole_leader
+from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log_dir import LogDirectory
+
+MAX_ELECTIONS_AT_ONCE = 1_000
+"""How many leaders one round of elections elects at most (ReplicationControlManager.MAX_ELECTIONS_PER_IMBALANCE)."""
+
+T = TypeVar("T")
+
+log = structlog.get_logger("controller")
+
+
+class ControllerMetadata:
+    """The shard of the cluster's metadata, its log, and the sessions of the brokers."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        node_id: int,
+        cluster_id: str,
+        session_timeout_ms: int,
+        directory: LogDirectory,
+        disk: DiskHealth,
+        gate: Gate,
+    ) -> None:
+        self._env = env
+        self._cluster_id = cluster_id
+        self.node_id = node_id
+        self.state = ClusterState(node_id)
+        self.heartbeats = Heartbeats(session_timeout_ms)
+        metadata_log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
+        for loss in report.losses:
+            log.warning("log_cut", directory=metadata_log.directory, reason=loss)
+        if metadata_log.offline_reason is not None:
+            raise _no_metadata(metadata_log.offline_reason)
+        self.partition = Partition(env, metadata_log, gate, disk, node_id)
+        self._runtime = Runtime(env, self.partition, self._replay, stepping, self._carry_out_effect, refused=lambda error: error)
+
+    def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
+        self.state.replay(record, offset)
+
+    def _carry_out_effect(self, effect: Effect) -> None:
+        self.heartbeats.apply(effect, self.end_offset)
+
+    def load(self, features: dict[str, int], registration: ControllerRegistration) -> None:
+        """Replay the log and begin a leader epoch of it, in which this controller registers itself.
+
+        A log without records gets ``features`` first. A log that was cut by a crash goes on in a newer epoch, so that brokers who
+        have fetched what is lost find out where it parts from theirs. Raises `DirectoryError` where the log cannot be read or
+        written.
+        """
+        try:
+            is_new = self._runtime.load() == 0
+            partition_log = self.partition.log
+            epoch = max(partition_log.epochs.latest, 0) + 1
+            self.partition.lead(sole_leader(self.node_id, epoch, partition_log.log_end_offset))
+            if is_new:
+                self._execute(Result(None, self.state.set_features(features).records))
+            if self.state.metadata_version >= registrations.CONTROLLER_REGISTRATION:
+                self._execute(registrations.register_controller(self.state, registration))
+        except KafkaError as error:
+            raise _no_metadata(str(error.message)) from error
+        self.heartbeats.start(self.state, self._env.steady_ms())
+
+    def _execute(self, result: Result[T]) -> T:
+        return self._runtime.execute(result)
+
+    # the log
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log.log_end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.partition.leader.leader_epoch
+
+    @property
+    def features_epoch(self) -> int:
+        """A number that grows with every change of a feature level."""
+        return self.end_offset
+
+    # brokers
+
+    def register_broker(self, asked: Registering) -> int:
+        """Register a broker; returns its epoch. Raises the errors of `registrations.register_broker`."""
+        result = registrations.register_broker(
+            self.state,
+            self.heartbeats,
+            asked,
+            cluster_id=self._cluster_id,
+            new_broker_epoch=self.end_offset,
+            now_ms=self._env.steady_ms(),
+        )
+        epoch = self._execute(result)
+        log.info("broker_registered", broker=asked.broker_id, broker_epoch=epoch)
+        return epoch
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Raises BROKER_ID_NOT_REGISTERED."""
+        self._execute(registrations.unregister_broker(self.state, broker_id))
+        log.info("broker_unregistered", broker=broker_id)
+
+    def heartbeat(self, asked: Heartbeat) -> HeartbeatReply:
+        """Raises STALE_BROKER_EPOCH."""
+        was_fenced = self._is_fenced(asked.broker_id)
+        reply = self._execute(heartbeats.heartbeat(self.state, self.heartbeats, asked, self._env.steady_ms()))
+        if was_fenced != self._is_fenced(asked.broker_id):
+            log.info("broker_unfenced" if was_fenced else "broker_fenced", broker=asked.broker_id, broker_epoch=asked.broker_epoch)
+        return reply
+
+    def _is_fenced(self, broker_id: int) -> bool:
+        broker = self.state.registrations.brokers.get(broker_id)
+        return broker is None or broker.is_fenced
+
+    def fence_expired_brokers(self) -> None:
+        """End the sessions of brokers that were not heard of for too long. Their partitions get other leaders."""
+        now_ms = self._env.steady_ms()
+        for broker_id, broker_epoch in self.heartbeats.expired(now_ms):
+            log.warning("broker_session_ended", broker=broker_id, broker_epoch=broker_epoch)
+        while self._execute(heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)):
+            pass
+
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        """Raises STALE_BROKER_EPOCH."""
+        return self._execute(registrations.allocate_producer_ids(self.state, broker_id, broker_epoch))
+
+    # partitions
+
+    def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
+        """Raises STALE_BROKER_EPOCH."""
+        return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked))
+
+    def rebalance_leaders(self) -> bool:
+        """Give leaderships back to preferred leaders; returns whether more are left to give back."""
+        return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+
+    def elect_unclean_leaders(self) -> bool:
+        """Elect leaders where nobody in sync lives and the topic allows that; returns whether more may be left."""
+        return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+
+
+def _no_metadata(reason: str) -> DirectoryError:
+    return DirectoryError(f"cannot start without the cluster's metadata: {reason}; restore it, or start with another directory")

@@ -1,0 +1,191 @@
+"""The controller of several brokers: builds its parts, starts them and stops them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from ottla.broker.api import RequestContext
+from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.config.settings import POWER, BrokerConfig, Settings
+from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
+from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.controller.services import ControllerServices
+from ottla.broker.controller.sessions import TimedDecisions
+from ottla.broker.counters import Counters
+from ottla.broker.descriptors import share_out
+from ottla.broker.disk_health import DiskHealth, log_unwritten
+from ottla.broker.durability import GroupCommit
+from ottla.broker.env import Clock, Env, Randomness, Timers
+from ottla.broker.gate import Gate
+from ottla.broker.interception import Interception
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.network.addresses import Addresses
+from ottla.broker.network.connection import Connection
+from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.network.listener import IDLE_TICK_MS, Connections, controller_endpoints
+from ottla.broker.request_topics import KnownTopics
+from ottla.broker.stepping import Stepping
+from ottla.broker.transaction_history import TransactionListener
+from ottla.coordinator.broker_registration import ControllerRegistration, ListenerEndpoint
+from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
+from ottla.protocol.primitives import NO_UUID
+from ottla.storage.identity import identify
+from ottla.storage.log_dir import LogDirectory
+
+PLAINTEXT_PROTOCOL = 0
+KRAFT_VERSION = "kraft.version"
+"""A feature that Kafka keeps in control records of the log and not among the other levels."""
+
+log = structlog.get_logger("controller")
+
+
+class ControllerServer:
+    """Owns all state of a controller, which is the only one of its cluster. One event loop reads and changes the state."""
+
+    def __init__(
+        self,
+        env: Env,
+        config: BrokerConfig,
+        features: Mapping[str, int] | None = None,
+        *,
+        cluster_id: str | None = None,
+        interception: Interception | None = None,
+    ) -> None:
+        """``cluster_id``: of the cluster that a new directory begins; None for an id of its own."""
+        self.env = env
+        self.clock: Clock = env
+        self.timers: Timers = env
+        self.randomness: Randomness = env
+        self.apis = CONTROLLER_APIS
+        self.services: ControllerServices = self
+        self.live_config = LiveConfig(config)
+        self.lifecycle = Lifecycle()
+        self.interception = interception
+        self.transaction_listener: TransactionListener | None = None
+        self._features = dict(features or {})
+        self.cluster_id, self.directory_id = cluster_id or "", NO_UUID
+        self.counters = Counters()
+        settings = self.settings
+        descriptors = share_out(env.open_file_limit(), settings.ottla_max_open_files)
+        env.fs.max_open_files = descriptors.files
+        self.stepping = Stepping(env, self._bug)
+        self.connections = Connections(env, settings, descriptors.connections)
+        self.response_budget = self.connections.response_budget
+        self.addresses = Addresses(env, settings, controller_endpoints(settings))
+        self.directory = LogDirectory(env.fs, settings.log_dirs)
+        self.disk = DiskHealth(env, settings.log_dirs)
+        self.gate = Gate(None)
+        if settings.ottla_durability == POWER:
+            self.gate = Gate(GroupCommit(env, self.stepping, self._disk_failed, self._sync_refused))
+
+    @property
+    def settings(self) -> Settings:
+        return self.live_config.settings
+
+    def _bug(self) -> None:
+        """Log and count an unexpected exception. Called in an ``except`` block."""
+        log.exception("work_failed")
+        self.lifecycle.unexpected_errors += 1
+
+    def _disk_failed(self, error: BaseException) -> None:
+        """Accept no write after a failed sync, even if a later one succeeds: the kernel may have dropped what was written."""
+        self.disk.failed(error)
+        for metadata_log in self.directory.logs.values():
+            metadata_log.is_failed = True
+
+    def _sync_refused(self, path: str, error: OSError) -> None:
+        self.disk.refused(path, error)
+
+    # start
+
+    async def start(self) -> None:
+        """Load the metadata and listen. Raises `DirectoryError`, `ConfigError` or OSError for what a person must mend."""
+        self.directory.acquire()
+        try:
+            identity, _ = identify(
+                self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, self.cluster_id or None
+            )
+            self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
+            self.cluster = ControllerMetadata(
+                env=self.env,
+                stepping=self.stepping,
+                node_id=self.settings.node_id,
+                cluster_id=self.cluster_id,
+                session_timeout_ms=self.settings.broker_session_timeout_ms,
+                directory=self.directory,
+                disk=self.disk,
+                gate=self.gate,
+            )
+            self.request_topics = KnownTopics(self.cluster.state)
+            await self.addresses.listen(lambda listener: Connection(self, listener))
+            # The controller registers where it listens, which is known only now. Requests wait until this function has ended.
+            self._load()
+        except BaseException:
+            self.addresses.close()
+            self.directory.abandon()
+            raise
+        self.lifecycle.is_serving = True
+        self._begin_timed_work()
+        log.info("controller_started", listening=self.addresses.bootstrap, data_dir=self.directory.path)
+
+    def _load(self) -> None:
+        levels = levels_with(DEFAULT_FEATURES, self._features)
+        levels.pop(KRAFT_VERSION, None)
+        listeners = []
+        for name in self.addresses.bound:
+            host, port = self.addresses.advertised(name)
+            listeners.append(ListenerEndpoint(name=name, host=host, port=port, security_protocol=PLAINTEXT_PROTOCOL))
+        registration = ControllerRegistration(
+            controller_id=self.settings.node_id,
+            incarnation_id=self.env.random_uuid(),
+            listeners=tuple(listeners),
+            features=dict(SUPPORTED_FEATURES),
+        )
+        self.cluster.load(levels, registration)
+        self.directory.loaded()
+
+    def _begin_timed_work(self) -> None:
+        settings = self.settings
+        is_rebalancing = settings.auto_leader_rebalance_enable
+        self._timed = TimedDecisions(
+            self.env,
+            self.cluster,
+            self.lifecycle,
+            rebalance_interval_ms=settings.leader_imbalance_check_interval_seconds * 1_000 if is_rebalancing else None,
+            unclean_interval_ms=settings.unclean_leader_election_interval_ms,
+        )
+        self._timed.start()
+        self._idle_timer = self.env.call_later(IDLE_TICK_MS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self.connections.close_idle()
+        self._idle_timer = self.env.call_later(IDLE_TICK_MS, self._close_idle)
+
+    # addresses
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        return self.addresses.advertised(listener)
+
+    def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
+        return Dispatcher(self, context.listener, client_host, context.connection_id)
+
+    # end
+
+    async def stop(self) -> None:
+        """Accept no further requests, write all state to the disk, and mark the directory clean."""
+        if self.lifecycle.is_stopping:
+            return
+        self.lifecycle.is_stopping = True
+        self._timed.stop()
+        self._idle_timer.cancel()
+        self.stepping.stop()
+        self.gate.stop()
+        self.env.finish_aside()
+        self.connections.close_all("the controller stops")
+        self.disk.close()
+        self.addresses.close()
+        log_unwritten(self.directory.close())
+        log.info("controller_stopped", unexpected_errors=self.lifecycle.unexpected_errors)

@@ -1,0 +1,45 @@
+"""The parts of a controller that its handlers may use. `ControllerServer` implements `ControllerServices`."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from ottla.broker.api import Declared, RequestContext
+from ottla.broker.budgets import ResponseBudget
+from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.counters import Counters
+from ottla.broker.env import Clock, Randomness, Timers
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.services import OfferedApis
+from ottla.broker.stepping import Stepping
+
+
+class ControllerServices(Protocol):
+    cluster: ControllerMetadata
+    cluster_id: str
+    directory_id: bytes
+    live_config: LiveConfig
+    clock: Clock
+    timers: Timers
+    randomness: Randomness
+    stepping: Stepping
+    counters: Counters
+    lifecycle: Lifecycle
+    response_budget: ResponseBudget
+
+    @property
+    def apis(self) -> OfferedApis: ...
+
+    def advertised(self, listener: str) -> tuple[str, int]:
+        """The host and port that the controller advertises to brokers."""
+        ...
+
+    def dispatcher(self, client_host: str, context: RequestContext) -> Dispatcher:
+        """Dispatches the requests of a client at ``client_host`` that a broker forwards in a request of its own."""
+        ...
+
+
+ControllerDeclaration: TypeAlias = Declared[ControllerServices]
+"""One API of a controller."""

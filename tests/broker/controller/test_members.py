@@ -1,0 +1,104 @@
+"""Brokers come to a controller, stay by their heartbeats, and leave or are fenced."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.simulation.controller import NODE_ID, SimulatedController
+from tests.broker.controller.world import Broker, uuid
+
+SESSION_MS = 9_000
+
+
+def test_a_broker_registers_reads_the_log_and_is_unfenced(controller: SimulatedController) -> None:
+    broker = Broker(controller, 1, rack="r1")
+    assert broker.register().error_code == Code.NONE
+    before = broker.beat()
+    assert (before.is_caught_up, before.is_fenced) == (False, True)
+    broker.catch_up()
+    assert broker.state.registrations.brokers[1].is_fenced
+    after = broker.beat()
+    assert (after.is_caught_up, after.is_fenced) == (True, False)
+    broker.catch_up()
+    known = broker.state.registrations.brokers[1]
+    assert (known.is_fenced, known.rack, known.broker_epoch) == (False, "r1", broker.epoch)
+    assert list(broker.state.registrations.controllers) == [NODE_ID]
+    assert broker.state.features["metadata.version"] == 33
+    assert "kraft.version" not in broker.state.features, "Kafka keeps it in control records"
+
+
+def test_who_may_not_register(controller: SimulatedController) -> None:
+    broker = Broker(controller, 1)
+    assert broker.register(cluster_id="another").error_code == Code.INCONSISTENT_CLUSTER_ID
+    assert broker.register(log_dirs=[]).error_code == Code.INVALID_REGISTRATION
+    broker.join()
+    twin = Broker(controller, 1)
+    twin.incarnation += 1
+    assert twin.register().error_code == Code.DUPLICATE_BROKER_REGISTRATION
+    controller.sleep(SESSION_MS + 1)
+    assert twin.register().error_code == Code.NONE
+    assert broker.beat().error_code == Code.STALE_BROKER_EPOCH
+
+
+def test_a_broker_that_is_silent_is_fenced_and_comes_back(controller: SimulatedController) -> None:
+    one, two = Broker(controller, 1).join(), Broker(controller, 2).join()
+    for _ in range(4):
+        controller.sleep(SESSION_MS / 3)
+        one.beat()
+    one.catch_up()
+    assert [one.state.registrations.brokers[n].is_fenced for n in (1, 2)] == [False, True]
+    two.catch_up()
+    assert not two.beat().is_fenced
+
+
+def test_a_broker_that_asks_is_let_go(controller: SimulatedController) -> None:
+    broker = Broker(controller, 1).join()
+    assert broker.beat(want_shut_down=True).should_shut_down
+    broker.catch_up()
+    assert broker.state.registrations.brokers[1].is_fenced
+
+
+def test_sessions_begin_anew_with_the_controller(controller: SimulatedController) -> None:
+    broker = Broker(controller, 1).join()
+    controller.sleep(SESSION_MS - 100)
+    controller.restart(kill=True)
+    broker.client = controller.connect()
+    controller.sleep(SESSION_MS - 100)
+    assert not controller.server.cluster.state.registrations.brokers[1].is_fenced
+    assert not broker.beat().is_fenced
+
+
+def test_a_broker_is_unregistered(controller: SimulatedController) -> None:
+    broker = Broker(controller, 1).join()
+    other = controller.connect()
+    assert other.call(UnregisterBrokerRequest(broker_id=7)).error_code == Code.BROKER_ID_NOT_REGISTERED
+    assert other.call(UnregisterBrokerRequest(broker_id=1)).error_code == Code.NONE
+    assert broker.beat().error_code == Code.STALE_BROKER_EPOCH
+
+
+def test_blocks_of_producer_ids_are_given_once(controller: SimulatedController) -> None:
+    brokers = [Broker(controller, n).join() for n in (1, 2)]
+    ids: list[int] = []
+    for broker in brokers * 2:
+        answer = broker.client.call(AllocateProducerIdsRequest(broker_id=broker.broker_id, broker_epoch=broker.epoch))
+        ids += range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
+    controller.restart(kill=True)
+    stale = controller.connect().call(AllocateProducerIdsRequest(broker_id=1, broker_epoch=brokers[1].epoch))
+    assert stale.error_code == Code.STALE_BROKER_EPOCH
+    answer = controller.connect().call(AllocateProducerIdsRequest(broker_id=1, broker_epoch=brokers[0].epoch))
+    ids += range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
+    assert len(ids) == len(set(ids)) == 5_000
+
+
+def test_a_registration_of_many_things_is_refused(controller: SimulatedController) -> None:
+    broker = Broker(controller, 1)
+    assert broker.register(log_dirs=[uuid(n) for n in range(101)]).error_code == Code.INVALID_REGISTRATION
+
+
+def test_a_controller_offers_its_own_apis(controller: SimulatedController) -> None:
+    answer = controller.connect().call(ApiVersionsRequest(client_software_name="test", client_software_version="1"))
+    offered = {api.api_key for api in answer.api_keys}
+    assert {1, 18, 56, 58, 62, 63, 64, 67} <= offered
+    assert not {0, 3, 11} & offered, "no client produces to a controller"
