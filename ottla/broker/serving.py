@@ -100,5 +100,5 @@ class Serving:
 
 
 def _collect_garbage() -> None:
-    """Free the replaced broker. Its parts refer to each other, and the garbage collector seldom runs by itself (`broker.main`)."""
+    """Free the replaced broker. Its parts refer to each other, and the garbage collector seldom runs (`broker.running`)."""
     gc.collect()

@@ -9,6 +9,7 @@ import msgspec
 
 from ottla.broker.env import TimeSource
 from ottla.broker.interception import Interception
+from ottla.broker.running import Owner
 from ottla.broker.serving import Serving
 from ottla.broker.transaction_history import TransactionListener
 
@@ -20,18 +21,6 @@ class Door(Protocol):
     token: str
 
     def close(self) -> None: ...
-
-
-class Owner(Protocol):
-    """The process that has started this one, and without which this process must end."""
-
-    def watch(self, end: Callable[[], None]) -> None:
-        """Call ``end`` from another thread when the owner has ended."""
-        ...
-
-    def ended(self) -> None:
-        """Called when this process is about to end."""
-        ...
 
 
 class Steering(msgspec.Struct, frozen=True, kw_only=True):

@@ -113,7 +113,6 @@ def command(
     import_packages()
     from ottla.broker.config.definitions import ConfigError
     from ottla.broker.config.sources import load, variable_near
-    from ottla.broker.main import run
 
     try:
         by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port)
@@ -123,15 +122,26 @@ def command(
         raise Refused(str(error), exit_code=1) from None
     owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
     has_door = config.settings.ottla_control_port is not None
+    as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
+    warnings = {**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}}
+    levels = feature_levels(features, exit_code=1)
+    if config.settings.process_roles == ("controller",):
+        from ottla.broker import controller_main
+
+        return controller_main.run(
+            config, levels, ready_file=ready_file, as_json=as_json, log_level=log_level, warnings=warnings, owner=owner
+        )
+    from ottla.broker.main import run
+
     if clock != MACHINE:
         config = with_still_defaults(config)
     return run(
         config,
-        feature_levels(features, exit_code=1),
+        levels,
         ready_file=ready_file,
-        as_json=log_format == "json" or (log_format == "auto" and not sys.stderr.isatty()),
+        as_json=as_json,
         log_level=log_level,
-        warnings={**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}},
+        warnings=warnings,
         first_topics=first_topics,
         steering=steering(clock, faults_file, owner, has_door=has_door),
         started_lines=started_lines,

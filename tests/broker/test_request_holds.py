@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.main import GC_THRESHOLDS
+from ottla.broker.running import GC_THRESHOLDS
 from ottla.coordinator.share.batches import StateBatch as PersistedBatch
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import StateWrite
@@ -44,7 +44,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimedBroker]:
     time_receiving(monkeypatch)
     broker = TimedBroker()
     broker.start()
-    # As `broker.main` sets the collector of a broker that serves.
+    # As `broker.running` sets the collector of a broker that serves.
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -50,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True):
     """The settings that have an effect in ottla. A field's name is Kafka's key with ``_`` in place of ``.``."""
 
     node_id: int
+    process_roles: tuple[str, ...]
     listeners: tuple[str, ...]
     advertised_listeners: tuple[str, ...] | None
     listener_security_protocol_map: str
@@ -276,7 +277,6 @@ class BrokerConfig:
 _ACCEPTED = {
     "broker.id",
     "log.dir",
-    "process.roles",
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
     "inter.broker.listener.name",
