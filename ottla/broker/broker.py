@@ -35,6 +35,7 @@ from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections
 from ottla.broker.own_metadata import OwnMetadata
 from ottla.broker.partitions import Partitions
+from ottla.broker.placement import SolePlacement
 from ottla.broker.producer_ids import highest_known_id
 from ottla.broker.recovery_audit import find_torn_transactions, log_torn_transactions
 from ottla.broker.request_topics import KnownTopics
@@ -86,7 +87,7 @@ class BrokerServer:
         self.clock: Clock = env
         self.timers: Timers = env
         self.randomness: Randomness = env
-        self.apis = BROKER_APIS
+        self.apis, self.placement = BROKER_APIS, SolePlacement(config.settings.node_id)
         self.services: Services = self
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
@@ -114,7 +115,6 @@ class BrokerServer:
         self.disk = DiskHealth(env, self.settings.log_dirs)
         self.gate = Gate(None)
         if self.settings.ottla_durability == POWER:
-            # Answers wait for the disk.
             self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused))
         self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.settings.node_id)
         self.fetch_sessions = FetchSessions(

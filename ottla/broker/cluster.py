@@ -11,6 +11,7 @@ from ottla.broker.config.settings import Settings
 from ottla.broker.env import Randomness
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.metadata_log import MetadataLog
+from ottla.broker.placement import Place
 from ottla.coordinator.client_quotas import Entity
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import Result
@@ -88,16 +89,17 @@ class Cluster:
 
     # topics
 
-    def create_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Topic:
-        """Create a topic. Raises `KafkaError`, with nothing changed."""
+    def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
+        """Create a topic, by default with partitions of this broker's. Raises `KafkaError`, with nothing changed."""
         topic_id = self._randomness.random_uuid()
-        self._execute(self.state.create_topic(name, topic_id, partition_count, configs))
+        self._execute(self.state.create_topic(name, topic_id, count, configs, place and place()))
         return self.state.topics[name]
 
-    def create_large_topic(self, name: str, partition_count: int, configs: Mapping[str, str]) -> Steps[Topic]:
+    def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Steps[Topic]:
         """`create_topic` in steps, for thousands of partitions. Raises `KafkaError`, with nothing changed."""
         topic_id = self._randomness.random_uuid()
-        yield from self._execute_large(lambda: self.state.create_topic(name, topic_id, partition_count, configs))
+        command = lambda: self.state.create_topic(name, topic_id, count, configs, place and place())  # noqa: E731
+        yield from self._execute_large(command)
         return self.state.topics[name]
 
     def ensure_internal(self, name: str) -> Topic:
@@ -122,21 +124,20 @@ class Cluster:
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
 
-        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others. Apache Kafka
-        creates the topic in the background (AutoTopicCreationManager) and answers with the same code meanwhile.
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others.
         """
         try:
             self.ensure_internal(name)
         except KafkaError as error:
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
 
-    def create_partitions(self, name: str, count: int) -> Steps[None]:
+    def create_partitions(self, name: str, count: int, place: Place | None = None) -> Steps[None]:
         """Raise a topic's number of partitions to ``count``. Raises `KafkaError`, with nothing changed."""
         added = count - self.state.topic(name).partition_count
         if added <= PARTITIONS_AT_ONCE:
-            self._execute(self.state.create_partitions(name, count))
+            self._execute(self.state.create_partitions(name, count, place and place()))
         else:
-            yield from self._execute_large(lambda: self.state.create_partitions(name, count))
+            yield from self._execute_large(lambda: self.state.create_partitions(name, count, place and place()))
 
     def delete_topic(self, name: str) -> None:
         self._execute(self.state.delete_topic(name))

@@ -22,6 +22,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.logs import LogLevels
 from ottla.broker.partitions import Partitions
+from ottla.broker.placement import Placement
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.share_groups import ShareGroupStates
 from ottla.broker.share_partitions import SharePartitions
@@ -68,6 +69,9 @@ class Services(Protocol):
     gate: Gate
     log_levels: LogLevels
     directory: LogDirectory
+
+    @property
+    def placement(self) -> Placement: ...
 
     @property
     def apis(self) -> OfferedApis: ...

@@ -109,7 +109,7 @@ class ControllerServer:
                 self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, self.cluster_id or None
             )
             self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
-            self.cluster = ControllerMetadata(
+            self.controller = ControllerMetadata(
                 env=self.env,
                 stepping=self.stepping,
                 node_id=self.settings.node_id,
@@ -119,7 +119,8 @@ class ControllerServer:
                 disk=self.disk,
                 gate=self.gate,
             )
-            self.request_topics = KnownTopics(self.cluster.state)
+            self.cluster = self.controller
+            self.request_topics = KnownTopics(self.controller.state)
             await self.addresses.listen(lambda listener: Connection(self, listener))
             # The controller registers where it listens, which is known only now. Requests wait until this function has ended.
             self._load()
@@ -144,7 +145,7 @@ class ControllerServer:
             listeners=tuple(listeners),
             features=dict(SUPPORTED_FEATURES),
         )
-        self.cluster.load(levels, registration)
+        self.controller.load(levels, registration)
         self.directory.loaded()
 
     def _begin_timed_work(self) -> None:
@@ -152,7 +153,7 @@ class ControllerServer:
         is_rebalancing = settings.auto_leader_rebalance_enable
         self._timed = TimedDecisions(
             self.env,
-            self.cluster,
+            self.controller,
             self.lifecycle,
             rebalance_interval_ms=settings.leader_imbalance_check_interval_seconds * 1_000 if is_rebalancing else None,
             unclean_interval_ms=settings.unclean_leader_election_interval_ms,

@@ -17,6 +17,7 @@ from ottla.broker.stepping import Stepping
 
 
 class ControllerServices(Protocol):
+    controller: ControllerMetadata
     cluster: ControllerMetadata
     cluster_id: str
     directory_id: bytes

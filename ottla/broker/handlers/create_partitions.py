@@ -11,7 +11,8 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.each import Handled, counted_by_name
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.placement import Placement
+from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -27,7 +28,9 @@ CREATE_WORK = 500
 
 class Ports(Protocol):
     cluster: Cluster
-    live_config: LiveConfig
+
+    @property
+    def placement(self) -> Placement: ...
 
 
 def handle(ports: Ports, request: CreatePartitionsRequest, context: RequestContext) -> Handled[CreatePartitionsResponse]:
@@ -50,21 +53,28 @@ def _in_steps(ports: Ports, request: CreatePartitionsRequest) -> Steps[CreatePar
 
 
 def _create(ports: Ports, asked: CreatePartitionsTopic, validate_only: bool) -> Steps[CreatePartitionsTopicResult]:
+    cluster = ports.cluster
     try:
-        if asked.assignments is not None:
-            topic = ports.cluster.state.topic(asked.name)
-            added = asked.count - topic.partition_count
-            is_ours = all(a.broker_ids == [ports.live_config.settings.node_id] for a in asked.assignments)
-            # A count that is not an increase is reported before wrong assignments.
-            if added > 0 and not (is_ours and len(asked.assignments) == added):
-                raise KafkaError(
-                    Code.INVALID_REPLICA_ASSIGNMENT,
-                    f"{added} assignments to broker {ports.live_config.settings.node_id} are wanted",
-                )
+        topic = cluster.state.check_more_partitions(asked.name, asked.count)
+        first, added = topic.partition_count, asked.count - topic.partition_count
+        factor = len(topic.partitions[0].replicas)
+        if asked.assignments is not None and len(asked.assignments) != added:
+            raise KafkaError(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) "
+                "were specified.",
+            )
+
+        def place() -> list[PartitionRegistration]:
+            if asked.assignments is None:
+                return ports.placement.placed(added, factor)
+            assignments = {index: tuple(a.broker_ids) for index, a in enumerate(asked.assignments, first)}
+            return ports.placement.assigned(assignments, first=first, replication_factor=factor)
+
         if validate_only:
-            ports.cluster.state.create_partitions(asked.name, asked.count)
+            cluster.state.create_partitions(asked.name, asked.count, place())
         else:
-            yield from ports.cluster.create_partitions(asked.name, asked.count)
+            yield from cluster.create_partitions(asked.name, asked.count, place)
     except KafkaError as error:
         return CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=error.message)
     return CreatePartitionsTopicResult(asked.name)

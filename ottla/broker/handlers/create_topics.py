@@ -1,4 +1,4 @@
-"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs. The replication factor must be one.
+"""CreateTopics, versions 2 to 7 (KIP-4): creates topics with their configs, placed on the brokers or as the client assigns them.
 
 - 4 (KIP-464): -1 partitions, or a replication factor of -1, stand for the broker's defaults.
 - 5 (KIP-525): the response has the topic's configs.
@@ -21,6 +21,8 @@ from ottla.broker.handlers.config_changes import check_count
 from ottla.broker.handlers.configs import topic_entries
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.placement import Place, Placement
+from ottla.coordinator.topics import check_partition_count
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -40,6 +42,9 @@ class Ports(Protocol):
     cluster: Cluster
     live_config: LiveConfig
     randomness: Randomness
+
+    @property
+    def placement(self) -> Placement: ...
 
 
 def handle(ports: Ports, request: CreateTopicsRequest, context: RequestContext) -> Handled[CreateTopicsResponse]:
@@ -78,57 +83,55 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
         validate_all(configs)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
-    count = _partition_count(ports, asked)
+    count, place = _placing(ports, asked)
     if validate_only:
         # Kafka returns an id here as well, although no topic gets it.
-        topic_id = ports.randomness.random_uuid()
-        ports.cluster.state.create_topic(asked.name, topic_id, count, configs)
+        topic = ports.cluster.state.create_topic(asked.name, ports.randomness.random_uuid(), count, configs, place()).response
     elif count <= PARTITIONS_AT_ONCE:
-        topic_id = ports.cluster.create_topic(asked.name, count, configs).topic_id
+        topic = ports.cluster.create_topic(asked.name, count, configs, place)
     else:
-        topic_id = (yield from ports.cluster.create_large_topic(asked.name, count, configs)).topic_id
+        topic = yield from ports.cluster.create_large_topic(asked.name, count, configs, place)
     entries = [
         CreatableTopicConfigs(name=e.name, value=e.value, read_only=False, config_source=e.source, is_sensitive=False)
         for e in topic_entries(ports, asked.name, overrides=configs)
     ]
     return CreatableTopicResult(
         name=asked.name,
-        topic_id=topic_id,
+        topic_id=topic.topic_id,
         error_code=0,
         error_message=None,
         topic_config_error_code=0,
         num_partitions=count,
-        replication_factor=1,
+        replication_factor=len(topic.partitions[0].replicas),
         configs=entries,
     )
 
 
-def _partition_count(ports: Ports, asked: CreatableTopic) -> int:
-    node_id = ports.live_config.settings.node_id
+def _placing(ports: Ports, asked: CreatableTopic) -> tuple[int, Place]:
+    """The number of partitions, and the function that places them.
+
+    Raises INVALID_REQUEST, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT or what a wrong number of partitions has.
+    """
+    placement = ports.placement
     if asked.assignments:
         if asked.num_partitions != -1 or asked.replication_factor != -1:
             raise KafkaError(
                 Code.INVALID_REQUEST,
                 "A manual partition assignment was specified, but numPartitions or replicationFactor was not -1.",
             )
-        indexes = sorted(a.partition_index for a in asked.assignments)
-        if indexes != list(range(len(indexes))):
+        assignments = {a.partition_index: tuple(a.broker_ids) for a in asked.assignments}
+        if len(assignments) < len(asked.assignments):
             raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
-        if any(a.broker_ids != [node_id] for a in asked.assignments):
-            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {node_id}")
-        return len(indexes)
+        check_partition_count(len(assignments))
+        return len(assignments), lambda: placement.assigned(assignments)
     if asked.replication_factor < -1 or asked.replication_factor == 0:
         raise KafkaError(
             Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
         )
-    if asked.replication_factor > 1:
-        raise KafkaError(
-            Code.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {asked.replication_factor} time(s): only 1 broker(s) are registered.",
-        )
-    if asked.num_partitions == -1:
-        return ports.live_config.settings.num_partitions
-    return asked.num_partitions
+    count = ports.live_config.settings.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+    factor = placement.default_replication_factor if asked.replication_factor == -1 else asked.replication_factor
+    check_partition_count(count)
+    return count, lambda: placement.placed(count, factor)
 
 
 def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopicsResponse:

@@ -17,6 +17,7 @@ from ottla.broker.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
 from ottla.broker.handlers.each import Handled
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.placement import Placement
 from ottla.coordinator.group.streams.configuration import InternalTopic
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
@@ -32,6 +33,9 @@ class Ports(Protocol):
     clock: Clock
     live_config: LiveConfig
     randomness: Randomness
+
+    @property
+    def placement(self) -> Placement: ...
 
 
 def handle(ports: Ports, request: StreamsGroupHeartbeatRequest, context: RequestContext) -> Handled[StreamsGroupHeartbeatResponse]:

@@ -66,7 +66,7 @@ def test_sessions_begin_anew_with_the_controller(controller: SimulatedController
     controller.restart(kill=True)
     broker.client = controller.connect()
     controller.sleep(SESSION_MS - 100)
-    assert not controller.server.cluster.state.registrations.brokers[1].is_fenced
+    assert not controller.server.controller.state.registrations.brokers[1].is_fenced
     assert not broker.beat().is_fenced
 
 

@@ -41,7 +41,7 @@ def test_a_fetch_waits_for_the_next_record(controller: SimulatedController) -> N
     broker = Broker(controller, 1)
     broker.catch_up()
     waiting = controller.connect()
-    known = controller.server.cluster.end_offset
+    known = controller.server.controller.end_offset
     sent = waiting.send(broker.fetch_request(max_wait_ms=500, high_watermark=known), 18)
     controller.sleep(400)
     assert waiting._transport.next_frame() is None
@@ -95,9 +95,9 @@ def test_a_broker_that_has_fetched_what_is_lost_learns_where_the_logs_part(contr
 def test_live_state_is_what_the_log_says(controller: SimulatedController) -> None:
     for number in (1, 2, 3):
         Broker(controller, number, rack=f"r{number}").join()
-    live = controller.server.cluster.state
+    live = controller.server.controller.state
     controller.restart(kill=True)
-    loaded = controller.server.cluster.state
+    loaded = controller.server.controller.state
     assert loaded.registrations.brokers == live.registrations.brokers
     assert loaded.registrations.record_offsets == live.registrations.record_offsets
     assert (loaded.features, loaded.next_producer_id) == (live.features, live.next_producer_id)

@@ -25,12 +25,12 @@ EPOCHS_FROM = 3
 
 
 class Ports(Protocol):
-    cluster: ControllerMetadata
+    controller: ControllerMetadata
 
 
 def handle(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
     asked = [_asked(topic.topic_id, partition, context.version) for topic in request.topics for partition in topic.partitions]
-    answers = iter(ports.cluster.alter_partitions(request.broker_id, request.broker_epoch, asked))
+    answers = iter(ports.controller.alter_partitions(request.broker_id, request.broker_epoch, asked))
     return AlterPartitionResponse(
         throttle_time_ms=0,
         error_code=0,

@@ -18,12 +18,12 @@ from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 
 
 class Ports(Protocol):
-    cluster: ControllerMetadata
+    controller: ControllerMetadata
 
 
 def handle(ports: Ports, request: BrokerHeartbeatRequest, context: RequestContext) -> BrokerHeartbeatResponse:
     cordoned = request.cordoned_log_dirs
-    reply = ports.cluster.heartbeat(
+    reply = ports.controller.heartbeat(
         Heartbeat(
             broker_id=request.broker_id,
             broker_epoch=request.broker_epoch,

@@ -26,14 +26,14 @@ MAX_DIRECTORIES = 100
 
 
 class Ports(Protocol):
-    cluster: ControllerMetadata
+    controller: ControllerMetadata
 
 
 def handle(ports: Ports, request: BrokerRegistrationRequest, context: RequestContext) -> BrokerRegistrationResponse:
     limits = ((request.listeners, MAX_LISTENERS), (request.features, MAX_FEATURES), (request.log_dirs, MAX_DIRECTORIES))
     if any(len(named) > most for named, most in limits):
         raise KafkaError(Code.INVALID_REGISTRATION)
-    epoch = ports.cluster.register_broker(
+    epoch = ports.controller.register_broker(
         Registering(
             broker_id=request.broker_id,
             cluster_id=request.cluster_id,

@@ -55,7 +55,7 @@ def _handled(dispatcher: Dispatcher, route: Route, correlation_id: int, frame: m
     except DECODE_FAILURES:
         raise KafkaError(Code.INVALID_REQUEST) from None
     response = yield from dispatcher.respond_in_steps(route, inner, dispatcher.handle(route, inner))
-    assert response is not None and type(response) is not Later, f"{route.api.name} is not answered at once"
+    assert not isinstance(response, Later), f"{route.api.name} is not answered at once"
     parts = dispatcher.encode(route, correlation_id, response)
     if parts is None:
         raise KafkaError(Code.UNKNOWN_SERVER_ERROR)

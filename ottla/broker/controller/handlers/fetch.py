@@ -43,7 +43,7 @@ MAX_BYTES = 8 << 20
 
 
 class Ports(Protocol):
-    cluster: ControllerMetadata
+    controller: ControllerMetadata
     cluster_id: str
     timers: Timers
     stepping: Stepping
@@ -69,9 +69,10 @@ class MetadataFetch:
     """One fetch of the metadata log. Implements `broker.handlers.parked.Fetching`."""
 
     def __init__(self, ports: Ports, request: FetchRequest, listener: str) -> None:
-        self._cluster = ports.cluster
+        self._cluster = ports.controller
         self._asked: FetchPartition = request.topics[0].partitions[0]
-        self._node = NodeEndpoint(ports.cluster.node_id, *ports.advertised(listener))
+        host, port = ports.advertised(listener)
+        self._node = NodeEndpoint(node_id=ports.controller.node_id, host=host, port=port)
         self._max_bytes = max(0, min(MAX_BYTES, request.max_bytes, self._asked.partition_max_bytes))
         self._max_wait_ms = request.max_wait_ms
 

@@ -13,12 +13,12 @@ from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, U
 
 
 class Ports(Protocol):
-    cluster: ControllerMetadata
+    controller: ControllerMetadata
 
 
 def handle(ports: Ports, request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
     try:
-        ports.cluster.unregister_broker(request.broker_id)
+        ports.controller.unregister_broker(request.broker_id)
     except KafkaError as error:
         return UnregisterBrokerResponse(throttle_time_ms=0, error_code=error.code, error_message=error.message)
     return UnregisterBrokerResponse(throttle_time_ms=0, error_code=0, error_message=None)

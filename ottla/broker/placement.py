@@ -1,0 +1,58 @@
+"""On which brokers the partitions of new topics lie, for the commands that create them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ottla.coordinator.partition_registration import PartitionRegistration, sole_replica
+from ottla.protocol.errors import Code, KafkaError
+
+Replicas = tuple[int, ...]
+"""Brokers, of which the first is the preferred leader."""
+
+
+Place = Callable[[], list[PartitionRegistration]]
+"""Gives the partitions of a new topic, or new ones of a topic. Another thread calls it where there are many."""
+
+
+class Placement(Protocol):
+    default_replication_factor: int
+    """That of topics whose creator names none."""
+
+    def placed(self, partition_count: int, replication_factor: int) -> list[PartitionRegistration]:
+        """New partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. Another thread may call it."""
+        ...
+
+    def assigned(
+        self, assignments: Mapping[int, Replicas], *, first: int = 0, replication_factor: int | None = None
+    ) -> list[PartitionRegistration]:
+        """New partitions from the number ``first`` on, as a client assigns them, each with ``replication_factor`` replicas or,
+        where it is None, all with the same number. Raises INVALID_REPLICA_ASSIGNMENT."""
+        ...
+
+
+class SolePlacement:
+    """Implements `Placement` for a cluster of one broker."""
+
+    default_replication_factor = 1
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+
+    def placed(self, partition_count: int, replication_factor: int) -> list[PartitionRegistration]:
+        if replication_factor > 1:
+            raise KafkaError(
+                Code.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {replication_factor} time(s): only 1 broker(s) are registered.",
+            )
+        return [sole_replica(self._node_id)] * partition_count
+
+    def assigned(
+        self, assignments: Mapping[int, Replicas], *, first: int = 0, replication_factor: int | None = None
+    ) -> list[PartitionRegistration]:
+        if sorted(assignments) != list(range(first, first + len(assignments))):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
+        if any(replicas != (self._node_id,) for replicas in assignments.values()):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {self._node_id}")
+        return [sole_replica(self._node_id)] * len(assignments)
