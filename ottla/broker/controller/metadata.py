@@ -6,7 +6,7 @@ fetch the log as observers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import structlog
@@ -19,7 +19,7 @@ from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.broker_registration import ControllerRegistration
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.controller import elections, heartbeats, in_sync, registrations
+from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, reassignment, registrations
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
 from ottla.coordinator.controller.registrations import Registering
@@ -161,6 +161,21 @@ class ControllerMetadata:
     def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
         """Raises STALE_BROKER_EPOCH."""
         return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked))
+
+    def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
+        """Elect leaders of partitions of one topic; gives an error or None for each. Raises INVALID_REQUEST for an unknown type."""
+        result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
+        return self._execute(result)[topic]
+
+    def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
+        """Begin to move partitions to other replicas or, with None, end the move. Gives an error or None for each."""
+        return self._execute(reassignment.reassign(self.state, asked))
+
+    def assign_directories(
+        self, broker_id: int, broker_epoch: int, asked: Iterable[tuple[bytes, bytes, int]]
+    ) -> list[KafkaError | None]:
+        """Note in which log directories a broker keeps its replicas. Raises STALE_BROKER_EPOCH."""
+        return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked))
 
     def rebalance_leaders(self) -> bool:
         """Give leaderships back to preferred leaders; returns whether more are left to give back."""

@@ -1,0 +1,56 @@
+"""AssignReplicasToDirs, version 0 (KIP-858): a broker says in which of its log directories it keeps its replicas."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.controller.services import ControllerDeclaration
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+MAX_REPLICAS = 10_000
+"""How many replicas one request may name. Kafka's brokers name 2,250 at most (AssignReplicasToDirsRequest)."""
+
+
+class Ports(Protocol):
+    controller: ControllerMetadata
+
+
+def handle(ports: Ports, request: AssignReplicasToDirsRequest, context: RequestContext) -> AssignReplicasToDirsResponse:
+    asked = [
+        (directory.id, topic.topic_id, partition.partition_index)
+        for directory in request.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
+    if len(asked) > MAX_REPLICAS:
+        raise KafkaError(Code.INVALID_REQUEST)
+    answers = iter(ports.controller.assign_directories(request.broker_id, request.broker_epoch, asked))
+    directories = []
+    for directory in request.directories:
+        topics = []
+        for topic in directory.topics:
+            partitions = [_answer(partition.partition_index, next(answers)) for partition in topic.partitions]
+            topics.append(ResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
+        directories.append(ResponseDirectoryData(id=directory.id, topics=topics))
+    return AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=0, directories=directories)
+
+
+def _answer(index: int, error: KafkaError | None) -> ResponsePartitionData:
+    return ResponsePartitionData(partition_index=index, error_code=Code.NONE if error is None else error.code)
+
+
+def failed(request: AssignReplicasToDirsRequest, version: int, code: Code) -> AssignReplicasToDirsResponse:
+    return AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=code)
+
+
+API = ControllerDeclaration(key=73, handle=handle, failed=failed, authorisation=authorisations("CLUSTER_ACTION CLUSTER"))

@@ -1,0 +1,78 @@
+"""ElectLeaders, versions 0 to 2 (KIP-183): elects the preferred leaders of partitions.
+
+- 1 (KIP-460): or, where the client asks for that, leaders that may lack committed records; an error for the whole response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ottla.broker.api import RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.elect_leaders import failed
+from ottla.coordinator.controller.elections import PREFERRED_ELECTION, UNCLEAN_ELECTION
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ottla.storage.steps import Steps, run_first_step
+
+ELECTIONS_PER_STEP = 100
+"""How many partitions one step decides on, in a few milliseconds. They are one batch of the log."""
+TYPES_FROM = 1
+
+
+class Ports(Protocol):
+    controller: ControllerMetadata
+
+
+def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> Handled[ElectLeadersResponse]:
+    election_type = request.election_type if context.version >= TYPES_FROM else PREFERRED_ELECTION
+    # Kafka does not check the election type of a request with an empty list of topics.
+    if election_type not in (PREFERRED_ELECTION, UNCLEAN_ELECTION) and request.topic_partitions != []:
+        raise KafkaError(Code.INVALID_REQUEST)
+    return run_first_step(_in_steps(ports, request, election_type))
+
+
+def _in_steps(ports: Ports, request: ElectLeadersRequest, election_type: int) -> Steps[ElectLeadersResponse]:
+    is_of_all = request.topic_partitions is None
+    asked: list[tuple[str, Sequence[int]]]
+    if request.topic_partitions is None:
+        asked = [(topic.name, range(topic.partition_count)) for topic in ports.controller.state.topics.values()]
+    else:
+        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    results = []
+    decided = 0
+    for name, indexes in asked:
+        answers: dict[int, KafkaError | None] = {}
+        for at in range(0, len(indexes), ELECTIONS_PER_STEP):
+            some = indexes[at : at + ELECTIONS_PER_STEP]
+            if decided + len(some) > ELECTIONS_PER_STEP:
+                yield None
+                decided = 0
+            decided += len(some)
+            answers |= ports.controller.elect_leaders(election_type, name, some)
+        # For all partitions, Kafka only lists those that needed an election.
+        shown = [_result(index, error) for index, error in answers.items() if not (is_of_all and _is_needless(error))]
+        results.append(ReplicaElectionResult(topic=name, partition_result=shown))
+    return ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
+
+
+def _is_needless(error: KafkaError | None) -> bool:
+    return error is not None and error.code is Code.ELECTION_NOT_NEEDED
+
+
+def _result(index: int, error: KafkaError | None) -> PartitionResult:
+    if error is None:
+        return PartitionResult(partition_id=index, error_code=0, error_message=None)
+    return PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+
+
+API = ControllerDeclaration(key=43, handle=handle, failed=failed, authorisation=authorisations("ALTER CLUSTER"), is_bulky=True)

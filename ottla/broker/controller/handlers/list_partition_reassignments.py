@@ -1,0 +1,61 @@
+"""ListPartitionReassignments, version 0 (KIP-455): which partitions are on their way to other brokers.
+
+As in Apache Kafka, topics that do not exist get no error.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import RequestContext
+from ottla.broker.authorisation import authorisations
+from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.list_partition_reassignments import failed
+from ottla.coordinator.controller.reassignment import reassigning
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from ottla.storage.steps import Pace, Steps, run_first_step
+
+
+class Ports(Protocol):
+    controller: ControllerMetadata
+
+
+def handle(
+    ports: Ports, request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> Handled[ListPartitionReassignmentsResponse]:
+    return run_first_step(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: ListPartitionReassignmentsRequest) -> Steps[ListPartitionReassignmentsResponse]:
+    state, pace = ports.controller.state, Pace(double_first=True)
+    if request.topics is None:
+        asked = [(topic.name, range(topic.partition_count)) for topic in state.topics.values()]
+    else:
+        asked = [(topic.name, topic.partition_indexes) for topic in request.topics]  # type: ignore[misc]
+    topics = []
+    for name, indexes in asked:
+        if pace.spend(1 + len(indexes)):
+            yield None
+        moving = reassigning(state, [(name, index) for index in indexes])
+        if moving:
+            partitions = [
+                OngoingPartitionReassignment(
+                    partition_index=index,
+                    replicas=list(partition.replicas),
+                    adding_replicas=list(partition.adding_replicas),
+                    removing_replicas=list(partition.removing_replicas),
+                )
+                for (_, index), partition in moving.items()
+            ]
+            topics.append(OngoingTopicReassignment(name=name, partitions=partitions))
+    return ListPartitionReassignmentsResponse(throttle_time_ms=0, error_code=0, error_message=None, topics=topics)
+
+
+API = ControllerDeclaration(key=46, handle=handle, failed=failed, authorisation=authorisations("DESCRIBE CLUSTER"))

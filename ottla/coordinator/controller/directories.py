@@ -1,0 +1,67 @@
+"""A broker says in which of its log directories it keeps its replicas (ReplicationControlManager.handleAssignReplicasToDirs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.controller import elections, policies
+from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+
+Assigned = tuple[bytes, bytes, int]
+"""A directory's id, and a topic's id with the number of a partition of which the directory has a replica."""
+
+
+def assign_directories(
+    state: ClusterState, broker_id: int, broker_epoch: int, asked: Iterable[Assigned]
+) -> Result[list[KafkaError | None]]:
+    """The answers are in the order asked. Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION below KIP-858's metadata.version.
+
+    A directory that the broker has not registered has failed meanwhile: the replica in it leads no more, and is out of sync.
+    """
+    if state.metadata_version < DIRECTORY_ASSIGNMENT:
+        raise KafkaError(Code.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
+    policies.check_broker_epoch(state, broker_id, broker_epoch)
+    records: list[LogRecord] = []
+    answers: list[KafkaError | None] = []
+    seen: set[tuple[bytes, int]] = set()
+    for directory, topic_id, index in asked:
+        try:
+            if (topic_id, index) in seen:
+                # Named twice: the second would be decided without the first one's record.
+                raise KafkaError(Code.INVALID_REQUEST)
+            record = _assigned(state, broker_id, directory, topic_id, index)
+        except KafkaError as error:
+            answers.append(error)
+            continue
+        seen.add((topic_id, index))
+        answers.append(None)
+        if record is not None:
+            records.append(record)
+    return Result(answers, records)
+
+
+def _assigned(state: ClusterState, broker_id: int, directory: bytes, topic_id: bytes, index: int) -> LogRecord | None:
+    topic = state.topics_by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_ID)
+    if not 0 <= index < topic.partition_count:
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    before = topic.partitions[index]
+    if broker_id not in before.replicas:
+        raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+    is_online = directory in state.registrations.brokers[broker_id].directories
+    isr = before.isr if is_online else tuple(replica for replica in before.isr if replica != broker_id)
+    election = elections.usual_election(state, topic)
+    change = elections.change_of(
+        state,
+        topic,
+        index,
+        None if is_online else lambda replica: replica != broker_id and policies.is_active(state, replica),
+        isr=isr,
+        directories={broker_id: directory},
+        election=election,
+    ).build()
+    return None if change is None else elections.change_record(state, change)
