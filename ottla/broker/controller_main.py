@@ -61,6 +61,7 @@ def run(
     log_level: str = "info",
     warnings: Mapping[str, str | None] | None = None,
     owner: Owner | None = None,
+    node: str | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code, as `run_process` does.
 
@@ -72,4 +73,5 @@ def run(
         log_level=log_level,
         warnings=warnings or {},
         owner=owner,
+        node=node,
     )

@@ -255,6 +255,14 @@ class RealEnv:
         return wanted if soft == resource.RLIM_INFINITY else soft
 
 
+def free_port(host: str) -> int:
+    """A port of this machine that is free now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def process_id() -> int:
     return os.getpid()
 

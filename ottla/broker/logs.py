@@ -16,6 +16,7 @@ LOGGERS = (
     "cluster",
     "config",
     "connection",
+    "controller",
     "coordinator",
     "disk",
     "fetch",
@@ -104,16 +105,24 @@ class Unfailing:
             self._stream.flush()
 
 
-def configure(*, as_json: bool, level: str = "info") -> None:
-    """Configure structlog for this process. ``level`` is a level's name in the logging module."""
+def configure(*, as_json: bool, level: str = "info", node: str | None = None) -> None:
+    """Configure structlog for this process. ``level`` is a level's name in the logging module.
+
+    ``node``: named in each line, where several processes write to one stream.
+    """
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     LOG_LEVELS.begin_anew({"WARNING": "WARN"}.get(level.upper(), level.upper()))
     stream = cast(TextIO, Unfailing(sys.stderr))
+
+    def named(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {"node": node, **event}
+
     structlog.configure(
         processors=[
             LOG_LEVELS.only_wanted,
+            *([] if node is None else [named]),
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info if as_json else structlog.processors.StackInfoRenderer(),

@@ -107,11 +107,13 @@ def run(
     first_topics: Sequence[FirstTopic] = (),
     steering: Steering = NOT_STEERED,
     started_lines: Sequence[str] = (),
+    node: str | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 where the broker could not start.
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
     ``started_lines`` are printed after the ready line, for those who wait for Kafka's log lines (`ottla.container`).
+    ``node``: see `run_process`.
     """
     return run_process(
         lambda: _serve(config, features, ReadyFile(ready_file), first_topics, steering, started_lines),
@@ -119,5 +121,6 @@ def run(
         log_level=log_level,
         warnings=warnings or {},
         owner=steering.owner,
+        node=node,
         begin=steering.begin,
     )

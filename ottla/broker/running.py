@@ -43,11 +43,13 @@ def run_process(
     log_level: str,
     warnings: Mapping[str, str | None],
     owner: Owner | None = None,
+    node: str | None = None,
     begin: Callable[[], None] | None = None,
 ) -> int:
     """Serve until the coroutine of ``serve`` ends. Returns the exit code: 0 after a clean stop, 1 where the server could not start.
 
-    ``warnings`` maps settings without effect to the setting that was probably meant. ``begin`` is called once the log is
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is named in log lines, where several
+    processes write them to one stream. ``begin`` is called once the log is
     configured.
     """
     # What imports have made lives as long as the process: keep the collector, which was off till here (`ottla.__main__`), from
@@ -55,7 +57,7 @@ def run_process(
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
-    logs.configure(as_json=as_json, level=log_level)
+    logs.configure(as_json=as_json, level=log_level, node=node)
     if begin is not None:
         begin()
     keep_freed_memory()

@@ -78,8 +78,16 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     help="manual: it stands still until it is moved through the control door (default: machine)",
 )
 @click.option("--faults", "faults_file", type=PATH, metavar="FILE", help="faults to begin with, in YAML or JSON")
+@click.option(
+    "--brokers",
+    "broker_count",
+    type=int,
+    metavar="N",
+    help="serve a cluster of N brokers, on ports in a row from that of --listen on (default: one broker, its own controller)",
+)
 # These flags are for a program that starts a broker of its own, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
+@click.option("--takes-commands", is_flag=True, hidden=True)
 @click.option("--owned-directory", type=PATH, hidden=True)
 # For the container image: printed after the ready line.
 @click.option("--started-line", "started_lines", multiple=True, hidden=True)
@@ -103,6 +111,8 @@ def command(
     control_port: int | None,
     clock: str,
     faults_file: Path | None,
+    broker_count: int | None,
+    takes_commands: bool,
     owner_pid: int | None,
     owned_directory: Path | None,
     started_lines: tuple[str, ...],
@@ -125,6 +135,25 @@ def command(
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     warnings = {**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
+    if broker_count is not None:
+        alone = {"--topic": first_topics, "--clock": clock != MACHINE, "--faults": faults_file, "--control-port": has_door}
+        for flag in (flag for flag, is_given in alone.items() if is_given):
+            raise Refused(f"{flag} is for one broker; leave it or --brokers out", exit_code=1)
+        from ottla.cli.serve_brokers import serve_brokers
+
+        try:
+            return serve_brokers(
+                config,
+                broker_count,
+                levels,
+                ready_file=ready_file,
+                as_json=as_json,
+                log_level=log_level,
+                owner=owner,
+                takes_commands=takes_commands,
+            )
+        except ConfigError as error:
+            raise Refused(str(error), exit_code=1) from None
     if config.settings.process_roles == ("controller",):
         from ottla.broker import controller_main
 

@@ -1,0 +1,241 @@
+"""The parent of a cluster's processes: starts them in order, says how far it is, and stops them in order.
+
+The controller starts first and stops last, because brokers register with it and ask it to let them go. A broker that ends by
+itself, or that a test kills, is reported and stays away until it is asked for.
+
+It is a loop of its own without an event loop and without threads, because it forks whenever a process is started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.broker.ready_file import ReadyFile
+from ottla.brokers.plan import Node
+from ottla.brokers.processes import Child, start
+from ottla.process import Owner
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+"""How long a process may take to start or to stop, in seconds. Then it is killed."""
+END_CHECK_S = 0.1
+"""How often the parent checks whether its own owner still exists, in seconds."""
+COMMAND_BYTES = 1 << 12
+"""The longest line of a command."""
+
+RunNode = Callable[[Node, Owner], int]
+
+
+class StartFailed(Exception):
+    """A process did not start. The process has said why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Cluster:
+    """The processes by the node ids, and what is known of the whole."""
+
+    nodes: dict[int, Node]
+    cluster_id: str
+    data_dir: str
+    is_terminal: bool
+
+
+class Parent:
+    """Runs a cluster until a signal."""
+
+    def __init__(self, cluster: Cluster, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
+        """``takes_commands``: lines of stdin name brokers that are to be started again (`ottla.cluster_handle`)."""
+        self._cluster = cluster
+        self._run_node = run_node
+        self._ready_file = ready_file
+        self._takes_commands = takes_commands
+        self._children: dict[int, Child] = {}
+        self._selector = selectors.DefaultSelector()
+        self._stop_wanted = False
+        self._unread_commands = bytearray()
+        self._owner: Owner | None = None
+
+    def run(self, owner: Owner | None) -> int:
+        """Start all, wait for SIGTERM, SIGINT or the end of the owner, and stop all. Returns the exit code."""
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._want_stop)
+        # A handler that does nothing, so that the end of a child wakes the selector.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: os.read(wake_read, 512))
+        if self._takes_commands:
+            self._selector.register(0, selectors.EVENT_READ, self._read_commands)
+        self._owner = owner
+        try:
+            self._start_all()
+            if not self._stop_wanted:
+                self._report_ready()
+            while not self._stop_wanted:
+                self._wait(END_CHECK_S)
+        except StartFailed as failed:
+            print(f"ottla: {failed}", file=sys.stderr)
+            return 1
+        finally:
+            self._stop_all()
+            self._ready_file.remove()
+            if owner is not None:
+                owner.ended()
+        return 0
+
+    def _want_stop(self, number: int, frame: object) -> None:
+        self._stop_wanted = True
+
+    # events
+
+    def _wait(self, longest_s: float) -> None:
+        """Wait for one event or until the time is up, and handle it."""
+        for key, _ in self._selector.select(min(longest_s, END_CHECK_S)):
+            key.data()
+        if self._owner is not None and self._owner.is_gone:
+            self._stop_wanted = True
+        for node_id, child in self._children.items():
+            if child.look_for_exit() and child.ready is not None and not self._stop_wanted:
+                self._say(f"{child.name} has ended ({_why(child)})", event="ended", node=node_id, exit_code=child.exit_code)
+
+    def _start(self, node_id: int) -> Child:
+        node = self._cluster.nodes[node_id]
+        others = [child.output for child in self._children.values() if child.output >= 0]
+        mine = [key.fd for key in self._selector.get_map().values() if key.fd > 2]
+        child = start(node.name, lambda owner: self._run_node(node, owner), [*{*others, *mine}])
+        self._children[node_id] = child
+
+        def read() -> None:
+            is_ready = child.read()
+            if child.output < 0:
+                self._selector.unregister(output)
+            if is_ready:
+                self._say_started(node_id, child)
+
+        output = child.output
+        self._selector.register(output, selectors.EVENT_READ, read)
+        return child
+
+    def _start_all(self) -> None:
+        """Raises `StartFailed`."""
+        controllers = [node_id for node_id, node in self._cluster.nodes.items() if node.is_controller]
+        brokers = [node_id for node_id, node in self._cluster.nodes.items() if not node.is_controller]
+        for group in (controllers, brokers):
+            children = [self._start(node_id) for node_id in group]
+            deadline_s = time.monotonic() + START_TIMEOUT_S
+            while not self._stop_wanted and not all(child.ready is not None for child in children):
+                ended = [child for child in children if not child.is_running]
+                if ended:
+                    raise StartFailed(f"{ended[0].name} did not start ({_why(ended[0])}); its own line says why")
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    late = next(child.name for child in children if child.ready is None)
+                    raise StartFailed(f"{late} was not ready after {START_TIMEOUT_S:.0f} s")
+                self._wait(left_s)
+
+    # what people and programs are told
+
+    def _say(self, for_people: str, **for_programs: Any) -> None:
+        line = for_people if self._cluster.is_terminal else json.dumps(for_programs)
+        # Nobody may read it any more.
+        with suppress(OSError):
+            print(line, flush=True)
+
+    def _say_started(self, node_id: int, child: Child) -> None:
+        assert child.ready is not None
+        where = child.ready.get("bootstrap") or child.ready.get("controller")
+        self._say(f"{child.name} listens at {where}", event="started", node=node_id, name=child.name, pid=child.pid, at=where)
+
+    def _report_ready(self) -> None:
+        ready = self.ready_line()
+        line = json.dumps(ready)
+        self._ready_file.write(line + "\n")
+        if self._cluster.is_terminal:
+            print(f"ottla listens at {ready['bootstrap']}")
+            print(f"Ctrl-C, or kill {os.getpid()}, stops all of it; started again it has all its data", flush=True)
+        else:
+            print(line, flush=True)
+
+    def ready_line(self) -> Mapping[str, Any]:
+        brokers = {}
+        for node_id, child in self._children.items():
+            assert child.ready is not None
+            if not self._cluster.nodes[node_id].is_controller:
+                brokers[str(node_id)] = {
+                    "bootstrap": child.ready["bootstrap"],
+                    "pid": child.pid,
+                    "data_dir": child.ready["data_dir"],
+                }
+        controller = next(c for n, c in self._children.items() if self._cluster.nodes[n].is_controller)
+        return {
+            "event": "ready",
+            "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
+            "brokers": brokers,
+            "controller": {"pid": controller.pid, "at": (controller.ready or {}).get("controller")},
+            "pid": os.getpid(),
+            "cluster_id": self._cluster.cluster_id,
+            "data_dir": self._cluster.data_dir,
+        }
+
+    # commands
+
+    def _read_commands(self) -> None:
+        chunk = os.read(0, COMMAND_BYTES)
+        if not chunk or len(self._unread_commands) > COMMAND_BYTES:
+            # Whoever gave commands has gone, and with that the cluster is not wanted any more.
+            self._selector.unregister(0)
+            self._stop_wanted = True
+            return
+        self._unread_commands += chunk
+        *lines, rest = bytes(self._unread_commands).split(b"\n")
+        self._unread_commands = bytearray(rest)
+        for line in lines:
+            self._start_again(line)
+
+    def _start_again(self, line: bytes) -> None:
+        try:
+            node_id = int(line)
+            child = self._children[node_id]
+        except (ValueError, KeyError):
+            self._say("a command that is none", event="refused", reason=f"{line!r} is no node")
+            return
+        child.look_for_exit()
+        if child.is_running:
+            self._say(f"{child.name} runs already", event="refused", node=node_id, reason=f"{child.name} runs already")
+        else:
+            self._start(node_id)
+
+    # end
+
+    def _stop_all(self) -> None:
+        """Stop the brokers, and then the controller. What does not stop in time is killed."""
+        self._stop_wanted = True
+        for is_controller in (False, True):
+            group = [c for n, c in self._children.items() if self._cluster.nodes[n].is_controller is is_controller]
+            for child in group:
+                # A process that a test has paused could not stop.
+                child.send(signal.SIGCONT)
+                child.send(signal.SIGTERM)
+            deadline_s = time.monotonic() + STOP_TIMEOUT_S
+            while any(child.is_running for child in group) and time.monotonic() < deadline_s:
+                self._wait(max(0.0, deadline_s - time.monotonic()))
+            for child in group:
+                if child.is_running:
+                    print(f"ottla: {child.name} did not stop in {STOP_TIMEOUT_S:.0f} s and is killed", file=sys.stderr)
+                    child.send(signal.SIGKILL)
+                    os.waitpid(child.pid, 0)
+
+
+def _why(child: Child) -> str:
+    code = child.exit_code or 0
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"

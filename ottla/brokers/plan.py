@@ -1,0 +1,124 @@
+"""Which processes a cluster has, and the settings of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import OWN_DEFAULTS, BrokerConfig
+from ottla.broker.network.listener import Endpoint, parse_endpoints
+from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.identity import META_FILE, DirectoryError, identify
+
+CONTROLLER_ID = 3000
+"""The node id of the controller: far from those of the brokers, as in Kafka's examples."""
+MAX_BROKERS = 20
+CONTROLLER_NAME = "controller"
+CONTROLLER_LISTENER = "CONTROLLER"
+CLIENT_LISTENER = "PLAINTEXT"
+LOCALHOST = "127.0.0.1"
+
+_OF_EACH_NODE = (
+    "process.roles",
+    "node.id",
+    "broker.id",
+    "advertised.listeners",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "controller.quorum.bootstrap.servers",
+    "inter.broker.listener.name",
+    "ottla.metrics.port",
+    "ottla.control.port",
+)
+"""Settings that cannot be the same for all processes of a cluster."""
+
+
+@dataclass(slots=True, frozen=True)
+class Node:
+    """One process of a cluster."""
+
+    name: str
+    """Of its directory and in what people read: ``controller``, ``broker-1``."""
+    node_id: int
+    directory: str
+    config: BrokerConfig
+
+    @property
+    def is_controller(self) -> bool:
+        return self.node_id == CONTROLLER_ID
+
+
+def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[Node]:
+    """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
+
+    The brokers listen on ports in a row from that of the settings on; where it is 0, on free ones.
+    """
+    if not 1 <= broker_count <= MAX_BROKERS:
+        raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
+    for name in _OF_EACH_NODE:
+        if name in config.given:
+            raise ConfigError(f"{name}: with --brokers each process has its own; leave it out")
+    client = _client_endpoint(config)
+    controller_port = free_port(LOCALHOST)
+    shared = {**_replication_defaults(broker_count), **config.given}
+    shared["controller.listener.names"] = CONTROLLER_LISTENER
+    shared["controller.quorum.voters"] = f"{CONTROLLER_ID}@{LOCALHOST}:{controller_port}"
+
+    def node(name: str, node_id: int, role: str, listener: str) -> Node:
+        directory = f"{config.settings.log_dirs}/{name}"
+        own = {"process.roles": role, "node.id": str(node_id), "listeners": listener, "log.dirs": directory}
+        return Node(name, node_id, directory, BrokerConfig({**shared, **own}))
+
+    nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}")]
+    shared["inter.broker.listener.name"] = CLIENT_LISTENER
+    for broker_id in range(1, broker_count + 1):
+        port = client.port + broker_id - 1 if client.port else free_port(client.host or LOCALHOST)
+        where = Endpoint(CLIENT_LISTENER, client.host, port)
+        nodes.append(node(f"broker-{broker_id}", broker_id, "broker", f"{CLIENT_LISTENER}://{where}"))
+    return nodes
+
+
+def _client_endpoint(config: BrokerConfig) -> Endpoint:
+    """Where the first broker listens. Raises `ConfigError`."""
+    endpoints = parse_endpoints(config.settings.listeners, "listeners")
+    if len(endpoints) != 1 or endpoints[0].name != CLIENT_LISTENER:
+        raise ConfigError(f"listeners: with --brokers there is one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
+    return endpoints[0]
+
+
+def _replication_defaults(broker_count: int) -> dict[str, str]:
+    """Kafka's own replication of internal topics, as far as there are brokers for it, in place of ottla's for one broker."""
+    factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
+    values = {
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+    assert set(values) <= set(OWN_DEFAULTS)
+    return values
+
+
+def prepare(fs: Filesystem, data_dir: str, nodes: list[Node], new_uuid: Callable[[], bytes]) -> str:
+    """Make each node's directory one of the same cluster, as kafka-storage format does; returns the cluster's id.
+
+    Raises `DirectoryError`, where a directory is another cluster's or cannot be used.
+    """
+    try:
+        if fs.read_file(f"{data_dir}/{META_FILE}") is not None:
+            raise DirectoryError(f"{data_dir} has the data of one broker; give a cluster another --data-dir")
+        cluster_id: str | None = None
+        for node in nodes:
+            fs.make_dir(node.directory)
+            identity, _ = identify(fs, node.directory, node.node_id, new_uuid, cluster_id)
+            if cluster_id not in (None, identity.cluster_id):
+                raise DirectoryError(
+                    f"{node.directory} is of the cluster {identity.cluster_id}, and the others are of {cluster_id}"
+                )
+            cluster_id = identity.cluster_id
+    except OSError as error:
+        raise DirectoryError(f"cannot use {data_dir}: {described(error)}") from error
+    assert cluster_id is not None
+    return cluster_id

@@ -1,0 +1,107 @@
+"""The processes of a cluster: each is forked from this one, which has imported all that they need, and says when it is ready.
+
+Forked processes share the memory of what was imported, so a further broker costs its own data only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from ottla.process import Owner
+
+MAX_LINE_BYTES = 1 << 16
+"""The longest ready line of a process."""
+
+
+@dataclass(slots=True)
+class Child:
+    """A process that was started."""
+
+    name: str
+    pid: int
+    output: int
+    """The descriptor from which its ready line is read; -1 once the process has closed it."""
+    ready: dict[str, Any] | None = None
+    """What the ready line says."""
+    exit_code: int | None = None
+    """As of `subprocess.Popen`: negative for a signal; None while the process runs."""
+    _unread: bytearray = field(default_factory=bytearray)
+
+    @property
+    def is_running(self) -> bool:
+        return self.exit_code is None
+
+    def read(self) -> bool:
+        """Read what it has written; returns whether it has become ready by that."""
+        chunk = os.read(self.output, MAX_LINE_BYTES)
+        if not chunk:
+            os.close(self.output)
+            self.output = -1
+            return False
+        if self.ready is not None:
+            return False
+        self._unread += chunk
+        line, end, _ = self._unread.partition(b"\n")
+        if not end and len(self._unread) < MAX_LINE_BYTES:
+            return False
+        self.ready = json.loads(line)
+        return True
+
+    def look_for_exit(self) -> bool:
+        """Whether the process has ended since it was last asked."""
+        if not self.is_running:
+            return False
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            return False
+        self.exit_code = os.waitstatus_to_exitcode(status)
+        return True
+
+    def send(self, number: int) -> None:
+        if self.is_running:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+def start(name: str, run: Callable[[Owner], int], to_close: list[int]) -> Child:
+    """Start a process that calls ``run`` and ends with its exit code. It ends with this process as well.
+
+    ``to_close``: descriptors of this process that are none of the new one's.
+    """
+    output, write_end = os.pipe()
+    own_pid = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        _child(run, own_pid, write_end, [output, *to_close])
+    os.close(write_end)
+    return Child(name=name, pid=pid, output=output)
+
+
+def _child(run: Callable[[Owner], int], parent_pid: int, write_end: int, to_close: list[int]) -> NoReturn:
+    code = 1
+    try:
+        # Ctrl-C at a terminal is for the parent, which stops the processes in their order.
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(write_end, 1)
+        for descriptor in [write_end, *to_close]:
+            os.close(descriptor)
+        code = run(Owner(pid=parent_pid))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)

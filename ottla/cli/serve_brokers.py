@@ -1,0 +1,57 @@
+"""``ottla serve --brokers N``: several brokers and their controller, each in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.brokers.plan import Node, plan, prepare
+from ottla.process import Owner
+
+
+def serve_brokers(
+    config: BrokerConfig,
+    broker_count: int,
+    features: Mapping[str, int],
+    *,
+    ready_file: Path | None,
+    as_json: bool,
+    log_level: str,
+    owner: Owner | None,
+    takes_commands: bool,
+) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError`."""
+    # What all processes need is imported before they are forked, and then shared by them.
+    from ottla.broker import controller_main, main
+    from ottla.broker.env import free_port
+    from ottla.broker.ready_file import ReadyFile
+    from ottla.broker.steering import Steering
+    from ottla.brokers.parent import Cluster, Parent
+    from ottla.storage.identity import DirectoryError
+    from ottla.storage.real_filesystem import RealFilesystem
+
+    nodes = plan(config, broker_count, free_port)
+    fs = RealFilesystem()
+    ready = ReadyFile(ready_file)
+    ready.check()
+    try:
+        cluster_id = prepare(fs, config.settings.log_dirs, nodes, lambda: uuid.uuid4().bytes)
+    except DirectoryError as error:
+        print(f"ottla: {error}", file=sys.stderr)
+        return 1
+
+    def run_node(node: Node, parent: Owner) -> int:
+        if node.is_controller:
+            return controller_main.run(node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name)
+        return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=Steering(owner=parent), node=node.name)
+
+    cluster = Cluster(
+        nodes={node.node_id: node for node in nodes},
+        cluster_id=cluster_id,
+        data_dir=fs.absolute(config.settings.log_dirs),
+        is_terminal=sys.stdout.isatty(),
+    )
+    return Parent(cluster, run_node, ready_file=ready, takes_commands=takes_commands).run(owner)
