@@ -7,10 +7,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ottla.cluster_handle import Cluster, ClusterFailed
     from ottla.control.remote import ControlError
     from ottla.handle import Broker, BrokerFailed, Snapshot
 
-__all__ = ["Broker", "BrokerFailed", "ControlError", "Snapshot", "__version__"]
+__all__ = ["Broker", "BrokerFailed", "Cluster", "ClusterFailed", "ControlError", "Snapshot", "__version__"]
 __version__ = "0.1.0"
 
 
@@ -20,4 +21,8 @@ def __getattr__(name: str) -> Any:
         from ottla import handle
 
         return getattr(handle, name)
+    if name in ("Cluster", "ClusterFailed"):
+        from ottla import cluster_handle
+
+        return getattr(cluster_handle, name)
     raise AttributeError(name)

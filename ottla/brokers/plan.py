@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import OWN_DEFAULTS, BrokerConfig
 from ottla.broker.network.listener import Endpoint, parse_endpoints
+from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.identity import META_FILE, DirectoryError, identify
 
@@ -112,7 +113,10 @@ def prepare(fs: Filesystem, data_dir: str, nodes: list[Node], new_uuid: Callable
         cluster_id: str | None = None
         for node in nodes:
             fs.make_dir(node.directory)
-            identity, _ = identify(fs, node.directory, node.node_id, new_uuid, cluster_id)
+            identity, is_new = identify(fs, node.directory, node.node_id, new_uuid, cluster_id)
+            if is_new:
+                # A later start takes a directory without this checkpoint for one that has lost it.
+                write_offsets(fs, f"{node.directory}/{RECOVERY_POINTS}", {})
             if cluster_id not in (None, identity.cluster_id):
                 raise DirectoryError(
                     f"{node.directory} is of the cluster {identity.cluster_id}, and the others are of {cluster_id}"

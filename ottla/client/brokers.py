@@ -173,12 +173,19 @@ class Brokers:
 
     def coordinator(self, kind: int, key: str) -> BrokerConnection:
         """The coordinator of a group or transactional id. Raises OSError, and `KafkaAnswered` while there is none."""
+        return self.node(self._coordinator(kind, key))
+
+    def coordinator_id(self, kind: int, key: str) -> int:
+        """The node id of `coordinator`."""
+        return self._coordinator(kind, key).node_id
+
+    def _coordinator(self, kind: int, key: str) -> BrokerNode:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         answer = self.ask(self.anyone(), request)
         # Before version 4 the response has one key only (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
         check(f"the coordinator of {key!r}", coordinator.error_code, coordinator.error_message)
-        return self.node(BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port))
+        return BrokerNode(node_id=coordinator.node_id, host=coordinator.host, port=coordinator.port)
 
     # metadata
 

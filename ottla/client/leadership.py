@@ -1,0 +1,55 @@
+"""Which broker leads a partition, and how another replica comes to lead it."""
+
+from __future__ import annotations
+
+from ottla.client.brokers import Brokers
+from ottla.client.errors import KafkaAnswered, UnknownTopic, check
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.metadata import MetadataResponsePartition
+
+PREFERRED = 0
+
+
+def described(brokers: Brokers, topic: str, index: int) -> MetadataResponsePartition:
+    """A partition as Metadata has it, also where it has no leader now. Raises `UnknownTopic`."""
+    metadata = brokers.until_final(f"looking for {topic}-{index}", lambda: brokers.metadata([topic]))
+    for partition in brokers.topic_of(metadata, topic).partitions:
+        if partition.partition_index == index:
+            return partition
+    raise UnknownTopic(f"there is no partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def move_leader(brokers: Brokers, topic: str, index: int, to: int) -> None:
+    """Make the replica on broker ``to`` the preferred leader, and elect it. Raises `KafkaAnswered`."""
+    what = f"moving the leader of {topic}-{index} to broker {to}"
+
+    def attempt() -> None:
+        partition = described(brokers, topic, index)
+        if to not in partition.replica_nodes:
+            raise KafkaAnswered(what, Code.INVALID_REPLICA_ASSIGNMENT, f"broker {to} has no replica of it")
+        others = [replica for replica in partition.replica_nodes if replica != to]
+        reassigned = ReassignableTopic(
+            name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=[to, *others])]
+        )
+        answer = brokers.ask(brokers.controller(), AlterPartitionReassignmentsRequest(topics=[reassigned]))
+        check(what, answer.error_code, answer.error_message)
+        result = answer.responses[0].partitions[0]
+        check(what, result.error_code, result.error_message)
+        _elect(brokers, what, topic, index)
+
+    brokers.until_final(what, attempt)
+
+
+def _elect(brokers: Brokers, what: str, topic: str, index: int) -> None:
+    asked = TopicPartitions(topic=topic, partitions=[index])
+    answer = brokers.ask(brokers.controller(), ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[asked]))
+    check(what, answer.error_code)
+    for result in answer.replica_election_results[0].partition_result:
+        if result.error_code != Code.ELECTION_NOT_NEEDED:
+            check(what, result.error_code, result.error_message)

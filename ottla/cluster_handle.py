@@ -1,0 +1,294 @@
+"""A handle on several brokers and their controller, for tests of what happens when brokers fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from ottla.questions import Questions, wait_for
+from ottla.served import ServedProcess
+
+if TYPE_CHECKING:
+    from ottla.client.reading import Isolation
+    from ottla.client.records import Record
+    from ottla.client.transactions import Transaction
+    from ottla.protocol.messages.metadata import MetadataResponsePartition
+
+T = TypeVar("T")
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+CHANGE_TIMEOUT_S = 30.0
+"""How long the cluster may take to do what was asked for, in seconds."""
+CONTROLLER = 3000
+"""The node id of the controller, which may be paused, killed and started again as a broker."""
+
+
+class ClusterFailed(Exception):
+    """The cluster or a broker of it did not start or stop. The text ends with the last log lines."""
+
+
+class Cluster:
+    """``brokers`` brokers with the ids 1, 2, 3 and so on, and their controller, each in a process of its own.
+
+    ``settings`` are Kafka's ``server.properties`` keys of all brokers, and ``features`` are feature levels. Without ``data_dir``
+    the cluster has a temporary directory, which is removed at the end. Ports stay the same over restarts of brokers. All processes
+    end with the process that has started the cluster, even where that process is killed.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        data_dir: str | Path | None = None,
+        host: str = "127.0.0.1",
+        settings: Mapping[str, str | int | bool] | None = None,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        # The cluster makes the directory, so that a handle that is never started leaves nothing behind.
+        self._temporary = Path(tempfile.gettempdir(), f"ottla-{uuid.uuid4().hex[:12]}")
+        self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
+        weakref.finalize(self, _remove, self._temporary, os.getpid())
+        self._count = brokers
+        self._host = host
+        self._settings = dict(settings or {})
+        self._features = dict(features or {})
+        self._parent = ServedProcess(self._happened)
+        self._changed = threading.Condition()
+        self._pids: dict[int, int] = {}
+        # Which processes run, as far as the parent has said.
+        self._running: set[int] = set()
+        self._paused: set[int] = set()
+        self._ready: dict[str, Any] = {}
+        self._has_ended = threading.Event()
+        self._questions = Questions(lambda: self.bootstrap)
+
+    def __repr__(self) -> str:
+        running = sorted(node for node in self._running if node != CONTROLLER)
+        return f"<ottla.Cluster {self.bootstrap or 'not running'}, brokers {running} run, data in {self.data_dir}>"
+
+    # what it is
+
+    @property
+    def data_dir(self) -> Path:
+        return self._data_dir
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses for a client's ``bootstrap.servers``: those of all brokers, also of ones that do not run now."""
+        return str(self._ready.get("bootstrap", ""))
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of all brokers."""
+        return list(range(1, self._count + 1))
+
+    @property
+    def is_running(self) -> bool:
+        return self._parent.is_running
+
+    @property
+    def logs(self) -> list[str]:
+        """The newest lines that all processes have logged, newest last. Each names its process as ``node``."""
+        return self._parent.logs
+
+    def address(self, broker: int) -> str:
+        """``host:port`` of one broker."""
+        return str(self._ready["brokers"][str(broker)]["bootstrap"])
+
+    def pid(self, broker: int) -> int:
+        """The process id of a broker, or of the controller (`CONTROLLER`)."""
+        return self._pids[broker]
+
+    # start and stop
+
+    def start(self) -> Self:
+        """Start all processes, and wait until all brokers listen. Raises `ClusterFailed`."""
+        if self.is_running:
+            return self
+        self._temporary.mkdir(mode=0o700, exist_ok=True)
+        command = [sys.executable, "-m", "ottla", "serve", "--brokers", str(self._count), "--listen", f"{self._host}:0"]
+        command += ["--data-dir", str(self._data_dir), "--log-format", "json", "--takes-commands"]
+        command += ["--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+        for name, level in self._features.items():
+            command += ["--feature", f"{name}={level}"]
+        self._ready = {}
+        self._paused.clear()
+        self._has_ended = self._parent.start(command)
+        try:
+            self._await(lambda: bool(self._ready) or self._has_ended.is_set(), START_TIMEOUT_S)
+            if not self._ready:
+                raise self._failed("the cluster did not start")
+        except BaseException:
+            self._parent.kill(STOP_TIMEOUT_S)
+            raise
+        return self
+
+    def stop(self) -> int:
+        """Stop all processes, the controller last; returns the exit code. Raises `ClusterFailed`."""
+        code = self._parent.stop(STOP_TIMEOUT_S)
+        if code is None:
+            self._parent.kill(STOP_TIMEOUT_S)
+            raise self._failed("the cluster did not stop")
+        self._running.clear()
+        return code
+
+    def close(self) -> None:
+        """Stop the cluster and, if the directory is temporary, remove it."""
+        try:
+            self.stop()
+        finally:
+            _remove(self._temporary, os.getpid())
+
+    # what happens to single brokers
+
+    def kill(self, broker: int) -> None:
+        """Send a broker SIGKILL, which is like a crash, and wait until it is gone."""
+        self._signal(broker, signal.SIGKILL)
+        self._await(lambda: broker not in self._running, CHANGE_TIMEOUT_S)
+        self._paused.discard(broker)
+
+    def shut_down(self, broker: int) -> None:
+        """Stop a broker as SIGTERM does: it gives its leaderships away first."""
+        self._signal(broker, signal.SIGTERM)
+        self._await(lambda: broker not in self._running, CHANGE_TIMEOUT_S)
+
+    def pause(self, broker: int) -> None:
+        """Let a broker stand still: its connections stay open, and it answers and asks nothing until `resume`."""
+        self._signal(broker, signal.SIGSTOP)
+        self._paused.add(broker)
+
+    def resume(self, broker: int) -> None:
+        self._signal(broker, signal.SIGCONT)
+        self._paused.discard(broker)
+
+    def restart(self, broker: int, *, kill: bool = False) -> None:
+        """Start a broker again, after it was stopped or killed where it still runs. Returns when it listens."""
+        if broker in self._running:
+            if kill:
+                self.kill(broker)
+            else:
+                self.shut_down(broker)
+        self._parent.command(str(broker))
+        self._await(lambda: broker in self._running, START_TIMEOUT_S)
+
+    def _signal(self, broker: int, number: int) -> None:
+        if broker not in self._running:
+            raise ValueError(f"broker {broker} does not run")
+        with suppress(ProcessLookupError):
+            os.kill(self._pids[broker], number)
+
+    # who has what
+
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        """The id of a partition's leader; None where it has none now. Raises `ottla.client.ClientError`, as do the following."""
+        leader = self._partition(topic, partition).leader_id
+        return None if leader < 0 else leader
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """The ids of the brokers with the in-sync replicas of a partition."""
+        return sorted(self._partition(topic, partition).isr_nodes)
+
+    def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
+        from ottla.client.leadership import described
+
+        with self._questions.cluster() as cluster:
+            return described(cluster.brokers, topic, partition)
+
+    def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
+        """The id of the broker that coordinates a transactional id or a group."""
+        from ottla.client.brokers import GROUP, TRANSACTION
+
+        if (transactional_id is None) is (group is None):
+            raise ValueError("give one of transactional_id= and group=")
+        kind, key = (GROUP, group) if transactional_id is None else (TRANSACTION, transactional_id)
+        with self._questions.cluster() as cluster:
+            brokers = cluster.brokers
+            return brokers.until_final(f"looking for the coordinator of {key!r}", lambda: brokers.coordinator_id(kind, key or ""))
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Have an in-sync replica lead a partition, and wait until it does."""
+        from ottla.client.leadership import move_leader
+
+        with self._questions.cluster() as cluster:
+            move_leader(cluster.brokers, topic, partition, to)
+        self.wait_for(lambda: self.leader(topic, partition) == to, CHANGE_TIMEOUT_S)
+
+    # questions, as `ottla.Broker` answers them
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
+    ) -> None:
+        """Create a topic. By default it has ``num.partitions`` partitions and ``default.replication.factor`` replicas."""
+        with self._questions.cluster() as cluster:
+            cluster.create_topic(name, -1 if partitions is None else partitions, dict(configs or {}), replication_factor)
+
+    def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
+        """All records that a topic has now, by partition and offset."""
+        return self._questions.records(topic, isolation)
+
+    def transaction(self, transactional_id: str) -> Transaction:
+        """The current transaction of an id."""
+        return self._questions.transaction(transactional_id)
+
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """How many records a group has not committed yet, by topic and partition."""
+        return self._questions.lag(group)
+
+    def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+        """Wait until ``condition`` returns a true value, and return that value. Raises TimeoutError with the last value."""
+        return wait_for(condition, timeout_s)
+
+    # what the parent says
+
+    def _happened(self, event: dict[str, Any]) -> None:
+        with self._changed:
+            match event.get("event"):
+                case "started":
+                    self._pids[event["node"]] = event["pid"]
+                    self._running.add(event["node"])
+                case "ended":
+                    self._running.discard(event["node"])
+                case "ready":
+                    self._ready = event
+            self._changed.notify_all()
+
+    def _await(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(lambda: condition() or self._has_ended.is_set(), timeout_s):
+                raise self._failed(f"it has not happened in {timeout_s:g} s")
+
+    def _failed(self, reason: str) -> ClusterFailed:
+        return ClusterFailed("\n".join([f"{reason}:", *self.logs[-30:]]))
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.close)
+
+
+def _remove(directory: Path, pid: int) -> None:
+    """Remove the directory. A process that was forked off has a copy of the handle, but must not remove directories."""
+    if os.getpid() == pid:
+        shutil.rmtree(directory, ignore_errors=True)

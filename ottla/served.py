@@ -1,0 +1,116 @@
+"""A process of ``ottla serve`` as whoever starts it sees it: what it prints and logs, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+KEPT_LOG_LINES = 10_000
+
+
+class ServedProcess:
+    """One process, which may be started again after its end. ``on_event`` is called from a thread with each line of its stdout."""
+
+    def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
+        self._on_event = on_event
+        self._process: subprocess.Popen[str] | None = None
+        self._readers: list[threading.Thread] = []
+        self._lines: deque[str] = deque(maxlen=KEPT_LOG_LINES)
+        self.logged_lines = 0
+        """How many lines were logged in all its lives."""
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def logs(self) -> list[str]:
+        """The newest lines that were logged in all its lives, newest last."""
+        return list(self._lines)
+
+    def start(self, command: Sequence[str]) -> threading.Event:
+        """Start the process; returns an event that is set at the end of its stdout."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}
+        process = self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+        ended = threading.Event()
+        for reader in (
+            threading.Thread(target=self._read_events, args=(process, ended), daemon=True),
+            threading.Thread(target=self._read_logs, args=(process,), daemon=True),
+        ):
+            reader.start()
+            self._readers.append(reader)
+        return ended
+
+    def _read_events(self, process: subprocess.Popen[str], ended: threading.Event) -> None:
+        for line in _lines_of(process.stdout):
+            with contextlib.suppress(ValueError):
+                self._on_event(json.loads(line))
+        ended.set()
+
+    def _read_logs(self, process: subprocess.Popen[str]) -> None:
+        for line in _lines_of(process.stderr):
+            self._lines.append(line.rstrip("\n"))
+            self.logged_lines += 1
+
+    def command(self, line: str) -> None:
+        """Write a line to its stdin."""
+        assert self._process is not None and self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def stop(self, timeout_s: float) -> int | None:
+        """Send SIGTERM and wait for the process; returns the exit code, None where it has not ended in time."""
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+        self._ended(self._process, timeout_s)
+        return code
+
+    def kill(self, timeout_s: float) -> None:
+        """Send SIGKILL, which is like a crash."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._ended(self._process, timeout_s)
+
+    def _ended(self, process: subprocess.Popen[str], timeout_s: float) -> None:
+        for reader in self._readers:
+            reader.join(timeout_s)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._readers = []
+        self._process = None
+
+
+def _lines_of(pipe: IO[str] | None) -> Iterator[str]:
+    """The lines of a pipe until its end, or until it is closed because a start was interrupted."""
+    assert pipe is not None
+    with contextlib.suppress(ValueError):
+        yield from pipe
