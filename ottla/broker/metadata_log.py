@@ -13,7 +13,8 @@ from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.replication.leader import sole_leader
+from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.operations.metadata_log import METADATA_CONFIG
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
@@ -53,7 +54,15 @@ class LocalMetadataLog:
     """Implements `MetadataLog`. The constructor opens the log, and `load` replays it. Both raise `DirectoryError`."""
 
     def __init__(
-        self, *, env: Env, stepping: Stepping, directory: LogDirectory, disk: DiskHealth, gate: Gate, state: ClusterState
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        directory: LogDirectory,
+        disk: DiskHealth,
+        gate: Gate,
+        state: ClusterState,
+        carry_out_effect: Callable[[Effect], None] | None = None,
     ) -> None:
         self._state = state
         self.log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
@@ -62,8 +71,8 @@ class LocalMetadataLog:
         if self.log.offline_reason is not None:
             raise _no_metadata(self.log.offline_reason)
         # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
-        partition = Partition(env, self.log, gate, disk, state.node_id)
-        self._runtime = Runtime(env, partition, self._replay, stepping, refused=lambda error: error)
+        self.partition = Partition(env, self.log, gate, disk, state.node_id)
+        self._runtime = Runtime(env, self.partition, self._replay, stepping, carry_out_effect, refused=lambda error: error)
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
         self._state.replay(record, offset)
@@ -74,6 +83,14 @@ class LocalMetadataLog:
             return self._runtime.load() == 0
         except KafkaError as error:
             raise _no_metadata(str(error.message)) from error
+
+    def begin_epoch(self) -> None:
+        """Go on in a leader epoch that is newer than all in the log.
+
+        So brokers that have fetched what a crash has taken from the log find out where it parts from theirs.
+        """
+        epoch = max(self.log.epochs.latest, 0) + 1
+        self.partition.lead(sole_leader(self._state.node_id, epoch, self.log.log_end_offset))
 
     @property
     def end_offset(self) -> int:

@@ -17,8 +17,10 @@ Place = Callable[[], list[PartitionRegistration]]
 
 
 class Placement(Protocol):
-    default_replication_factor: int
-    """That of topics whose creator names none."""
+    @property
+    def default_replication_factor(self) -> int:
+        """That of topics whose creator names none."""
+        ...
 
     def placed(self, partition_count: int, replication_factor: int) -> list[PartitionRegistration]:
         """New partitions, spread over the brokers. Raises INVALID_REPLICATION_FACTOR. Another thread may call it."""

@@ -11,23 +11,21 @@ from typing import TypeVar
 
 import structlog
 
+from ottla.broker.cluster import Cluster
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
-from ottla.broker.partitions import Partition
-from ottla.broker.runtime import Runtime
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.metadata_log import LocalMetadataLog
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.broker_registration import ControllerRegistration
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, reassignment, registrations
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
 from ottla.coordinator.controller.registrations import Registering
-from ottla.coordinator.replication.leader import sole_leader
-from ottla.coordinator.result import Effect, LogRecord, Result
-from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.coordinator.result import Effect, Result
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 
@@ -47,28 +45,30 @@ class ControllerMetadata:
         *,
         env: Env,
         stepping: Stepping,
-        node_id: int,
+        config: LiveConfig,
         cluster_id: str,
-        session_timeout_ms: int,
         directory: LogDirectory,
         disk: DiskHealth,
         gate: Gate,
     ) -> None:
         self._env = env
         self._cluster_id = cluster_id
-        self.node_id = node_id
-        self.state = ClusterState(node_id)
-        self.heartbeats = Heartbeats(session_timeout_ms)
-        metadata_log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
-        for loss in report.losses:
-            log.warning("log_cut", directory=metadata_log.directory, reason=loss)
-        if metadata_log.offline_reason is not None:
-            raise _no_metadata(metadata_log.offline_reason)
-        self.partition = Partition(env, metadata_log, gate, disk, node_id)
-        self._runtime = Runtime(env, self.partition, self._replay, stepping, self._carry_out_effect, refused=lambda error: error)
-
-    def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
-        self.state.replay(record, offset)
+        self._config = config
+        self.node_id = config.settings.node_id
+        self.state = ClusterState(self.node_id)
+        self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
+        self.log = LocalMetadataLog(
+            env=env,
+            stepping=stepping,
+            directory=directory,
+            disk=disk,
+            gate=gate,
+            state=self.state,
+            carry_out_effect=self._carry_out_effect,
+        )
+        self.cluster = Cluster(
+            randomness=env, config=config, state=self.state, metadata_log=self.log, publish=self._set_dynamic_configs
+        )
 
     def _carry_out_effect(self, effect: Effect) -> None:
         self.heartbeats.apply(effect, self.end_offset)
@@ -76,40 +76,38 @@ class ControllerMetadata:
     def load(self, features: dict[str, int], registration: ControllerRegistration) -> None:
         """Replay the log and begin a leader epoch of it, in which this controller registers itself.
 
-        A log without records gets ``features`` first. A log that was cut by a crash goes on in a newer epoch, so that brokers who
-        have fetched what is lost find out where it parts from theirs. Raises `DirectoryError` where the log cannot be read or
-        written.
+        A log without records gets ``features`` first. Raises `DirectoryError` where the log cannot be read or written.
         """
+        is_new = self.log.load()
+        self.log.begin_epoch()
         try:
-            is_new = self._runtime.load() == 0
-            partition_log = self.partition.log
-            epoch = max(partition_log.epochs.latest, 0) + 1
-            self.partition.lead(sole_leader(self.node_id, epoch, partition_log.log_end_offset))
             if is_new:
-                self._execute(Result(None, self.state.set_features(features).records))
+                self._execute(self.state.set_features(features))
             if self.state.metadata_version >= registrations.CONTROLLER_REGISTRATION:
                 self._execute(registrations.register_controller(self.state, registration))
         except KafkaError as error:
-            raise _no_metadata(str(error.message)) from error
+            raise DirectoryError(f"cannot write the cluster's metadata: {error.message}; make room, then start again") from error
         self.heartbeats.start(self.state, self._env.steady_ms())
+        self._set_dynamic_configs()
+
+    def _set_dynamic_configs(self) -> None:
+        """Put the configs into force that clients have set for all nodes, or for this one."""
+        dynamic = self.state.config_of(BROKER_RESOURCE, "") | self.state.config_of(BROKER_RESOURCE, str(self.node_id))
+        if dynamic != self._config.current.dynamic:
+            self._config.set_dynamic(dynamic)
 
     def _execute(self, result: Result[T]) -> T:
-        return self._runtime.execute(result)
+        return self.log.execute(result)
 
     # the log
 
     @property
     def end_offset(self) -> int:
-        return self.partition.log.log_end_offset
+        return self.log.end_offset
 
     @property
     def leader_epoch(self) -> int:
-        return self.partition.leader.leader_epoch
-
-    @property
-    def features_epoch(self) -> int:
-        """A number that grows with every change of a feature level."""
-        return self.end_offset
+        return self.log.leader_epoch
 
     # brokers
 
@@ -184,7 +182,3 @@ class ControllerMetadata:
     def elect_unclean_leaders(self) -> bool:
         """Elect leaders where nobody in sync lives and the topic allows that; returns whether more may be left."""
         return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
-
-
-def _no_metadata(reason: str) -> DirectoryError:
-    return DirectoryError(f"cannot start without the cluster's metadata: {reason}; restore it, or start with another directory")

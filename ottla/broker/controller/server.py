@@ -11,6 +11,7 @@ from ottla.broker.cluster import SUPPORTED_FEATURES
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
 from ottla.broker.controller.metadata import ControllerMetadata
+from ottla.broker.controller.placement import ControllerPlacement
 from ottla.broker.controller.services import ControllerServices
 from ottla.broker.controller.sessions import TimedDecisions
 from ottla.broker.counters import Counters
@@ -22,6 +23,7 @@ from ottla.broker.gate import Gate
 from ottla.broker.interception import Interception
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Dispatcher
@@ -63,6 +65,7 @@ class ControllerServer:
         self.services: ControllerServices = self
         self.live_config = LiveConfig(config)
         self.lifecycle = Lifecycle()
+        self.log_levels = LOG_LEVELS
         self.interception = interception
         self.transaction_listener: TransactionListener | None = None
         self._features = dict(features or {})
@@ -112,14 +115,14 @@ class ControllerServer:
             self.controller = ControllerMetadata(
                 env=self.env,
                 stepping=self.stepping,
-                node_id=self.settings.node_id,
+                config=self.live_config,
                 cluster_id=self.cluster_id,
-                session_timeout_ms=self.settings.broker_session_timeout_ms,
                 directory=self.directory,
                 disk=self.disk,
                 gate=self.gate,
             )
-            self.cluster = self.controller
+            self.cluster = self.controller.cluster
+            self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
             self.request_topics = KnownTopics(self.controller.state)
             await self.addresses.listen(lambda listener: Connection(self, listener))
             # The controller registers where it listens, which is known only now. Requests wait until this function has ended.

@@ -6,19 +6,23 @@ from typing import Protocol, TypeAlias
 
 from ottla.broker.api import Declared, RequestContext
 from ottla.broker.budgets import ResponseBudget
+from ottla.broker.cluster import Cluster
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Randomness, Timers
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.logs import LogLevels
 from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.placement import Placement
 from ottla.broker.services import OfferedApis
 from ottla.broker.stepping import Stepping
 
 
 class ControllerServices(Protocol):
     controller: ControllerMetadata
-    cluster: ControllerMetadata
+    cluster: Cluster
+    log_levels: LogLevels
     cluster_id: str
     directory_id: bytes
     live_config: LiveConfig
@@ -29,6 +33,9 @@ class ControllerServices(Protocol):
     counters: Counters
     lifecycle: Lifecycle
     response_budget: ResponseBudget
+
+    @property
+    def placement(self) -> Placement: ...
 
     @property
     def apis(self) -> OfferedApis: ...

@@ -77,11 +77,9 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
             raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
         check_topic_name(name)
     elif resource_type == BROKER_RESOURCE:
-        node_id = ports.live_config.settings.node_id
         if name and not (name.isascii() and name.isdigit()):
             raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if name not in ("", str(node_id)):
-            raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
+        _check_node(ports, name)
     elif resource_type == GROUP_RESOURCE:
         if not name:
             raise KafkaError(Code.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -90,6 +88,17 @@ def check_resource(ports: Ports, resource_type: int, name: str) -> None:
             raise KafkaError(Code.INVALID_REQUEST, "Subscription name can't be empty")
     else:
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def _check_node(ports: Ports, name: str) -> None:
+    """Raises INVALID_REQUEST or BROKER_ID_NOT_REGISTERED for a node that the cluster does not have."""
+    node_id, registrations = str(ports.live_config.settings.node_id), ports.cluster.state.registrations
+    if name in ("", node_id):
+        return
+    if not registrations.brokers:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
+    if name not in {str(registered) for registered in (*registrations.brokers, *registrations.controllers)}:
+        raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
 
 
 def check_count(count: int) -> None:

@@ -69,7 +69,7 @@ class MetadataFetch:
     """One fetch of the metadata log. Implements `broker.handlers.parked.Fetching`."""
 
     def __init__(self, ports: Ports, request: FetchRequest, listener: str) -> None:
-        self._cluster = ports.controller
+        self._controller = ports.controller
         self._asked: FetchPartition = request.topics[0].partitions[0]
         host, port = ports.advertised(listener)
         self._node = NodeEndpoint(node_id=ports.controller.node_id, host=host, port=port)
@@ -78,13 +78,13 @@ class MetadataFetch:
 
     def answer(self) -> PartitionData:
         """What there is for the broker now."""
-        asked, cluster = self._asked, self._cluster
+        asked, controller = self._asked, self._controller
         if asked.partition != 0:
             return self._refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
         if min(asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch, self._max_wait_ms) < 0:
             return self._refused(Code.INVALID_REQUEST)
-        if asked.current_leader_epoch != cluster.leader_epoch:
-            is_old = asked.current_leader_epoch < cluster.leader_epoch
+        if asked.current_leader_epoch != controller.leader_epoch:
+            is_old = asked.current_leader_epoch < controller.leader_epoch
             return self._refused(Code.FENCED_LEADER_EPOCH if is_old else Code.UNKNOWN_LEADER_EPOCH)
         data = self._data()
         diverging = self._diverging()
@@ -92,17 +92,19 @@ class MetadataFetch:
             data.diverging_epoch = diverging
             return data
         try:
-            data.records = cluster.partition.read(asked.fetch_offset, self._max_bytes, committed=False, min_one_batch=True).data
+            data.records = controller.log.partition.read(
+                asked.fetch_offset, self._max_bytes, committed=False, min_one_batch=True
+            ).data
         except KafkaError as error:
             return self._refused(error.code)
         return data
 
     def _diverging(self) -> EpochEndOffset | None:
         """Where the broker's log parts from this one, if it does (RaftLog.validateOffsetAndEpoch)."""
-        asked, partition_log = self._asked, self._cluster.partition.log
+        asked, partition_log = self._asked, self._controller.log.partition.log
         if asked.fetch_offset == asked.last_fetched_epoch == 0:
             return None
-        end = leader_epoch_end(self._cluster.partition, asked.last_fetched_epoch)
+        end = leader_epoch_end(self._controller.log.partition, asked.last_fetched_epoch)
         if end.epoch < 0:
             return EpochEndOffset(epoch=partition_log.epochs.latest, end_offset=partition_log.log_end_offset)
         if end.epoch != asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
@@ -110,14 +112,14 @@ class MetadataFetch:
         return None
 
     def _data(self) -> PartitionData:
-        partition_log = self._cluster.partition.log
+        partition_log = self._controller.log.partition.log
         return PartitionData(
             partition_index=0,
             error_code=0,
             high_watermark=partition_log.high_watermark,
             last_stable_offset=partition_log.high_watermark,
             log_start_offset=partition_log.log_start_offset,
-            current_leader=LeaderIdAndEpoch(leader_id=self._cluster.node_id, leader_epoch=self._cluster.leader_epoch),
+            current_leader=LeaderIdAndEpoch(leader_id=self._controller.node_id, leader_epoch=self._controller.leader_epoch),
             aborted_transactions=None,
             records=b"",
         )
@@ -147,10 +149,10 @@ class MetadataFetch:
     # waiting
 
     def listen(self, waiter: Waiter) -> None:
-        self._cluster.partition.waiters[waiter] = None
+        self._controller.log.partition.waiters[waiter] = None
 
     def ignore(self, waiter: Waiter) -> None:
-        self._cluster.partition.waiters.pop(waiter, None)
+        self._controller.log.partition.waiters.pop(waiter, None)
 
     def may_have_enough(self) -> bool:
         return True

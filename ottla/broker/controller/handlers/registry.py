@@ -11,12 +11,51 @@ from ottla.broker.registry import Registry, modules_of
 
 if TYPE_CHECKING:
     from ottla.broker.api import Handler
-    from ottla.broker.handlers import api_versions
+    from ottla.broker.handlers import (
+        alter_client_quotas,
+        alter_configs,
+        alter_user_scram_credentials,
+        api_versions,
+        create_partitions,
+        create_topics,
+        delete_topics,
+        describe_client_quotas,
+        describe_configs,
+        describe_user_scram_credentials,
+        incremental_alter_configs,
+        update_features,
+    )
 
     # A handler that is shared is loaded by its name. So mypy sees here that a controller has all that the handler needs.
-    _CHECKED: list[Handler[ControllerServices]] = [api_versions.handle]
+    _CHECKED: list[Handler[ControllerServices]] = [
+        alter_client_quotas.handle,
+        alter_configs.handle,
+        alter_user_scram_credentials.handle,
+        api_versions.handle,
+        create_partitions.handle,
+        create_topics.handle,
+        delete_topics.handle,
+        describe_client_quotas.handle,
+        describe_configs.handle,
+        describe_user_scram_credentials.handle,
+        incremental_alter_configs.handle,
+        update_features.handle,
+    ]
 
-SHARED = ("api_versions",)
+SHARED = (
+    "alter_client_quotas",
+    "alter_configs",
+    "alter_user_scram_credentials",
+    "api_versions",
+    "create_partitions",
+    "create_topics",
+    "delete_topics",
+    "describe_client_quotas",
+    "describe_configs",
+    "describe_user_scram_credentials",
+    "incremental_alter_configs",
+    "update_features",
+)
 """Handlers of the broker's that serve a controller as well."""
 
 _OF_BROKERS = modules_of(broker_handlers)
