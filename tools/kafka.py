@@ -220,8 +220,15 @@ class ApacheKafka:
         log_dir: Path | None = None,
         version: str = ORACLE_VERSION,
         listeners: Mapping[str, int] | None = None,
+        node_id: int = 1,
+        under: tuple[str, str] | None = None,
     ) -> None:
-        """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them."""
+        """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
+
+        ``under``: the id of another cluster, and its controller as ``ID@HOST:PORT``. This is a broker of that cluster then.
+        """
+        self._node_id = node_id
+        self._under = under
         self._listeners = dict(listeners or {})
         self.data_dir = Path(data_dir)
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
@@ -237,7 +244,9 @@ class ApacheKafka:
         self._version = version
         self._process: subprocess.Popen[bytes] | None = None
         # Random, so that a probe can tell this broker from another.
-        self.cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+        self.cluster_id = (
+            under[0] if under is not None else base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -256,7 +265,7 @@ class ApacheKafka:
         further = "".join(f",{protocol}://127.0.0.1:{port}" for protocol, port in self._listeners.items())
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
+            "node.id": str(self._node_id),
             self._quorum_key: f"{self._quorum_prefix}127.0.0.1:{self._controller_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}{further}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}{further}",
@@ -271,6 +280,10 @@ class ApacheKafka:
             "group.initial.rebalance.delay.ms": "0",
             **self._settings,
         }
+        if self._under is not None:
+            del settings[self._quorum_key]
+            settings |= {"process.roles": "broker", "controller.quorum.voters": self._under[1]}
+            settings["listeners"] = settings["advertised.listeners"]
         if self._listeners:
             # Kafka takes CONTROLLER for plain only where every listener is.
             protocols = ",".join(f"{protocol}:{protocol}" for protocol in ("PLAINTEXT", *self._listeners))
@@ -284,7 +297,8 @@ class ApacheKafka:
         """Write the config, and format the directory where it is not. Returns the path of the config."""
         config = self._write_config()
         if not (self.log_dir / "meta.properties").exists():
-            arguments = ("-t", self.cluster_id, "-c", str(config), *self._format_arguments)
+            format_arguments = self._format_arguments if self._under is None else ()
+            arguments = ("-t", self.cluster_id, "-c", str(config), *format_arguments)
             tool("kafka.tools.StorageTool", "format", *arguments, jvm=self._jvm, version=self._version)
         return config
 
