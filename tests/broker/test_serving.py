@@ -12,6 +12,7 @@ import pytest
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.logs import LOG_LEVELS
+from ottla.broker.network.connection import Connection
 from ottla.broker.serving import Serving
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -44,6 +45,9 @@ class World:
     def run(self, doing: Coroutine[Any, Any, None]) -> None:
         self._loop.run_until_complete(doing)
         self.env.settle()
+
+    def connection(self) -> Connection:
+        return Connection(self.broker, "PLAINTEXT")
 
     def connect(self) -> SimulatedClient:
         return SimulatedClient(cast(Any, self), "simulated")
