@@ -220,6 +220,7 @@ class BrokerServer:
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
         self.groups = Groups(
             env=self.env,
+            lifecycle=self.lifecycle,
             stepping=self.stepping,
             live_config=self.live_config,
             partitions=self.partitions,
@@ -262,7 +263,13 @@ class BrokerServer:
     def _make_share_groups(self) -> None:
         """Make the states of share partitions, the share partitions themselves, and what groups ask of both."""
         self.share_states = ShareStates(
-            self.env, self.stepping, self.settings, self.partitions, self.cluster_state, self.housekeeping.delete_records
+            self.env,
+            self.lifecycle,
+            self.stepping,
+            self.settings,
+            self.partitions,
+            self.cluster_state,
+            self.housekeeping.delete_records,
         )
         dead_letters = DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate, self.inflating)
         self.share_partitions = SharePartitions(

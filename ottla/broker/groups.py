@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
 import structlog
 
 from ottla.broker.config.groups import group_value, share_group_config, streams_group_config
 from ottla.broker.env import Env
+from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import Partitions
-from ottla.broker.runtime import Runtime, coordinator_partition
+from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.runtime import Replaying, Runtime
+from ottla.broker.shards import Opening, Shards, batch_bytes
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.group.assignors.named import ASSIGNORS
@@ -25,7 +26,7 @@ from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
 from ottla.coordinator.result import LogRecord, Result
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.records import EndTxnMarker
@@ -77,7 +78,14 @@ class Groups:
     """The group coordinator of this broker: finds the shard of a group id, and runs all work in the background."""
 
     def __init__(
-        self, *, env: Env, stepping: Stepping, live_config: LiveConfig, partitions: Partitions, cluster_state: ClusterState
+        self,
+        *,
+        env: Env,
+        lifecycle: Lifecycle,
+        stepping: Stepping,
+        live_config: LiveConfig,
+        partitions: Partitions,
+        cluster_state: ClusterState,
     ) -> None:
         settings = live_config.settings
         self._live_config = live_config
@@ -86,7 +94,16 @@ class Groups:
         self._partitions = partitions
         self._cluster_state = cluster_state
         self.topics = ClusterTopics(cluster_state)
-        self._shards: dict[int, tuple[GroupShard, Runtime]] = {}
+        self._shards = Shards(
+            OFFSETS_TOPIC,
+            clock=env,
+            lifecycle=lifecycle,
+            stepping=stepping,
+            partitions=partitions,
+            cluster_state=cluster_state,
+            open=self._open,
+            dropped=self._dropped,
+        )
         # Deleted topics with offsets left, in the order of deletion.
         self._forgotten: dict[ForgottenTopic, None] = {}
         # Whether share groups may still name deleted topics.
@@ -135,39 +152,39 @@ class Groups:
             max_size=current.settings.group_consumer_max_size,
         )
 
-    def elected(self, index: int, leader_epoch: int) -> None:
-        """Replay a partition that this broker leads from now on, unless it is empty. Implements `local_partitions.Coordinator`."""
-        self.resigned(index)
-        partition = self._partitions.find(OFFSETS_TOPIC, index)
-        if partition is not None and partition.log.log_end_offset:
-            # The error of a partition that goes offline here is logged already. Requests for its groups are refused.
-            with suppress(KafkaError):
-                self._open(index)
-
-    def resigned(self, index: int) -> None:
-        if index in self._shards:
-            self._unload([index])
-
-    def _open(self, index: int) -> tuple[GroupShard, Runtime]:
+    def _open(self, partition: Partition, leader_epoch: int) -> Opening[GroupShard]:
         env = self._env
-        shard = GroupShard(index, self.config, self.topics, member_ids(env.random_uuid))
+        shard = GroupShard(partition.log.partition, self.config, self.topics, member_ids(env.random_uuid))
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset, producer_id, env.steady_ms())
 
-        partition = coordinator_partition(self._partitions, OFFSETS_TOPIC, index)
-
         def check() -> None:
             check_groups(shard, partition.log.producers.open_txns)
 
-        runtime = Runtime(env, partition, replay, self._stepping, shard.apply, check)
-        runtime.load(
-            lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
+        replaying = Replaying(
+            on_marker=lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
             replaced=OFFSET_KEY_VERSIONS,
             start_over=shard.clear,
         )
-        self._shards[index] = (shard, runtime)
-        return shard, runtime
+        runtime = Runtime(env, partition, replay, self._stepping, shard.apply, check)
+        return Opening(shard=shard, runtime=runtime, replaying=replaying)
+
+    # elections
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads partition ``index`` of ``__consumer_offsets`` from now on."""
+        self._shards.elected(index, leader_epoch)
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads the partition from now on. Members that wait for a rebalance are told so."""
+        self._shards.resigned(index)
+
+    def _dropped(self, shard: GroupShard, runtime: Runtime) -> None:
+        self._forgotten = {one: None for one in self._forgotten if one.partition != shard.partition}
+        runtime.execute(Result(None, effects=shard.membership.dismissals()))
+
+    # settings
 
     @property
     def offers_consumer_protocol(self) -> bool:
@@ -200,42 +217,35 @@ class Groups:
     def topic_deleted(self, topic: str) -> None:
         """Remove the offsets of a deleted topic. With ``__consumer_offsets`` itself all groups are gone."""
         if topic == OFFSETS_TOPIC:
-            self._unload(list(self._shards))
+            self._shards.topic_deleted()
         self._forget_offsets_of(topic)
         self._has_share_states_to_forget = True
-
-    def _unload(self, indexes: list[int]) -> None:
-        """Drop shards. Members that wait for a rebalance get the answer that this broker is not their coordinator."""
-        opened = [self._shards.pop(index) for index in indexes]
-        self._forgotten = {one: None for one in self._forgotten if one.partition in self._shards}
-        for shard, runtime in opened:
-            runtime.execute(Result(None, effects=shard.membership.dismissals()))
-
-    def _serves(self, shard: GroupShard) -> bool:
-        """Whether a shard is still in service. Work in steps asks after each step, because the topic may have been deleted."""
-        opened = self._shards.get(shard.partition)
-        return opened is not None and opened[0] is shard
 
     def partition_of(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` for a group id.
 
         Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
         """
-        topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise KafkaError(Code.NOT_COORDINATOR)
-        return partition_for(group_id, topic.partition_count)
+        return partition_for(group_id, self._shards.partition_count())
 
     def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
-        index = self.partition_of(group_id)
-        return self._shards.get(index) or self._open(index)
+        """The shard of a group. Raises NOT_COORDINATOR, and COORDINATOR_LOAD_IN_PROGRESS."""
+        return self._shards.get(self.partition_of(group_id))
 
     def shards(self) -> list[GroupShard]:
-        return [shard for shard, _ in self._shards.values()]
+        return self._shards.shards()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether groups are being loaded, so that a list of the groups would not be whole."""
+        return self._shards.is_loading
 
     def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
-        """Append a marker and commit or drop the pending offsets, without other work in between (rule MRK-08, docs/rules.md)."""
-        shard, runtime = self._shards.get(index) or self._open(index)
+        """Append a marker and commit or drop the pending offsets, without other work in between (rule MRK-08, docs/rules.md).
+
+        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the errors of `Partition.append_marker`.
+        """
+        shard, runtime = self._shards.get(index)
         runtime.partition.append_marker(marker, transaction_version)
         shard.replay_marker(marker.producer_id, commit=marker.commit)
 
@@ -243,13 +253,10 @@ class Groups:
 
     def tick(self) -> None:
         """Do the timed work that is due in each group. A group whose record the log refuses does not stop the others."""
-        offline = [index for index, (_, runtime) in self._shards.items() if runtime.partition.log.is_offline]
-        if offline:
-            # No record can be written for these groups any more. Later requests are answered NOT_COORDINATOR.
-            self._unload(offline)
+        self._shards.drop_offline()
         now_ms = self._env.steady_ms()
-        for shard, runtime in self._shards.values():
-            for group_id, result in shard.tick(now_ms, _batch_bytes(runtime)):
+        for shard, runtime in self._shards.items():
+            for group_id, result in shard.tick(now_ms, batch_bytes(runtime)):
                 try:
                     runtime.execute(result)
                 except KafkaError as error:
@@ -257,9 +264,9 @@ class Groups:
 
     def expire_offsets(self) -> Steps[None]:
         now_ms = self._env.steady_ms()
-        for shard, runtime in list(self._shards.values()):
-            for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, _batch_bytes(runtime)):
-                if not self._serves(shard):
+        for shard, runtime in self._shards.items():
+            for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, batch_bytes(runtime)):
+                if not self._shards.serves(shard):
                     break
                 try:
                     runtime.execute(tombstones)
@@ -277,7 +284,7 @@ class Groups:
         """
         forgotten = [
             ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
-            for shard, runtime in self._shards.values()
+            for shard, runtime in self._shards.items()
             if shard.offsets.keys_of_topic(topic)
         ]
         self._forgotten |= dict.fromkeys(forgotten)
@@ -296,9 +303,9 @@ class Groups:
 
     def _forget_share_states(self) -> Steps[None]:
         """Remove deleted topics from share groups. The share coordinator removes its own states of them."""
-        for shard, runtime in list(self._shards.values()):
-            for changed in shard.shares.forget_topics(_batch_bytes(runtime)):
-                if not self._serves(shard):
+        for shard, runtime in self._shards.items():
+            for changed in shard.shares.forget_topics(batch_bytes(runtime)):
+                if not self._shards.serves(shard):
                     break
                 try:
                     runtime.execute(changed)
@@ -309,14 +316,13 @@ class Groups:
 
     def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
         for one in forgotten:
-            opened = self._shards.get(one.partition)
-            if opened is None:
-                self._forgotten.pop(one, None)
+            if one not in self._forgotten:
+                # The shard was dropped since the last step. Another one at its place may have other offsets.
                 continue
-            shard, runtime = opened
             try:
-                for tombstones in shard.forget_topic(one.topic, one.before_offset, OFFSETS_PER_STEP, _batch_bytes(runtime)):
-                    if not self._serves(shard):
+                shard, runtime = self._shards.get(one.partition)
+                for tombstones in shard.forget_topic(one.topic, one.before_offset, OFFSETS_PER_STEP, batch_bytes(runtime)):
+                    if not self._shards.serves(shard):
                         break
                     runtime.execute(tombstones)
                     yield None
@@ -324,8 +330,3 @@ class Groups:
                 log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
             else:
                 self._forgotten.pop(one, None)
-
-
-def _batch_bytes(runtime: Runtime) -> int:
-    """The size limit of a batch of tombstones in bytes: half of max.message.bytes."""
-    return runtime.partition.log.config.max_message_bytes // 2

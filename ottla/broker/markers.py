@@ -130,12 +130,11 @@ class MarkerSender:
         """Whether a marker of a decided transaction is not written yet."""
         return transactional_id in self._owed
 
-    def forget(self) -> None:
-        """Forget all transactions, because ``__transaction_state`` was deleted."""
-        self._owed.clear()
-        sending, self._sending = self._sending, {}
-        for waiting in sending.values():
-            for then in waiting:
+    def forget(self, shard: TransactionShard) -> None:
+        """Forget the transactions of a shard that was dropped."""
+        for metadata in shard.prepared():
+            self._owed.pop(metadata.transactional_id, None)
+            for then in self._sending.pop(metadata.transactional_id, ()):
                 then()
 
     def is_sending(self, transactional_id: str) -> bool:

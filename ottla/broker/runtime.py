@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
+import msgspec
 import structlog
 
 from ottla.broker.env import Env
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.stepping import Stepping
-from ottla.broker.superseded import latest_batches
+from ottla.broker.superseded import latest_by_piece
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
 from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, build_batch
-from ottla.storage.log import Log
 from ottla.storage.reading import all_batches, records_of
-from ottla.storage.steps import Steps
+from ottla.storage.steps import Pace, Steps, run
 
 T = TypeVar("T")
 
@@ -32,13 +32,31 @@ first."""
 ANSWERS_PER_STEP = 50
 """How many parked requests are answered in one step. To encode and write an answer takes about 50 us."""
 
+BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
+"""The cost of reading a batch, of replaying a record, and of searching a piece of a file for batches that are not replaced, in
+units of `storage.steps.Pace`."""
+
 log = structlog.get_logger("coordinator")
+
+
+class Replaying(msgspec.Struct, frozen=True, kw_only=True):
+    """How a coordinator's log is replayed.
+
+    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. Where a record cannot be
+    decoded, the one before it with the same key would count. So then ``start_over`` resets the state, and every record is replayed;
+    likewise where files of the log are replaced while it is read in steps. Without it every record is replayed from the beginning.
+    ``on_marker`` is called with the producer id of each marker and whether it commits.
+    """
+
+    on_marker: Callable[[int, bool], None] | None = None
+    replaced: Collection[int] = ()
+    start_over: Callable[[], None] | None = None
 
 
 class Runtime:
     """Runs one shard of a coordinator on one partition. Every append of the shard goes through an ``execute`` method."""
 
-    __slots__ = ("_carry_out_effect", "_check", "_env", "_refused", "_replay", "_stepping", "partition")
+    __slots__ = ("_carry_out_effect", "_check", "_env", "_refused", "_replay", "_stepping", "is_closed", "partition")
 
     def __init__(
         self,
@@ -62,6 +80,8 @@ class Runtime:
         self._check = check
         self._refused = refused or coordinator_code
         self.partition = partition
+        self.is_closed = False
+        """Whether the shard was dropped. Work that has held it over several turns of the loop is refused."""
 
     def execute(self, result: Result[T]) -> T:
         """Append the records, replay them, carry out the effects, and return the response.
@@ -112,6 +132,8 @@ class Runtime:
 
     def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
         """Carry out a decision in the order that `Result` names."""
+        if self.is_closed:
+            raise self._refused(KafkaError(Code.NOT_LEADER_OR_FOLLOWER))
         base_offset = 0
         if batch is not None:
             try:
@@ -155,64 +177,90 @@ class Runtime:
     def _answering_failed(error: Exception) -> None:
         raise error
 
-    def load(
-        self,
-        on_marker: Callable[[int, bool], None] | None = None,
-        *,
-        replaced: Collection[int] = (),
-        start_over: Callable[[], None] | None = None,
-    ) -> int:
-        """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
+    def close(self) -> None:
+        """Append nothing any more: the shard was dropped, and another one may have taken its place on the same log."""
+        self.is_closed = True
 
-        Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. Where a record cannot be
-        decoded, the one before it with the same key would count. So then ``start_over`` resets the state, and every record is
-        replayed. ``on_marker`` is called with the producer id of each marker and whether it commits.
+    # loading
+
+    def load(self, replaying: Replaying | None = None) -> int:
+        """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
 
         Raises `KafkaError` for a log that is offline or goes offline here, because such a log must not pass for an empty one.
         """
+        return run(self.load_in_steps(replaying))
 
-        def replayed(partition_log: Log) -> int:
-            if start_over is not None:
-                try:
-                    return self._load(latest_batches(partition_log, replaced), on_marker, is_strict=True)
-                except (DecodeError, KafkaError):
-                    start_over()
-            return self._load(all_batches(partition_log), on_marker, is_strict=False)
-
+    def load_in_steps(self, replaying: Replaying | None = None) -> Steps[int]:
+        """`load` in steps. Raises `KafkaError` also where the shard is closed between two steps."""
         try:
-            return self.partition.look_up(replayed)
+            return (yield from self._replay_all(replaying or Replaying()))
+        except OSError as error:
+            raise self._refused(self.partition.unreadable(error)) from error
         except KafkaError as error:
             raise self._refused(error) from error
 
-    def _load(
+    def _replay_all(self, replaying: Replaying) -> Steps[int]:
+        partition_log, is_strict = self.partition.log, replaying.start_over is not None
+        while True:
+            partition_log.check_online()
+            batches = latest_by_piece(partition_log, replaying.replaced) if is_strict else all_batches(partition_log)
+            try:
+                count = yield from self._replay_batches(batches, replaying.on_marker, is_strict=is_strict)
+            except (DecodeError, KafkaError):
+                if not is_strict or self.is_closed:
+                    raise
+                is_strict, count = False, None
+            if count is not None:
+                return count
+            assert replaying.start_over is not None, f"{partition_log.name} has changed while it was read in one stretch"
+            replaying.start_over()
+
+    def _replay_batches(
         self,
-        batches: Iterable[tuple[BatchHeader, Buffer]],
+        batches: Iterable[tuple[BatchHeader, Buffer] | None],
         on_marker: Callable[[int, bool], None] | None,
         *,
         is_strict: bool,
+    ) -> Steps[int | None]:
+        """The number of replayed records; None where compaction or retention has replaced files of the log between two steps."""
+        count, pace = 0, Pace()
+        segments = list(self.partition.log.segments)
+        for batch in batches:
+            replayed = 0 if batch is None else self._replay_batch(*batch, on_marker, is_strict=is_strict)
+            count += replayed
+            if pace.spend(PIECE_WORK if batch is None else BATCH_WORK + RECORD_WORK * replayed):
+                yield None
+                if self.is_closed:
+                    raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+                self.partition.log.check_online()
+                if self.partition.log.segments[: len(segments)] != segments:
+                    return None
+        return count
+
+    def _replay_batch(
+        self, header: BatchHeader, raw: Buffer, on_marker: Callable[[int, bool], None] | None, *, is_strict: bool
     ) -> int:
-        count = 0
-        for header, raw in batches:
-            if header.is_control:
-                marker = read_marker(raw, header)
-                if marker is not None and on_marker is not None:
-                    on_marker(marker.producer_id, marker.commit)
-                continue
-            producer_id = header.producer_id if header.is_transactional else -1
-            try:
-                for record in records_of(raw, header):
-                    try:
-                        self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
-                        count += 1
-                    except DecodeError as error:
-                        if is_strict:
-                            raise
-                        log.warning("record_skipped", partition=repr(self.partition.log), offset=record.offset, reason=str(error))
-            except KafkaError as error:
-                if is_strict:
-                    raise
-                # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
-                log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
+        """Replay the records of one batch; returns their number."""
+        if header.is_control:
+            marker = read_marker(raw, header)
+            if marker is not None and on_marker is not None:
+                on_marker(marker.producer_id, marker.commit)
+            return 0
+        count, producer_id = 0, header.producer_id if header.is_transactional else -1
+        try:
+            for record in records_of(raw, header):
+                try:
+                    self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
+                    count += 1
+                except DecodeError as error:
+                    if is_strict:
+                        raise
+                    log.warning("record_skipped", partition=repr(self.partition.log), offset=record.offset, reason=str(error))
+        except KafkaError as error:
+            if is_strict:
+                raise
+            # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
+            log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
         return count
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import structlog
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Env
-from ottla.broker.partitions import Partitions
-from ottla.broker.runtime import Runtime, coordinator_partition
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.runtime import Replaying, Runtime
+from ottla.broker.shards import Opening, Shards, batch_bytes
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.coordinator.share.shard import ShareShard
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.storage.checkpoints import topic_id_text
@@ -42,6 +43,7 @@ class ShareStates:
     def __init__(
         self,
         env: Env,
+        lifecycle: Lifecycle,
         stepping: Stepping,
         settings: Settings,
         partitions: Partitions,
@@ -54,7 +56,15 @@ class ShareStates:
         self._partitions = partitions
         self._cluster_state = cluster_state
         self._delete_records = delete_records
-        self._shards: dict[int, tuple[ShareShard, Runtime]] = {}
+        self._shards = Shards(
+            SHARE_STATE_TOPIC,
+            clock=env,
+            lifecycle=lifecycle,
+            stepping=stepping,
+            partitions=partitions,
+            cluster_state=cluster_state,
+            open=self._open,
+        )
         # Whether topics were deleted since the last run of `forget_topics` began, and whether `_forget_deleted_topics` is running.
         self._has_deleted_topics = self._is_forgetting = False
         self._config = ShareStateConfig(
@@ -63,28 +73,24 @@ class ShareStates:
             max_state_batches=settings.group_share_max_partition_max_record_locks,
         )
 
-    def elected(self, index: int, leader_epoch: int) -> None:
-        """Replay a partition that this broker leads from now on, unless it is empty. Implements `local_partitions.Coordinator`."""
-        self._shards.pop(index, None)
-        partition = self._partitions.find(SHARE_STATE_TOPIC, index)
-        if partition is not None and partition.log.log_end_offset:
-            # The error of a partition that goes offline here is logged already. Requests for its states are refused.
-            with suppress(KafkaError):
-                self._open(index)
-
-    def resigned(self, index: int) -> None:
-        self._shards.pop(index, None)
-
-    def _open(self, index: int) -> tuple[ShareShard, Runtime]:
-        shard = ShareShard(index, self._config, self._has_partition)
+    def _open(self, partition: Partition, leader_epoch: int) -> Opening[ShareShard]:
+        shard = ShareShard(partition.log.partition, self._config, self._has_partition)
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record, offset)
 
-        runtime = Runtime(self._env, coordinator_partition(self._partitions, SHARE_STATE_TOPIC, index), replay, self._stepping)
-        runtime.load(start_over=shard.clear)
-        self._shards[index] = (shard, runtime)
-        return shard, runtime
+        runtime = Runtime(self._env, partition, replay, self._stepping)
+        return Opening(shard=shard, runtime=runtime, replaying=Replaying(start_over=shard.clear))
+
+    # elections
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads partition ``index`` of ``__share_group_state`` from now on."""
+        self._shards.elected(index, leader_epoch)
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads the partition from now on."""
+        self._shards.resigned(index)
 
     def _has_partition(self, topic_id: bytes, partition: int) -> bool:
         topic = self._cluster_state.topics_by_id.get(topic_id)
@@ -95,22 +101,14 @@ class ShareStates:
 
         Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
         """
-        topic = self._cluster_state.topics.get(SHARE_STATE_TOPIC)
-        if topic is None:
-            raise KafkaError(Code.NOT_COORDINATOR, "This is not the correct coordinator.")
-        return partition_for(f"{key.group_id}:{topic_id_text(key.topic_id)}:{key.partition}", topic.partition_count)
+        count = self._shards.partition_count("This is not the correct coordinator.")
+        return partition_for(f"{key.group_id}:{topic_id_text(key.topic_id)}:{key.partition}", count)
 
     def shards(self) -> list[ShareShard]:
-        return [shard for shard, _ in self._shards.values()]
+        return self._shards.shards()
 
     def _shard(self, key: ShareKey) -> tuple[ShareShard, Runtime]:
-        index = self.partition_of(key)
-        opened = self._shards.get(index)
-        if opened is not None and opened[1].partition.log.is_offline:
-            # No record can be written any more, so the shard's state in memory must not be used either.
-            del self._shards[index]
-            opened = None
-        return opened or self._open(index)
+        return self._shards.get(self.partition_of(key))
 
     # commands
 
@@ -145,8 +143,8 @@ class ShareStates:
     def topic_deleted(self, topic: str) -> None:
         """Remove the states of a deleted topic. With ``__share_group_state`` itself all states are gone."""
         if topic == SHARE_STATE_TOPIC:
-            self._shards.clear()
-        elif self._shards:
+            self._shards.topic_deleted()
+        elif self._shards.items():
             self._has_deleted_topics = True
             if not self._is_forgetting:
                 self._is_forgetting = True
@@ -173,50 +171,40 @@ class ShareStates:
 
     def forget_topics(self) -> Steps[None]:
         """Write tombstones for the share partitions of deleted topics. The next run repeats the ones that the log refuses."""
-        for shard, runtime in list(self._shards.values()):
+        for shard, runtime in self._shards.items():
             known, gone = self._cluster_state.topics_by_id, set[bytes]()
             keys = list(shard.persisted)
             for start in range(0, len(keys), KEYS_PER_STEP):
                 gone |= {key.topic_id for key in keys[start : start + KEYS_PER_STEP] if key.topic_id not in known}
                 yield None
             if gone:
-                for tombstones in shard.forget_topics(gone, _batch_bytes(runtime)):
+                for tombstones in shard.forget_topics(gone, batch_bytes(runtime)):
                     self._execute(shard, runtime, tombstones)
                     yield None
 
     def snapshot_cold(self) -> Steps[None]:
         """Write new snapshots of states that were not written for long, so that the records before the snapshots can be deleted."""
         now_ms = self._env.now_ms()
-        for shard, runtime in list(self._shards.values()):
-            for snapshots in shard.cold_snapshots(now_ms, _batch_bytes(runtime)):
+        for shard, runtime in self._shards.items():
+            for snapshots in shard.cold_snapshots(now_ms, batch_bytes(runtime)):
                 self._execute(shard, runtime, snapshots)
                 yield None
 
     def delete_what_is_not_needed(self) -> Steps[None]:
         """Raise each log's start offset to the first record that a state still needs."""
-        for shard, runtime in list(self._shards.values()):
+        for shard, runtime in self._shards.items():
             offset, partition_log = shard.first_needed_offset(), runtime.partition.log
-            if self._serves(shard) and offset is not None and offset > partition_log.log_start_offset:
+            if self._shards.serves(shard) and offset is not None and offset > partition_log.log_start_offset:
                 try:
                     self._delete_records(partition_log, offset)
                 except KafkaError as error:
                     log.warning("share_states_not_pruned", partition=shard.partition, error=str(error))
             yield None
 
-    def _serves(self, shard: ShareShard) -> bool:
-        """Whether a shard is still in service. Work in steps asks after each step, because the topic may have been deleted."""
-        opened = self._shards.get(shard.partition)
-        return opened is not None and opened[0] is shard
-
     def _execute(self, shard: ShareShard, runtime: Runtime, result: Result[None]) -> None:
-        if not self._serves(shard):
+        if not self._shards.serves(shard):
             return
         try:
             runtime.execute(result)
         except KafkaError as error:
             log.warning("share_states_not_written", partition=shard.partition, error=str(error))
-
-
-def _batch_bytes(runtime: Runtime) -> int:
-    """The size limit of a batch in bytes: half of max.message.bytes."""
-    return runtime.partition.log.config.max_message_bytes // 2

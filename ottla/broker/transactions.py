@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -14,9 +13,11 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.interception import DecisionDelayed, Interception, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.markers import MarkerSender, MarkerTransport, reached
-from ottla.broker.partitions import Partitions
-from ottla.broker.runtime import Runtime, coordinator_partition
+from ottla.broker.markers import MarkerTransport
+from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.runtime import Replaying, Runtime
+from ottla.broker.second_phase import SecondPhase
+from ottla.broker.shards import Opening, Shards, batch_bytes
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import UNASKED_OUTCOMES, Kind, TransactionListener, of_transaction
 from ottla.coordinator.cluster import ClusterState
@@ -31,7 +32,6 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
 RETRY_MS = 1_000
@@ -66,26 +66,33 @@ class Transactions:
         self._lifecycle = lifecycle
         self._counters = counters
         self._gate = gate
-        self._partitions = partitions
         self._cluster_state = cluster_state
         self._new_producer_id = new_producer_id
         self._interception = interception
         self._listener = listener
-        self._markers = MarkerSender(
+        self._second_phase = SecondPhase(
             env=env,
             stepping=stepping,
             lifecycle=lifecycle,
+            gate=gate,
             cluster_state=cluster_state,
             transport=transport,
-            is_served=lambda shard: self.runtime_of(shard) is not None,
-            on_written=self._markers_written,
+            runtime_of=self.runtime_of,
             interception=interception,
             listener=listener,
         )
-        self._shards: dict[int, tuple[TransactionShard, Runtime]] = {}
-        self.load_ms: list[float] = []
-        # How many completions could not be logged and are about to be tried again.
-        self.delayed = 0
+        self._shards = Shards(
+            TRANSACTION_TOPIC,
+            clock=env,
+            lifecycle=lifecycle,
+            stepping=stepping,
+            partitions=partitions,
+            cluster_state=cluster_state,
+            open=self._open,
+            loaded=self._second_phase.resume,
+            dropped=self._dropped,
+            is_renewed_by_epoch=True,
+        )
         # The ids whose time-out could not be logged, with the time of the next attempt in ms.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
@@ -94,37 +101,9 @@ class Transactions:
             two_phase_commit=settings.transaction_two_phase_commit_enable,
         )
 
-    def elected(self, index: int, leader_epoch: int) -> None:
-        """Replay a partition that this broker leads from now on, unless it is empty. Implements `local_partitions.Coordinator`."""
-        self._shards.pop(index, None)
-        partition = self._partitions.find(TRANSACTION_TOPIC, index)
-        if partition is not None and partition.log.log_end_offset:
-            # The error of a partition that goes offline here is logged already. Requests for its ids are refused.
-            with suppress(KafkaError):
-                self._open(index)
-
-    def resigned(self, index: int) -> None:
-        self._shards.pop(index, None)
-
-    def resume(self) -> None:
-        """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
-
-        The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
-        for the records of those decisions.
-        """
-        decided = [(shard, metadata) for shard in self.shards() for metadata in shard.prepared()]
-        self._gate.effect(lambda: self._resume(decided))
-
-    def _resume(self, decided: list[tuple[TransactionShard, TxnMetadata]]) -> None:
-        for shard, metadata in decided:
-            if self.runtime_of(shard) is None:
-                continue
-            log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
-            self._send_markers(shard, metadata)
-
-    def _open(self, index: int) -> tuple[TransactionShard, Runtime]:
-        partition = coordinator_partition(self._partitions, TRANSACTION_TOPIC, index)
-        shard = TransactionShard(index, self._config, self._cluster_state.transaction_version, partition.log.leader_epoch)
+    def _open(self, partition: Partition, leader_epoch: int) -> Opening[TransactionShard]:
+        version = self._cluster_state.transaction_version
+        shard = TransactionShard(partition.log.partition, self._config, version, leader_epoch)
 
         def replay(record: LogRecord, offset: int, producer_id: int) -> None:
             shard.replay(record)
@@ -132,7 +111,7 @@ class Transactions:
         def carry_out(effect: Effect) -> None:
             match effect:
                 case SendMarkers(transactional_id=transactional_id):
-                    self._drive(shard, partition.log, transactional_id)
+                    self._second_phase.begin(shard, partition.log, transactional_id)
                 case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
                     self._counters.transaction_ended(outcome, open_ms)
                     if self._listener is not None and outcome in UNASKED_OUTCOMES:
@@ -142,29 +121,47 @@ class Transactions:
                     shard.apply(effect)
 
         runtime = Runtime(self._env, partition, replay, self._stepping, carry_out, lambda: check_transactions(shard))
-        began_ms = self._env.monotonic_ms()
-        runtime.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
-        self.load_ms.append(self._env.monotonic_ms() - began_ms)
-        self._shards[index] = (shard, runtime)
-        return shard, runtime
+        replaying = Replaying(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
+        return Opening(shard=shard, runtime=runtime, replaying=replaying)
+
+    # elections
+
+    def resume(self) -> None:
+        """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
+
+        The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
+        for the records of those decisions.
+        """
+        for shard in self.shards():
+            self._second_phase.resume(shard)
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads partition ``index`` of ``__transaction_state`` from now on, with this coordinator epoch."""
+        self._shards.elected(index, leader_epoch)
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads the partition from now on, and finishes what is decided and open there."""
+        self._shards.resigned(index)
 
     def topic_deleted(self, topic: str) -> None:
         """Drop all shards where ``__transaction_state`` itself was deleted."""
         if topic == TRANSACTION_TOPIC:
-            self._shards.clear()
-            self._markers.forget()
-            self._retry_after_ms.clear()
+            self._shards.topic_deleted()
+
+    def _dropped(self, shard: TransactionShard, runtime: Runtime) -> None:
+        self._second_phase.forget(shard)
+        for transactional_id in shard.ids:
+            self._retry_after_ms.pop(transactional_id, None)
+
+    # shards
 
     def runtime_of(self, shard: TransactionShard) -> Runtime | None:
-        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the topic was deleted."""
-        opened = self._shards.get(shard.partition)
-        if opened is None or opened[0] is not shard or opened[1].partition.log.is_offline:
-            return None
-        return opened[1]
+        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the shard was dropped."""
+        return self._shards.runtime_of(shard)
 
     def set_version(self, transaction_version: int) -> None:
         """Use another finalized level of ``transaction.version`` from now on."""
-        for shard, _ in self._shards.values():
+        for shard in self.shards():
             shard.transaction_version = transaction_version
 
     def partition_of(self, transactional_id: str) -> int:
@@ -172,33 +169,39 @@ class Transactions:
 
         Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
         """
-        topic = self._cluster_state.topics.get(TRANSACTION_TOPIC)
-        if topic is None:
-            raise KafkaError(Code.NOT_COORDINATOR)
-        return partition_for(transactional_id, topic.partition_count)
+        return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        index = self.partition_of(transactional_id)
-        opened = self._shards.get(index)
-        if opened is not None and opened[1].partition.log.is_offline:
-            # No record can be written any more, so the shard's state in memory must not be used either.
-            del self._shards[index]
-            opened = None
-        return opened or self._open(index)
+        return self._shards.get(self.partition_of(transactional_id))
 
     def is_synced(self, transactional_id: str) -> bool:
         """Whether every record of a transactional id is as durable as promised."""
         return self._gate.is_synced(self._shard(transactional_id)[1].partition.log)
 
     def shards(self) -> list[TransactionShard]:
-        return [shard for shard, _ in self._shards.values()]
+        return self._shards.shards()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether transactional ids are being loaded, so that a list of the ids would not be whole."""
+        return self._shards.is_loading
+
+    @property
+    def delayed(self) -> int:
+        """How many completions could not be logged and are about to be tried again."""
+        return self._second_phase.delayed
+
+    @property
+    def load_ms(self) -> list[float]:
+        """How long the last loads of a partition took."""
+        return self._shards.load_ms
 
     def shard_of(self, transactional_id: str) -> TransactionShard:
         return self._shard(transactional_id)[0]
 
     def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The partitions of a transaction; of a decided transaction only the partitions whose marker is not written yet."""
-        return self._markers.owed(metadata) if metadata.state in PREPARED else metadata.partitions
+        return self._second_phase.owed(metadata) if metadata.state in PREPARED else metadata.partitions
 
     # commands
 
@@ -282,98 +285,13 @@ class Transactions:
         if latch is not None:
             raise DecisionDelayed(latch)
 
-    def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
-        """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when it may go on.
-
-        Raises the `KafkaError` with which the interception refuses the step.
-        """
-        interception = self._interception
-        if interception is None or point not in interception.watched_points:
-            return False
-        latch = interception.reached(reached(point, metadata))
-        if latch is not None:
-            latch.when_open(go_on)
-        return latch is not None
-
-    def _drive(self, shard: TransactionShard, partition_log: Log, transactional_id: str) -> None:
-        """Send the markers of a decided transaction after its Prepare record is durable: a marker must never be on the disk before.
-
-        The outcome is final here. So an error with a marker is retried, and the client does not get it.
-        """
-
-        def decided() -> None:
-            runtime = self.runtime_of(shard)
-            if runtime is None or runtime.partition.log.is_offline:
-                return
-            metadata = shard.ids[transactional_id]
-            if not self._is_held(Point.AFTER_PREPARE, metadata, lambda: self._send_markers_again(shard, metadata)):
-                self._send_markers(shard, metadata)
-
-        self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
-
-    def _send_markers(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Send the markers.
-
-        After an unexpected exception try again, so that a bug with one id does not leave its markers unsent.
-        """
-        try:
-            self._markers.drive(shard, metadata)
-        except Exception:
-            log.exception("markers_failed", transactional_id=metadata.transactional_id)
-            self._lifecycle.unexpected_errors += 1
-            self._env.call_later(RETRY_MS, lambda: self._send_markers_again(shard, metadata))
-
-    def _send_markers_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        is_open = shard.ids.get(metadata.transactional_id) is metadata and metadata.state in PREPARED
-        if is_open and self.runtime_of(shard) is not None and not self._lifecycle.is_stopping:
-            self._send_markers(shard, metadata)
-
-    def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
-        """Complete a transaction after its markers are durable: the Complete record must never be on the disk before them."""
-        metadata = shard.ids[transactional_id]
-        self._gate.effect(lambda: self._complete(shard, metadata))
-
-    def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        """Log the Complete record. Where the log refuses the record, try again later."""
-        transactional_id = metadata.transactional_id
-        runtime = self.runtime_of(shard)
-        if runtime is None or shard.ids.get(transactional_id) is not metadata or self._lifecycle.is_stopping:
-            return
-        assert metadata.state in PREPARED, f"{transactional_id} is to be completed in {metadata.state.label}"
-        assert not self._markers.is_owing(transactional_id), f"{transactional_id} is to be completed and owes markers"
-        try:
-            if self._is_held(Point.BEFORE_COMPLETE, metadata, lambda: self._complete(shard, metadata)):
-                return
-            runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
-        except KafkaError as error:
-            log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
-            self.delayed += 1
-            self._env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
-
-    def _complete_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
-        self.delayed -= 1
-        self._complete(shard, metadata)
-
     def has_ended(self, transactional_id: str) -> bool:
-        """Whether everything that `end` began is done, so that the client may be answered at once.
-
-        False while the markers of many partitions are being written, and with ``ottla.durability=power``.
-        """
-        return self._gate.is_always_open and not self._markers.is_sending(transactional_id)
+        """Whether everything that `end` began is done, so that the client may be answered at once (`SecondPhase.has_ended`)."""
+        return self._second_phase.has_ended(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call ``then`` after everything that `end` began is done and durable: first the decision, then its markers.
-
-        The client's next request then finds the transaction completed. ``then(False)`` means that the writes may be lost.
-        """
-
-        def decided(is_durable: bool) -> None:
-            if is_durable:
-                self._markers.when_sent(transactional_id, lambda: self._gate.answer(then))
-            else:
-                then(False)
-
-        self._gate.answer(decided)
+        """Call ``then`` after everything that `end` began is done and durable (`SecondPhase.when_ended`)."""
+        self._second_phase.when_ended(transactional_id, then)
 
     # time
 
@@ -383,7 +301,7 @@ class Transactions:
             # Forget ids whose producer has ended the transaction by itself since.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
             self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
-        for shard, runtime in list(self._shards.values()):
+        for shard, runtime in self._shards.items():
             for transactional_id in shard.timed_out(now_ms):
                 if self.runtime_of(shard) is None:
                     break
@@ -407,8 +325,8 @@ class Transactions:
 
     def expire_ids(self) -> Steps[None]:
         now_ms = self._env.steady_ms()
-        for shard, runtime in list(self._shards.values()):
-            for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, runtime.partition.log.config.max_message_bytes // 2):
+        for shard, runtime in self._shards.items():
+            for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, batch_bytes(runtime)):
                 if self.runtime_of(shard) is None:
                     break
                 try:

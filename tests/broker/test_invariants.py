@@ -35,19 +35,19 @@ def test_markers_are_those_of_a_decided_transaction(broker: SimulatedBroker, wor
     transactions = broker.broker.transactions
     shard = transactions.shard_of("inv-x")
     with pytest.raises(AssertionError, match="which is Ongoing"):
-        transactions._markers.drive(shard, shard.ids["inv-x"])
+        transactions._second_phase._markers.drive(shard, shard.ids["inv-x"])
 
 
 def test_a_transaction_is_completed_when_it_is_decided_and_owes_no_marker(broker: SimulatedBroker, world: World) -> None:
     transactions = broker.broker.transactions
     shard = transactions.shard_of("inv-x")
     with pytest.raises(AssertionError, match="completed in Ongoing"):
-        transactions._complete(shard, shard.ids["inv-x"])
+        transactions._second_phase._complete(shard, shard.ids["inv-x"])
     perform(world, "hold t")
     perform(world, "commit A")
     assert perform(world, "describe x").startswith("Prepare")
     with pytest.raises(AssertionError, match="owes markers"):
-        transactions._complete(shard, shard.ids["inv-x"])
+        transactions._second_phase._complete(shard, shard.ids["inv-x"])
 
 
 @pytest.mark.parametrize(

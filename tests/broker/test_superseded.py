@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.gate import Gate
 from ottla.broker.partitions import Partition
-from ottla.broker.runtime import Runtime
+from ottla.broker.runtime import Replaying, Runtime
 from ottla.broker.stepping import Stepping
 from ottla.broker.superseded import latest_batches
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -38,7 +38,6 @@ from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
-from ottla.storage.walk import pieces
 from tests.coordinator.consumer_world import FakeTopics
 from tests.storage.logs import NOW_MS
 
@@ -120,7 +119,7 @@ def runtime(log: Log, replay: Any) -> Runtime:
 def of_transactions(log: Log, *, everything: bool) -> object:
     shard = TransactionShard(0, TxnConfig(), 2)
     loading = runtime(log, lambda record, offset, producer_id: shard.replay(record))
-    loading.load() if everything else loading.load(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
+    loading.load() if everything else loading.load(Replaying(replaced=(TXN_KEY_VERSION,), start_over=shard.clear))
     return shard.ids, list(shard.unfinished()) and {m.transactional_id: m for m in shard.unfinished()}
 
 
@@ -132,9 +131,9 @@ def of_groups(log: Log, *, everything: bool) -> object:
         shard.replay_marker(producer_id, commit=commit)
 
     if everything:
-        loading.load(on_marker)
+        loading.load(Replaying(on_marker=on_marker))
     else:
-        loading.load(on_marker, replaced=OFFSET_KEY_VERSIONS, start_over=shard.clear)
+        loading.load(Replaying(on_marker=on_marker, replaced=OFFSET_KEY_VERSIONS, start_over=shard.clear))
     groups = {name: (g.generation, g.state, g.state_since_ms, sorted(g.members)) for name, g in shard.groups.items()}
     return groups, {g: shard.offsets.of_group(g) for g in shard.offsets.groups}, shard.offsets.pending
 
@@ -155,7 +154,7 @@ def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:
 
 @pytest.mark.parametrize("piece", [68, 200, 1 << 20])
 def test_what_is_replaced_comes_once_however_the_log_is_read(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.broker.superseded.pieces", functools.partial(pieces, piece_bytes=piece))
+    monkeypatch.setattr("ottla.broker.superseded.PIECE_BYTES", piece)
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=20_000))
     for at in range(1_000):
         metadata = TxnMetadata(f"id-{at % 7}", 7, at, 1_000, TxnState.ONGOING, frozenset({("t", 0)}), NOW_MS, NOW_MS)

@@ -213,7 +213,7 @@ def test_a_bug_on_the_way_of_a_decision_does_not_leave_it_without_its_markers(
 ) -> None:
     """The decision is in the log: whatever goes wrong behind it is tried again, and the client hears of the decision."""
     transactions = broker.broker.transactions
-    send = transactions._markers._send
+    send = transactions._second_phase._markers._send
     failures = ["a bug"]
 
     def failing(*arguments: object) -> None:
@@ -221,7 +221,7 @@ def test_a_bug_on_the_way_of_a_decision_does_not_leave_it_without_its_markers(
             raise RuntimeError(failures.pop())
         send(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(transactions._markers, "_send", failing)
+    monkeypatch.setattr(transactions._second_phase._markers, "_send", failing)
     perform(world, "topic t")
     perform(world, "A = init x")
     perform(world, "produce A t")

@@ -153,7 +153,7 @@ def test_refused_markers_are_told_and_written_ones_are_not(world: World) -> None
             else:
                 self.real.write_txn_markers(request, on_response)
 
-    sender: Any = world.broker.broker.transactions._markers
+    sender: Any = world.broker.broker.transactions._second_phase._markers
     sender._transport = transport = RefusingOnce(sender._transport)
     with world.broker.connect() as client:
         who = world.init(client)

@@ -49,7 +49,7 @@ class Transport:
     """Carries markers, or answers in the broker's place. ``answer`` gives a code, None to carry them."""
 
     def __init__(self, broker: Any, answer: Callable[[int], Code | None]) -> None:
-        self._real = broker.transactions._markers._transport
+        self._real = broker.transactions._second_phase._markers._transport
         self._answer = answer
         self.sent: list[WriteTxnMarkersRequest] = []
         self.held: list[Callable[[], None]] = []
@@ -70,7 +70,7 @@ class Transport:
 
 def carry(broker: SimulatedBroker, answer: Callable[[int], Code | None] = lambda n: None) -> Transport:
     transport = Transport(broker.broker, answer)
-    broker.broker.transactions._markers._transport = transport
+    broker.broker.transactions._second_phase._markers._transport = transport
     return transport
 
 

@@ -29,7 +29,9 @@ def handle(ports: Ports, request: HeartbeatRequest, context: RequestContext) -> 
             request.group_id, request.generation_id, request.member_id, request.group_instance_id, ports.clock.steady_ms()
         )
     except KafkaError as error:
-        return failed(request, context.version, error.code)
+        if error.code is not Code.COORDINATOR_LOAD_IN_PROGRESS:
+            return failed(request, context.version, error.code)
+        # As in Kafka: nobody knows yet whether the member's group rebalances, and its session begins anew with the load.
     return HeartbeatResponse()
 
 

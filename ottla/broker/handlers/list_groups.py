@@ -28,6 +28,8 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ListGroupsRequest, context: RequestContext) -> Handled[ListGroupsResponse]:
+    if ports.groups.is_loading:
+        return failed(request, context.version, Code.COORDINATOR_LOAD_IN_PROGRESS)
     return run_first_step(_list(request, ports.groups.shards()))
 
 

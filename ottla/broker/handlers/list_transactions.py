@@ -31,6 +31,8 @@ class Ports(Protocol):
 
 
 def handle(ports: Ports, request: ListTransactionsRequest, context: RequestContext) -> Handled[ListTransactionsResponse]:
+    if ports.transactions.is_loading:
+        return failed(request, context.version, Code.COORDINATOR_LOAD_IN_PROGRESS)
     return run_first_step(_in_steps(ports, request))
 
 

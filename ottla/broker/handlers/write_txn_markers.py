@@ -32,6 +32,12 @@ from ottla.storage.steps import Steps, run_first_step
 MARKER_WORK = 50
 """The cost of one marker, in units of `storage.steps.Pace`."""
 
+NOT_READY = dict.fromkeys(
+    (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER
+)
+"""The errors of a group coordinator that does not serve a partition of ``__consumer_offsets`` yet. A transaction coordinator knows
+none of them, and sends the marker again upon NOT_LEADER_OR_FOLLOWER (KafkaApis.handleWriteTxnMarkersRequest)."""
+
 
 class Ports(Protocol):
     partitions: Partitions
@@ -97,7 +103,7 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
         else:
             ports.partitions.get(topic, index).append_marker(marker, asked.transaction_version)
     except KafkaError as error:
-        return error.code
+        return NOT_READY.get(error.code, error.code)
     return Code.NONE
 
 
