@@ -173,7 +173,7 @@ class Shards(Generic[S]):
         return topic.partition_count
 
     def get(self, index: int) -> tuple[S, Runtime]:
-        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, and NOT_COORDINATOR where it is not here."""
+        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, NOT_COORDINATOR where it is elsewhere."""
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:

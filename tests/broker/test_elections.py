@@ -10,10 +10,12 @@ import pytest
 
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.gate import Gate
+from ottla.broker.local_partitions import SoleReplicas
 from ottla.broker.partitions import Partition
 from ottla.broker.runtime import Replaying, Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.replication.leader import new_leader
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.share.records import ShareKey
@@ -25,9 +27,9 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
-from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
@@ -61,16 +63,45 @@ class HeldStepping:
             self._stepping.run(*work)
 
 
+class Replicas(SoleReplicas):
+    """Leads without followers, or with one that has fetched nothing yet."""
+
+    has_follower = False
+    now_ms = 0
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        replicas = (OWN, OTHER) if self.has_follower else (OWN,)
+        partition.lead(
+            new_leader(
+                broker_id=OWN,
+                leader_epoch=registration.leader_epoch,
+                start_offset=partition.log.log_end_offset,
+                replicas=replicas,
+                in_sync=replicas,
+                partition_epoch=0,
+                max_lag_ms=1_000_000,
+                min_in_sync=1,
+                live_epoch=lambda broker_id: 7,
+                now_ms=self.now_ms,
+            )
+        )
+
+
 class Node:
-    """One broker of two, whose metadata a test replays by hand."""
+    """One broker of two, whose metadata a test changes."""
 
     def __init__(self, broker: SimulatedBroker) -> None:
         self.broker = broker
         self.server = broker.broker
-        self.epochs: dict[TopicPartition, int] = {}
-        self._replicas: dict[TopicPartition, Partition] = {}
-        records = [registration(OWN), registration(OTHER)]
-        self.server.cluster._runtime.execute(Result(None, records))
+        self.replicas = Replicas(OWN)
+        self.server.metadata.local_partitions._replicas = self.replicas
+        self.change([registration(OWN), registration(OTHER)])
+        for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC):
+            self.elect(topic, OWN)
+
+    def change(self, records: list[LogRecord]) -> None:
+        self.server.cluster.metadata_log.execute(Result(None, records))
+        self.server.metadata.publisher.publish()
 
     def coordinator(self, topic: str) -> Any:
         server = self.server
@@ -85,49 +116,24 @@ class Node:
         self.coordinator(topic)._shards._stepping = held
         return held
 
-    def _lead(self, topic: str, leader: int) -> int:
+    def elect(self, topic: str, leader: int) -> int:
         topic_id = self.server.cluster.state.topics[topic].topic_id
-        change = partition_change_record.PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=leader)
-        self.server.cluster._runtime.execute(Result(None, [metadata_record(partition_change_record, change)]))
+        change = PartitionChangeRecord(topic_id=topic_id, partition_id=0, leader=leader, replicas=[OWN, OTHER], isr=[OWN, OTHER])
+        self.change([metadata_record(partition_change_record, change)])
         return self.server.cluster.state.topics[topic].partitions[0].leader_epoch
 
     def lose(self, topic: str) -> None:
         """The other broker is elected for the topic's only partition."""
-        partition = self.server.partitions.get(topic, 0)
-        self._lead(topic, OTHER)
-        self._replicas[topic, 0] = partition
-        del self.server.partitions._by_name[topic, 0]
-        if topic in SERVED:
-            self.coordinator(topic).resigned(0)
+        self.elect(topic, OTHER)
 
     def win(self, topic: str, *, has_follower: bool = False) -> int:
         """This broker is elected; returns the leader epoch. A follower, where there is one, has fetched nothing yet."""
-        epoch = self._lead(topic, OWN)
-        partition = self._replicas.pop((topic, 0))
-        self.server.partitions._by_name[topic, 0] = partition
-        leader = new_leader(
-            broker_id=OWN,
-            leader_epoch=epoch,
-            start_offset=partition.log.log_end_offset,
-            replicas=(OWN, OTHER) if has_follower else (OWN,),
-            in_sync=(OWN, OTHER) if has_follower else (OWN,),
-            partition_epoch=0,
-            max_lag_ms=1_000_000,
-            min_in_sync=1,
-            live_epoch=lambda broker_id: 7,
-            now_ms=self.broker.env.steady_ms(),
-        )
-        partition.lead(leader)
-        if topic in SERVED:
-            self.coordinator(topic).elected(0, epoch)
-        return epoch
+        self.replicas.has_follower, self.replicas.now_ms = has_follower, self.broker.env.steady_ms()
+        return self.elect(topic, OWN)
 
     def call(self, request: Any, version: int | None = None) -> Any:
         with self.broker.connect() as client:
             return client.call(request, version)
-
-
-SERVED = (TRANSACTION_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC)
 
 
 @pytest.fixture
