@@ -27,8 +27,10 @@ from ottla.broker.inherited import Inherited, ServeMetrics
 from ottla.broker.interception import Interception
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.local_partitions import MetadataParts, SoleReplicas
 from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.markers import LocalTransport
+from ottla.broker.metadata_source import MetadataSource
 from ottla.broker.metrics_endpoint import MetricsEndpoint
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
@@ -52,11 +54,11 @@ from ottla.broker.verification import LocalVerification, Verification
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.identity import NOT_OURS, identify
+from ottla.storage.identity import NOT_OURS, check_formatted, identify
 from ottla.storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    pass
 
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""
@@ -146,16 +148,14 @@ class BrokerServer:
             for line in self.directory.unreadable:
                 log.warning("checkpoint_unreadable", reason=line)
             started_ms = self.env.monotonic_ms()
+            if self.settings.is_member:
+                await self.addresses.bind()
             self._make_coordinators()
-            self.metadata.load(self._features)
-            if self._inherited is not None:
-                self.cluster.skip_producer_ids(self._inherited.first_producer_id - 1)
-            if self.metadata.log.has_lost or not self.directory.was_clean:
-                # A power cut may remove the end of the metadata log exactly between two batches, which recovery cannot detect. So
-                # skip every producer id that is in use anywhere.
-                highest = highest_known_id(self.directory.logs.values(), self.transactions.shards())
-                if self.cluster.skip_producer_ids(highest):
-                    log.warning("producer_ids_skipped", next_producer_id=highest + 1)
+            await self.metadata.load(self._features)
+            self.metadata.skip_known_ids(
+                0 if self._inherited is None else self._inherited.first_producer_id,
+                lambda: highest_known_id(self.directory.logs.values(), self.transactions.shards()),
+            )
             self._audit()
             self._resume()
             create_first_topics(self, self._first_topics)
@@ -165,7 +165,7 @@ class BrokerServer:
             raise
         try:
             await self.addresses.listen(lambda listener: Connection(self, listener))
-            self._metrics.open(self._collect)
+            self._metrics.open(self)
         except BaseException:
             self._end_work()
             self._close_listeners()
@@ -175,8 +175,9 @@ class BrokerServer:
             else:
                 self.directory.abandon()
             raise
-        self.startup_ms = self.env.monotonic_ms() - started_ms
         self._begin_housekeeping()
+        await self.metadata.serve()
+        self.startup_ms = self.env.monotonic_ms() - started_ms
         self.live_config.log_lowered_factors()
         log.info(
             "broker_started",
@@ -206,7 +207,7 @@ class BrokerServer:
 
     def _make_metadata(self) -> None:
         """Make the cluster's metadata, and the groups, which learn of its topics."""
-        metadata = self.metadata = OwnMetadata(
+        parts = MetadataParts(
             env=self.env,
             stepping=self.stepping,
             config=self.live_config,
@@ -215,6 +216,7 @@ class BrokerServer:
             gate=self.gate,
             partitions=self.partitions,
         )
+        metadata = self.metadata = self._join(parts) if self.settings.is_member else OwnMetadata(parts)
         self.cluster, self.cluster_state = metadata.cluster, metadata.state
         self.producer_ids, self.publisher = metadata.producer_ids, metadata.publisher
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
@@ -228,6 +230,16 @@ class BrokerServer:
         )
         self.publisher.on_topic_changed.append(self.groups.topic_changed)
         self.publisher.on_topic_deleted.append(self.groups.topic_deleted)
+
+    def _join(self, parts: MetadataParts) -> MetadataSource:
+        # Imported here, because a broker that is its own controller does without these modules.
+        from ottla.broker.membership.joined_metadata import JoinedMetadata, Node
+
+        node = Node(cluster_id=self.cluster_id, directory_id=self.directory_id, listeners=self.addresses.all_advertised)
+        replicas = SoleReplicas(self.settings.node_id)
+        joined = JoinedMetadata(parts, node=node, replicas=lambda _: replicas, buffers=self.connections.buffers, bug=self._bug)
+        self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
+        return joined
 
     def _make_transactions(self) -> None:
         self.transactions = Transactions(
@@ -307,7 +319,7 @@ class BrokerServer:
         if self.directory.was_clean and not self.metadata.has_lost:
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
-        self.torn = find_torn_transactions(self.partitions, self.metadata.log.log, read, forgotten_ms)
+        self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)
         log_torn_transactions(self.torn)
 
     def _resume(self) -> None:
@@ -342,21 +354,12 @@ class BrokerServer:
             partition_log.is_failed = True
 
     def _identify(self) -> None:
-        inherited = self._inherited
-        identity, is_new = identify(
-            self.env.fs,
-            self.directory.path,
-            self.settings.node_id,
-            self.env.random_uuid,
-            None if inherited is None else inherited.cluster_id,
-        )
+        if self.settings.is_member:
+            check_formatted(self.env.fs, self.directory.path)
+        cluster_id = None if self._inherited is None else self._inherited.cluster_id
+        identity, is_new = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, cluster_id)
         self._last_stop = "none" if is_new else "clean" if self.directory.was_clean else "crash"
         self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
-
-    def _collect(self) -> list[Metric]:
-        from ottla.broker.metrics.exposition import collect
-
-        return collect(self)
 
     @property
     def metrics_url(self) -> str | None:
@@ -379,6 +382,7 @@ class BrokerServer:
         """Accept no further requests, write all state to the disk, and mark the directory clean."""
         if self.lifecycle.is_stopping:
             return
+        await self.metadata.leave()
         self._end_work()
         self._close_listeners()
         log_unwritten(self.directory.close())
@@ -405,6 +409,7 @@ class BrokerServer:
     def _end_work(self) -> None:
         """Begin no new work and stop all work in the background, because the directory is about to be closed."""
         self.lifecycle.is_stopping = True
+        self.metadata.close()
         self.housekeeping.stop()
         self.stepping.stop()
         self.gate.stop()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 import structlog
 
-from ottla.broker.config.settings import Settings
 from ottla.broker.env import Randomness
+from ottla.broker.internal_topics import NewTopic, internal_topic
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.metadata_log import MetadataLog
 from ottla.broker.placement import Place
@@ -18,7 +18,7 @@ from ottla.coordinator.result import Result
 from ottla.coordinator.topics import Topic
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.storage.steps import Steps
 
 SUPPORTED_FEATURES = {
@@ -36,6 +36,15 @@ PARTITIONS_AT_ONCE = 100
 
 T = TypeVar("T")
 
+
+class TopicCreation(Protocol):
+    """A controller elsewhere, as far as it makes topics that a broker needs."""
+
+    def create_topic(self, topic: NewTopic) -> NoReturn:
+        """Ask for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION, as long as it is not there: clients ask again."""
+        ...
+
+
 log = structlog.get_logger("cluster")
 
 
@@ -50,12 +59,15 @@ class Cluster:
         state: ClusterState,
         metadata_log: MetadataLog,
         publish: Callable[[], None],
+        controller: TopicCreation | None = None,
     ) -> None:
+        """``controller`` makes topics where the controller is elsewhere."""
         self._randomness = randomness
         self._config = config
         self.state = state
         self.metadata_log = metadata_log
         self._publish = publish
+        self._controller = controller
         self._least_producer_id = 0
 
     @property
@@ -91,12 +103,17 @@ class Cluster:
 
     def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
         """Create a topic, by default with partitions of this broker's. Raises `KafkaError`, with nothing changed."""
+        if self._controller is not None:
+            self.state.check_new_topic(name)
+            self._controller.create_topic(NewTopic(name=name, partition_count=count, configs=dict(configs)))
         topic_id = self._randomness.random_uuid()
         self._execute(self.state.create_topic(name, topic_id, count, configs, place and place()))
         return self.state.topics[name]
 
     def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Steps[Topic]:
         """`create_topic` in steps, for thousands of partitions. Raises `KafkaError`, with nothing changed."""
+        if self._controller is not None:
+            return self.create_topic(name, count, configs)
         topic_id = self._randomness.random_uuid()
         command = lambda: self.state.create_topic(name, topic_id, count, configs, place and place())  # noqa: E731
         yield from self._execute_large(command)
@@ -107,19 +124,10 @@ class Cluster:
         topic = self.state.topics.get(name)
         if topic is not None:
             return topic
-        settings = self._config.settings
-        if name == SHARE_STATE_TOPIC:
-            return self.create_topic(name, settings.share_coordinator_state_topic_num_partitions, _share_state_configs(settings))
-        if name == OFFSETS_TOPIC:
-            count, segment_bytes = settings.offsets_topic_num_partitions, settings.offsets_topic_segment_bytes
-            compression = "producer"
-        else:
-            count, segment_bytes = settings.transaction_state_log_num_partitions, settings.transaction_state_log_segment_bytes
-            compression = "uncompressed"
-        configs = {"cleanup.policy": "compact", "compression.type": compression, "segment.bytes": str(segment_bytes)}
-        if name == TRANSACTION_TOPIC:
-            configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
-        return self.create_topic(name, count, configs)
+        made = internal_topic(name, self._config.current)
+        if self._controller is not None:
+            self._controller.create_topic(made)
+        return self.create_topic(name, made.partition_count, made.configs)
 
     def ensure_coordinator(self, name: str) -> None:
         """Create the internal topic of a coordinator if it does not exist.
@@ -197,14 +205,3 @@ class Cluster:
         except KafkaError as error:
             block = error
         then(block)
-
-
-def _share_state_configs(settings: Settings) -> dict[str, str]:
-    """The topic is not compacted, because an update record has only changes. Records are deleted once a snapshot replaces them."""
-    return {
-        "cleanup.policy": "delete",
-        "compression.type": "producer",
-        "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
-        "min.insync.replicas": "1",
-        "retention.ms": "-1",
-    }

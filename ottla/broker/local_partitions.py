@@ -44,6 +44,18 @@ LOG_CONFIGS_KEPT = 1_000
 log = structlog.get_logger("cluster")
 
 
+class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a broker has before its metadata. The directory has its meta.properties."""
+
+    env: Env
+    stepping: Stepping
+    config: LiveConfig
+    directory: LogDirectory
+    disk: DiskHealth
+    gate: Gate
+    partitions: Partitions
+
+
 class Replicas(Protocol):
     """Carries out what the metadata says of a partition of which this broker has a replica."""
 
@@ -106,26 +118,14 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
 class LocalPartitions:
     """Keeps `Partitions` in line with the cluster's metadata: `begin` at a start, `apply` after each change."""
 
-    def __init__(
-        self,
-        *,
-        env: Env,
-        stepping: Stepping,
-        config: LiveConfig,
-        directory: LogDirectory,
-        disk: DiskHealth,
-        gate: Gate,
-        partitions: Partitions,
-        state: ClusterState,
-        replicas: Replicas,
-    ) -> None:
-        self._env = env
-        self._stepping = stepping
-        self._config = config
-        self._directory = directory
-        self._disk = disk
-        self._gate = gate
-        self._partitions = partitions
+    def __init__(self, parts: MetadataParts, state: ClusterState, replicas: Replicas) -> None:
+        self._env = parts.env
+        self._stepping = parts.stepping
+        self._config = parts.config
+        self._directory = parts.directory
+        self._disk = parts.disk
+        self._gate = parts.gate
+        self._partitions = parts.partitions
         self._state = state
         self._replicas = replicas
         self.coordinators: dict[str, Coordinator] = {}
@@ -135,8 +135,8 @@ class LocalPartitions:
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
-        partitions.open_missing = self.open_missing
-        partitions.led_elsewhere = self.led_elsewhere
+        parts.partitions.open_missing = self.open_missing
+        parts.partitions.led_elsewhere = self.led_elsewhere
 
     def take_read(self) -> dict[TopicPartition, TransactionHistory]:
         """The transactions that recovery has read in each partition. They are dropped here, so this may be called once."""

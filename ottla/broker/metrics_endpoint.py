@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.config.definitions import ConfigError
@@ -14,6 +13,8 @@ from ottla.broker.network.listener import Endpoint
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from ottla.broker.metrics.exposition import Ports
+
 
 class MetricsEndpoint:
     """``serve`` opens the server where ``ottla.metrics.port`` is set; ``served`` is one that is open already."""
@@ -23,8 +24,15 @@ class MetricsEndpoint:
         self._serve = serve
         self.served = served
 
-    def open(self, collect: Callable[[], list[Metric]]) -> None:
-        """Serve what ``collect`` gives. Raises `ConfigError`."""
+    def open(self, ports: Ports) -> None:
+        """Serve the metrics of a broker. Raises `ConfigError`."""
+
+        def collect() -> list[Metric]:
+            # Imported where metrics are collected, because prometheus_client takes long.
+            from ottla.broker.metrics.exposition import collect
+
+            return collect(ports)
+
         settings = self._settings
         if self.served is None and settings.ottla_metrics_port is not None and self._serve is not None:
             where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)

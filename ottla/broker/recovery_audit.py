@@ -6,16 +6,16 @@ So this audit costs a start little. A loss in older batches is only found by `op
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 from msgspec import to_builtins
 
 from ottla.broker.partitions import Partitions
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
-from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
@@ -26,14 +26,14 @@ log = structlog.get_logger("broker")
 
 
 def find_torn_transactions(
-    partitions: Partitions, metadata_log: Log, read: dict[TopicPartition, TransactionHistory], forgotten_ms: int
+    partitions: Partitions, born_ms: Mapping[str, int], read: Mapping[TopicPartition, TransactionHistory], forgotten_ms: int
 ) -> list[TornTransaction]:
     """The transactions that a crash has torn. Call this before the first append after the start.
 
-    ``read`` has the transactions that recovery has read in each partition. A partition forgets producers that wrote last before
-    ``forgotten_ms``. Offline partitions are skipped, because their files may still be mended.
+    ``born_ms`` is when each topic was created, as far as that is known. ``read`` has the transactions that recovery has read in
+    each partition. A partition forgets producers that wrote last before ``forgotten_ms``. Offline partitions are skipped, because
+    their files may still be mended.
     """
-    born_ms = topics_born(all_batches(metadata_log))
     views: dict[TopicPartition, PartitionView] = {}
     for partition in partitions:
         partition_log = partition.log

@@ -10,7 +10,7 @@ long. So ApiVersions takes the versions from the index of the schemas, as `Decla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -39,6 +39,13 @@ class Registry(Generic[S]):
         """The full name of the handler's module by API key, in the order of the keys."""
         self._offered_from = dict(offered_from or {})
         self._declared: dict[int, Declared[S]] = {}
+        self._change: Callable[[Declared[S]], Declared[S]] | None = None
+
+    def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> Registry[S]:
+        """The same APIs, each as ``change`` makes it of its declaration."""
+        changed = Registry[S]({})
+        changed.modules, changed._offered_from, changed._change = self.modules, self._offered_from, change
+        return changed
 
     def __contains__(self, key: int) -> bool:
         return key in self.modules
@@ -47,7 +54,8 @@ class Registry(Generic[S]):
         """The declaration of an API. Raises KeyError for an API that is not served."""
         declared = self._declared.get(key)
         if declared is None:
-            declared = self._declared[key] = import_module(self.modules[key]).API
+            own: Declared[S] = import_module(self.modules[key]).API
+            declared = self._declared[key] = own if self._change is None else self._change(own)
         return declared
 
     def offered_versions(self, *, unstable: bool = False) -> list[tuple[int, int, int]]:

@@ -90,6 +90,14 @@ def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
     fs.write_file(f"{path}/{META_FILE}", ("\n".join(lines) + "\n").encode())
 
 
+def check_formatted(fs: Filesystem, path: str) -> None:
+    """Raises `DirectoryError` for a directory that belongs to no cluster yet, where it cannot begin one of its own."""
+    if read_identity(fs, path) is None:
+        raise DirectoryError(
+            f"{path} belongs to no cluster yet: give it the {META_FILE} of this node with the cluster.id that its controller has"
+        )
+
+
 def identify(
     fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None = None
 ) -> tuple[Identity, bool]:

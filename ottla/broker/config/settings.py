@@ -55,6 +55,11 @@ class Settings(msgspec.Struct, frozen=True):
     advertised_listeners: tuple[str, ...] | None
     listener_security_protocol_map: str
     controller_listener_names: tuple[str, ...] | None
+    controller_quorum_bootstrap_servers: tuple[str, ...]
+    controller_quorum_voters: tuple[str, ...]
+    inter_broker_listener_name: str | None
+    initial_broker_registration_timeout_ms: int
+    broker_heartbeat_interval_ms: int
     broker_rack: str | None
     broker_session_timeout_ms: int
     auto_leader_rebalance_enable: bool
@@ -170,6 +175,11 @@ class Settings(msgspec.Struct, frozen=True):
     ottla_response_stall_ms: int
     ottla_request_inflated_max_bytes: int
 
+    @property
+    def is_member(self) -> bool:
+        """Whether the controller of the broker's cluster is elsewhere."""
+        return self.process_roles == ("broker",)
+
 
 HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}
 
@@ -277,9 +287,6 @@ class BrokerConfig:
 _ACCEPTED = {
     "broker.id",
     "log.dir",
-    "controller.quorum.voters",
-    "controller.quorum.bootstrap.servers",
-    "inter.broker.listener.name",
     "transaction.state.log.min.isr",
     "min.insync.replicas",
     "offsets.topic.replication.factor",

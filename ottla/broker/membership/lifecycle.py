@@ -21,6 +21,8 @@ from ottla.protocol.messages.broker_registration import (
 
 NO_EPOCH = -1
 FIRST_BACKOFF_MS = 100
+STARTING_MS = 10
+"""After how long a broker that starts asks again whether it has caught up with the metadata."""
 PLAINTEXT_PROTOCOL = 0
 """The id of the security protocol PLAINTEXT (SecurityProtocol)."""
 PREVIOUS_EPOCH_FROM = 3
@@ -180,7 +182,7 @@ class BrokerLifecycle:
             self._become(BrokerState.RUNNING)
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and response.should_shut_down:
             self._become(BrokerState.SHUTTING_DOWN)
-        self._answered(now_ms, now_ms + self.intervals.heartbeat_ms)
+        self._answered(now_ms, now_ms + (STARTING_MS if self.state is BrokerState.STARTING else self.intervals.heartbeat_ms))
 
     def failed(self, now_ms: float, chance: float) -> None:
         """The request that was under way was refused, or got no answer. ``chance`` is at least 0 and below 1."""

@@ -56,7 +56,8 @@ class Membership:
         self._beat_timer: Timer | None = None
         self._fetch_timer: Timer | None = None
         self._is_stopped = False
-        self._last_failure = ""
+        self.last_failure = ""
+        """Why the controller could not be asked, or what it said; empty after a heartbeat that was heard."""
 
     def start(self) -> None:
         self.lifecycle.start(self._env.monotonic_ms())
@@ -66,6 +67,11 @@ class Membership:
     def become_ready(self) -> None:
         """Ask to be unfenced."""
         self.lifecycle.become_ready(self._env.monotonic_ms())
+        self._beat()
+
+    def register_again(self) -> None:
+        """The metadata does not have this broker any more."""
+        self.lifecycle.register_again(self._env.monotonic_ms())
         self._beat()
 
     def begin_controlled_shutdown(self) -> None:
@@ -125,7 +131,7 @@ class Membership:
             if answer.error_code:
                 self._failed(f"a heartbeat was answered with error {answer.error_code}")
             else:
-                self._last_failure = ""
+                self.last_failure = ""
         self._beat()
         if before != (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered):
             log.info("broker_state", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
@@ -133,8 +139,8 @@ class Membership:
 
     def _failed(self, reason: str) -> None:
         """Log a failure unless it is that of the last attempt."""
-        if reason != self._last_failure:
-            self._last_failure = reason
+        if reason != self.last_failure:
+            self.last_failure = reason
             log.warning("controller_not_reached", controller=repr(self._heartbeats), reason=reason)
 
     def _chance(self) -> float:

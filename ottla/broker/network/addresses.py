@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Env, Listening, why_not_bound
 from ottla.broker.network.listener import Endpoint, client_endpoints, parse_endpoints
+
+
+class Closing(asyncio.BufferedProtocol):
+    """A connection that comes before the server serves. Its client tries again."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).abort()
 
 
 class Addresses:
@@ -22,6 +30,10 @@ class Addresses:
         self._listening: list[tuple[Endpoint, Listening]] = []
         self._connection_of: Callable[[str], asyncio.BufferedProtocol] | None = None
         self._advertised: dict[str, tuple[str, int]] = {}
+
+    async def bind(self) -> None:
+        """Take the ports, so that they can be named to others. Until `listen` every connection is closed. Raises `ConfigError`."""
+        await self.listen(lambda _: Closing())
 
     async def listen(self, connection_of: Callable[[str], asyncio.BufferedProtocol]) -> None:
         """Open the listeners. ``connection_of`` makes the protocol of a new client from the listener's name.
@@ -62,6 +74,11 @@ class Addresses:
                 return given.host or self._env.host_name(), given.port or listening.port
         host = self._env.host_name() if endpoint.host in ("", "0.0.0.0", "::") else endpoint.host
         return host, listening.port
+
+    @property
+    def all_advertised(self) -> tuple[tuple[str, str, int], ...]:
+        """Name, host and port of each open listener as it is advertised."""
+        return tuple((e.name, *self.advertised(e.name)) for e, _ in self._listening)
 
     @property
     def bound(self) -> dict[str, str]:

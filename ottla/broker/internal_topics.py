@@ -1,0 +1,52 @@
+"""What the topics of coordinators are made with (AutoTopicCreationManager, and each coordinator's configs of its topic)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ottla.broker.config.settings import BrokerConfig, Settings
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
+
+_FACTORS = {
+    OFFSETS_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTION_TOPIC: "transaction.state.log.replication.factor",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
+}
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic to be made. A replication factor of -1 stands for the controller's default."""
+
+    name: str
+    partition_count: int
+    configs: dict[str, str]
+    replication_factor: int = -1
+
+
+def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
+    """The internal topic of a coordinator, by the broker's settings."""
+    settings = config.settings
+    if name == SHARE_STATE_TOPIC:
+        count, configs = settings.share_coordinator_state_topic_num_partitions, _share_state_configs(settings)
+    elif name == OFFSETS_TOPIC:
+        count, configs = settings.offsets_topic_num_partitions, _compacted("producer", settings.offsets_topic_segment_bytes)
+    else:
+        count = settings.transaction_state_log_num_partitions
+        configs = _compacted("uncompressed", settings.transaction_state_log_segment_bytes)
+        configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+    return NewTopic(name=name, partition_count=count, configs=configs, replication_factor=int(config.text(_FACTORS[name]) or 1))
+
+
+def _compacted(compression: str, segment_bytes: int) -> dict[str, str]:
+    return {"cleanup.policy": "compact", "compression.type": compression, "segment.bytes": str(segment_bytes)}
+
+
+def _share_state_configs(settings: Settings) -> dict[str, str]:
+    """The topic is not compacted, because an update record has only changes. Records are deleted once a snapshot replaces them."""
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+    }

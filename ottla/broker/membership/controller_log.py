@@ -1,0 +1,39 @@
+"""The metadata's log where a controller elsewhere writes it, and this broker only reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ottla.broker.membership.metadata_replica import MetadataReplica
+from ottla.coordinator.result import Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import Steps
+
+T = TypeVar("T")
+
+
+class ControllerLog:
+    """Implements `broker.metadata_log.MetadataLog`: every decision is refused, because clients' requests for them are forwarded."""
+
+    def __init__(self, replica: MetadataReplica) -> None:
+        self._replica = replica
+
+    @property
+    def end_offset(self) -> int:
+        return self._replica.committed_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self._replica.committed_end_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._replica.last_epoch
+
+    def execute(self, result: Result[T]) -> T:
+        raise KafkaError(Code.NOT_CONTROLLER)
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        yield from ()
+        raise KafkaError(Code.NOT_CONTROLLER)

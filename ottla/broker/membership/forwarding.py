@@ -1,0 +1,119 @@
+"""Clients' requests that belong to the controller, forwarded to it in envelopes (KIP-590; ForwardingManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from types import GeneratorType
+from typing import Any
+
+import msgspec
+import structlog
+
+from ottla.broker.api import Declared, RequestContext
+from ottla.broker.later import Later
+from ottla.broker.peers.peer import Peer
+from ottla.broker.peers.requests import Failure, PeerFailure
+from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE
+from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.envelope import EnvelopeRequest
+from ottla.storage.steps import Steps
+
+ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
+FORWARDED = frozenset({19, 20, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})
+"""The keys of the APIs that a controller alone answers. Of those that Kafka forwards, ACLs and delegation tokens are left out:
+without an authorizer and a secret key every node refuses them in the same words."""
+ANONYMOUS = b"\0\0" + b"\5User" + b"\12ANONYMOUS" + b"\0" + b"\0"
+"""The principal of a client without authentication, as DefaultPrincipalData of version 0 behind its version."""
+SIZE_BYTES = 4
+TIMEOUT_MS = 30_000
+"""How long the controller has for an answer (request.timeout.ms)."""
+
+log = structlog.get_logger("membership")
+
+
+class Forwarding:
+    """Makes handlers that forward. The answer is the controller's."""
+
+    def __init__(self, controller: Peer) -> None:
+        self._controller = controller
+        self._next_correlation_id = 0
+
+    def through(self, api: Declared[Any]) -> Declared[Any]:
+        """The API with a handler that forwards, where it is the controller's; else the API as it is."""
+        if api.key not in FORWARDED:
+            return api
+
+        def forward(services: Any, request: Any, context: RequestContext) -> Steps[Any]:
+            return self._forwarded(api, request, context)
+
+        def split(services: Any, request: Any, context: RequestContext) -> Steps[Any]:
+            return self._with_loggers(api, services, request, context)
+
+        is_split = api.key in (ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS)
+        return msgspec.structs.replace(api, handle=split if is_split else forward)
+
+    def _forwarded(self, api: Declared[Any], request: Any, context: RequestContext) -> Steps[Later]:
+        later = Later()
+        yield from self._forward(api, request, context, later.resolve)
+        return later
+
+    def _with_loggers(self, api: Declared[Any], services: Any, request: Any, context: RequestContext) -> Steps[Any]:
+        """A request for configs, of which those of loggers are this process's own (ConfigAdminManager)."""
+        loggers = [r for r in request.resources if r.resource_type == BROKER_LOGGER_RESOURCE]
+        if not loggers:
+            return (yield from self._forwarded(api, request, context))
+        own = api.handle(services, msgspec.structs.replace(request, resources=loggers), context)
+        if isinstance(own, GeneratorType):
+            own = yield from own
+        others = [r for r in request.resources if r.resource_type != BROKER_LOGGER_RESOURCE]
+        if not others:
+            return own
+        later = Later()
+
+        def joined(response: Any) -> None:
+            response.responses = [*own.responses, *response.responses]
+            later.resolve(response)
+
+        yield from self._forward(api, msgspec.structs.replace(request, resources=others), context, joined)
+        return later
+
+    def _forward(self, api: Declared[Any], request: Any, context: RequestContext, then: Callable[[Any], None]) -> Steps[None]:
+        """Send a request; ``then`` is called with the response, or with one that fails the request."""
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        correlation_id, frames = self._next_correlation_id, list[bytes]()
+        yield lambda: frames.append(request_frame(api.key, context.version, correlation_id, context.client_id, request))
+
+        def answered(answer: Any) -> None:
+            if isinstance(answer, PeerFailure):
+                code = Code.UNSUPPORTED_VERSION if answer.kind is Failure.UNSUPPORTED_VERSION else Code.REQUEST_TIMED_OUT
+                log.warning("request_not_forwarded", api=api.name, reason=answer.reason)
+                then(api.failed(request, context.version, code))
+            else:
+                then(self._opened(api, request, context, answer))
+
+        envelope = EnvelopeRequest(
+            request_data=frames[0][SIZE_BYTES:], request_principal=ANONYMOUS, client_host_address=_address(context.client_host)
+        )
+        self._controller.send(envelope, answered, timeout_ms=TIMEOUT_MS)
+
+    @staticmethod
+    def _opened(api: Declared[Any], request: Any, context: RequestContext, answer: Any) -> Any:
+        code = answer.error_code
+        if code == Code.NONE:
+            try:
+                return decode_response_frame(api.key, context.version, bytes(answer.response_data or b""))[1]
+            except DECODE_FAILURES:
+                code = Code.UNKNOWN_SERVER_ERROR
+        log.warning("envelope_refused", api=api.name, error=code)
+        # What the controller holds against the envelope is none of the client's business (ForwardingManagerImpl).
+        known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
+        return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)
+
+
+def _address(host: str) -> bytes:
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return ip_address("127.0.0.1").packed

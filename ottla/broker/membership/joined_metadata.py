@@ -1,0 +1,224 @@
+"""The cluster's metadata where the controller is elsewhere: fetched from it, and followed by this broker.
+
+The counterpart of `broker.own_metadata`. The metadata is kept in memory and read anew by each start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import msgspec
+import structlog
+
+from ottla.addresses import broker_address
+from ottla.arguments import BadArgument
+from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import Settings
+from ottla.broker.local_partitions import LocalPartitions, MetadataParts, Replicas
+from ottla.broker.membership.controller_log import ControllerLog
+from ottla.broker.membership.forwarding import Forwarding
+from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.metadata_fetch import MetadataFetch
+from ottla.broker.membership.metadata_replica import MetadataReplica
+from ottla.broker.membership.producer_ids import ControllerProducerIds
+from ottla.broker.membership.states import BrokerState
+from ottla.broker.membership.topic_creation import ControllersTopics
+from ottla.broker.metadata_publisher import MetadataPublisher
+from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.peer import Peer
+from ottla.broker.producer_ids import ProducerIds
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.errors import DecodeError
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.transaction_history import TransactionHistory
+
+CONTROLLED_SHUTDOWN_MS = 60_000
+"""How long a stop waits for the controller to move this broker's leaderships, in ms. Apache Kafka waits for five minutes."""
+
+log = structlog.get_logger("membership")
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """This broker as it is about to register. ``listeners`` are name, host and port of each as it is advertised."""
+
+    cluster_id: str
+    directory_id: bytes
+    listeners: tuple[tuple[str, str, int], ...]
+    previous_epoch: int = -1
+
+
+def controller_address(settings: Settings) -> tuple[str, int]:
+    """Where the controller listens, by ``controller.quorum.bootstrap.servers`` or ``controller.quorum.voters``.
+
+    Raises `ConfigError`: a quorum of several controllers has a leader that may change, and is not followed.
+    """
+    texts = settings.controller_quorum_bootstrap_servers
+    name = "controller.quorum.bootstrap.servers"
+    if not texts:
+        name = "controller.quorum.voters"
+        texts = tuple(text.partition("@")[2] for text in settings.controller_quorum_voters)
+    if len(texts) != 1:
+        raise ConfigError(f"{name}: name one controller, HOST:PORT; process.roles=broker needs it")
+    try:
+        host, port = broker_address(texts[0])
+    except BadArgument as error:
+        raise ConfigError(f"{name}: {error}") from None
+    return host, port
+
+
+class JoinedMetadata:
+    """Builds the parts; `load` joins the cluster, and `leave` has the controller let this broker go. Raises `ConfigError`."""
+
+    def __init__(
+        self,
+        parts: MetadataParts,
+        *,
+        node: Node,
+        replicas: Callable[[ClusterState], Replicas],
+        buffers: ReceiveBuffers,
+        bug: Callable[[], None],
+    ) -> None:
+        """``replicas`` makes the replication; ``bug`` is called in an ``except`` block where a callback of an answer has raised."""
+        env, settings = parts.env, parts.config.settings
+        self._env = env
+        self._address = controller_address(settings)
+        self._timeout_ms = settings.initial_broker_registration_timeout_ms
+        self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case())
+        self.replicas = replicas(self.state)
+        self.local_partitions = LocalPartitions(parts, self.state, self.replicas)
+        self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
+        self.lifecycle = BrokerLifecycle(_identity(settings, node, parts.env.random_uuid()), _intervals(settings))
+
+        def peer(purpose: str) -> Peer:
+            host, port = self._address
+            return Peer(env, host, port, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
+
+        self.controller = peer("forward")
+        replica = MetadataReplica(self._apply, self._applied)
+        self.membership = Membership(
+            env,
+            lifecycle=self.lifecycle,
+            fetch=MetadataFetch(node.cluster_id, settings.node_id, node.directory_id),
+            replica=replica,
+            heartbeats=peer("heartbeat"),
+            fetches=peer("metadata"),
+            changed=self._changed,
+        )
+        self.cluster = Cluster(
+            randomness=env,
+            config=parts.config,
+            state=self.state,
+            metadata_log=ControllerLog(replica),
+            publish=self.publisher.publish,
+            controller=ControllersTopics(env, self.controller),
+        )
+        self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller))
+        self.forwarding = Forwarding(self.controller)
+        self._awaited: tuple[BrokerState, asyncio.Future[None]] | None = None
+
+    # the metadata
+
+    def _apply(self, record: LogRecord, offset: int) -> None:
+        try:
+            self.state.replay(record, offset)
+        except DecodeError as error:
+            log.error("metadata_record_skipped", offset=offset, reason=str(error), hint="the controller is of another release")
+
+    def _applied(self) -> None:
+        self.publisher.publish()
+        known = self.state.registrations.brokers.get(self.state.node_id)
+        if known is None and self.lifecycle.state is BrokerState.RUNNING and self.lifecycle.is_registered:
+            # Somebody has unregistered this broker, which still runs (BrokerRegistrationTracker).
+            log.warning("broker_unregistered", hint="it registers again")
+            self.membership.register_again()
+
+    def _changed(self) -> None:
+        if self._awaited is not None and self.lifecycle.state >= self._awaited[0]:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Wait no longer for a state."""
+        if self._awaited is not None and not self._awaited[1].done():
+            self._awaited[1].set_result(None)
+
+    # start and stop
+
+    async def load(self, features: Mapping[str, int]) -> None:
+        """Register, catch up with the metadata, and put into service what it gives this broker. ``features`` are the controller's.
+
+        Raises `ConfigError` where the controller does not let the broker in within ``initial.broker.registration.timeout.ms``.
+        """
+        self.membership.start()
+        if not await self._until(BrokerState.RECOVERY, self._timeout_ms):
+            self.membership.stop()
+            host, port = self._address
+            reason = self.membership.last_failure or "the metadata is not there yet"
+            raise ConfigError(f"the controller at {host}:{port} has not let this broker in within {self._timeout_ms} ms: {reason}")
+        self.publisher.begin()
+
+    def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
+        """The controller allocates producer ids, and knows which it has given out."""
+
+    async def serve(self) -> None:
+        """Ask for leaderships, now that this broker listens, and wait until it is part of the cluster."""
+        self.membership.become_ready()
+        if not await self._until(BrokerState.RUNNING, self._timeout_ms):
+            log.warning("broker_still_fenced", hint="the controller gives it no leadership yet")
+
+    async def leave(self) -> None:
+        """Have the controller move this broker's leaderships elsewhere, as far as it does in time."""
+        self.membership.begin_controlled_shutdown()
+        if not await self._until(BrokerState.SHUTTING_DOWN, CONTROLLED_SHUTDOWN_MS):
+            log.warning("controlled_shutdown_given_up", after_ms=CONTROLLED_SHUTDOWN_MS)
+
+    def close(self) -> None:
+        """Send nothing more. The controller fences this broker when its session ends, unless it has left."""
+        self.membership.stop()
+        self.controller.close()
+
+    async def _until(self, state: BrokerState, limit_ms: float) -> bool:
+        """Wait until the broker is in a state, or in a later one; False where it is not within ``limit_ms``."""
+        if self.lifecycle.state < state:
+            reached = asyncio.get_running_loop().create_future()
+            self._awaited = (state, reached)
+            timer = self._env.call_later(limit_ms, self._give_up)
+            await reached
+            timer.cancel()
+            self._awaited = None
+        return self.lifecycle.state >= state
+
+    # what a start asks
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        return self.local_partitions.has_lost
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        """The transactions that recovery has read in each partition, once."""
+        return self.local_partitions.take_read()
+
+    def topics_born(self) -> dict[str, int]:
+        """When the topics were created is not known here, so none counts as newer than a transaction."""
+        return {}
+
+
+def _identity(settings: Settings, node: Node, incarnation_id: bytes) -> Identity:
+    return Identity(
+        broker_id=settings.node_id,
+        cluster_id=node.cluster_id,
+        incarnation_id=incarnation_id,
+        listeners=node.listeners,
+        features=tuple((name, low, high) for name, (low, high) in SUPPORTED_FEATURES.items()),
+        rack=settings.broker_rack,
+        log_directories=(node.directory_id,),
+        previous_epoch=node.previous_epoch,
+    )
+
+
+def _intervals(settings: Settings) -> Intervals:
+    return Intervals(heartbeat_ms=settings.broker_heartbeat_interval_ms, session_ms=settings.broker_session_timeout_ms)

@@ -1,0 +1,69 @@
+"""Asks the controller for topics that the broker needs, or that a client's Metadata request names (AutoTopicCreationManager)."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import structlog
+
+from ottla.broker.env import Clock
+from ottla.broker.internal_topics import NewTopic
+from ottla.broker.peers.peer import Peer
+from ottla.broker.peers.requests import PeerFailure
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+TIMEOUT_MS = 30_000
+MAX_ASKED = 1_000
+"""How many topics may be asked for at the same time, and how many refusals are remembered."""
+REFUSED_MS = 1_000
+"""How long a refusal stands before the controller is asked for the topic again."""
+
+log = structlog.get_logger("membership")
+
+
+class ControllersTopics:
+    """Implements `broker.cluster.TopicCreation`. A topic is asked for once at a time, however many clients name it."""
+
+    def __init__(self, clock: Clock, controller: Peer) -> None:
+        self._clock = clock
+        self._controller = controller
+        self._asked: set[str] = set()
+        # Why the controller refused a topic, and until when it is not asked again.
+        self._refused: dict[str, tuple[KafkaError, float]] = {}
+
+    def create_topic(self, topic: NewTopic) -> NoReturn:
+        """Ask for a topic. Raises why the controller refused it last, else UNKNOWN_TOPIC_OR_PARTITION: clients ask again."""
+        error, until_ms = self._refused.get(topic.name, (None, 0.0))
+        if error is not None and self._clock.monotonic_ms() < until_ms:
+            raise KafkaError(error.code, error.message)
+        self._refused.pop(topic.name, None)
+        if topic.name not in self._asked and len(self._asked) < MAX_ASKED:
+            self._ask(topic)
+        raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "the controller has been asked to create the topic")
+
+    def _ask(self, topic: NewTopic) -> None:
+        self._asked.add(topic.name)
+        asked = CreatableTopic(
+            name=topic.name,
+            num_partitions=topic.partition_count,
+            replication_factor=topic.replication_factor,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        )
+
+        def answered(answer: Any) -> None:
+            self._asked.discard(topic.name)
+            if isinstance(answer, PeerFailure):
+                log.warning("topic_not_created", topic=topic.name, reason=answer.reason)
+                return
+            for result in answer.topics:
+                if result.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                    self._note(topic.name, KafkaError(Code(result.error_code), result.error_message))
+
+        self._controller.send(CreateTopicsRequest(topics=[asked], timeout_ms=TIMEOUT_MS), answered, timeout_ms=TIMEOUT_MS)
+
+    def _note(self, name: str, error: KafkaError) -> None:
+        log.warning("topic_not_created", topic=name, reason=str(error))
+        if len(self._refused) >= MAX_ASKED:
+            self._refused.clear()
+        self._refused[name] = (error, self._clock.monotonic_ms() + REFUSED_MS)

@@ -1,0 +1,111 @@
+"""A controller and brokers under it, in one process and without sockets: all on one simulated environment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any, cast
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.controller.server import ControllerServer
+from ottla.broker.network.connection import Connection
+from ottla.simulation.client import SimulatedClient
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.identity import Identity, write_identity
+
+HOST, CONTROLLER_PORT, FIRST_PORT = "127.0.0.1", 9093, 9101
+PATIENCE_MS = 120_000
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+STEP_MS = 10
+
+
+class Member:
+    """One broker, for `SimulatedClient`."""
+
+    def __init__(self, env: SimulatedEnv, server: BrokerServer) -> None:
+        self.env = env
+        self.server = server
+
+    def connection(self) -> Connection:
+        return Connection(self.server, "PLAINTEXT")
+
+    def connect(self) -> SimulatedClient:
+        return SimulatedClient(self, "simulated")
+
+
+class MemberWorld:
+    def __init__(self, settings: dict[str, str] | None = None) -> None:
+        self.fs = MemoryFilesystem()
+        self.env = SimulatedEnv(self.fs, random.Random(1), START_MS)
+        self.loop = asyncio.new_event_loop()
+        self._settings = settings or {}
+        self.bugs = 0
+        self.start_controller()
+
+    def start_controller(self) -> None:
+        given = {
+            "process.roles": "controller",
+            "node.id": "3000",
+            "listeners": f"CONTROLLER://{HOST}:{CONTROLLER_PORT}",
+            "log.dirs": "/controller",
+        }
+        self.controller = ControllerServer(cast(Any, self.env), BrokerConfig(given), {}, cluster_id=CLUSTER_ID)
+        self.run(self.controller.start())
+
+    def settings_of(self, node_id: int) -> dict[str, str]:
+        return {
+            "process.roles": "broker",
+            "node.id": str(node_id),
+            "listeners": f"PLAINTEXT://{HOST}:{FIRST_PORT + node_id}",
+            "log.dirs": f"/broker-{node_id}",
+            "controller.quorum.bootstrap.servers": f"{HOST}:{CONTROLLER_PORT}",
+            "controller.listener.names": "CONTROLLER",
+            "initial.broker.registration.timeout.ms": "30000",
+            **self._settings,
+        }
+
+    def format(self, node_id: int) -> None:
+        path = f"/broker-{node_id}"
+        self.fs.make_dir(path)
+        directory_id = f"{node_id:022d}"[:22]
+        write_identity(self.fs, path, Identity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
+
+    def start(self, node_id: int) -> Member:
+        if self.fs.read_file(f"/broker-{node_id}/meta.properties") is None:
+            self.format(node_id)
+        server = BrokerServer(cast(Any, self.env), BrokerConfig(self.settings_of(node_id)))
+        self.run(server.start())
+        return Member(self.env, server)
+
+    def stop(self, member: Member) -> None:
+        self.run(member.server.stop())
+        self.bugs += member.server.unexpected_errors
+
+    def kill(self, member: Member) -> None:
+        """End a broker without a word. Its timers go on, so that its work has to be stopped first."""
+        member.server._end_work()
+        member.server.addresses.close()
+        member.server.directory.abandon()
+        self.bugs += member.server.unexpected_errors
+
+    def close(self) -> None:
+        self.run(self.controller.stop())
+        self.bugs += self.controller.lifecycle.unexpected_errors
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let simulated time pass until the work has ended."""
+        task = self.loop.create_task(work)
+        deadline_ms = self.env.monotonic_ms() + PATIENCE_MS
+        self.loop.run_until_complete(asyncio.sleep(0))
+        while not task.done():
+            assert self.env.monotonic_ms() < deadline_ms, "it takes too long"
+            self.env.advance(STEP_MS)
+            self.loop.run_until_complete(asyncio.sleep(0))
+        task.result()
+
+    def sleep(self, ms: float) -> None:
+        self.env.advance(ms)

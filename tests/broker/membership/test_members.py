@@ -1,0 +1,192 @@
+"""Brokers under a controller of ottla's: how they join and leave, what is forwarded, and what the metadata gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.membership.states import BrokerState
+from ottla.protocol.errors import Code
+from ottla.protocol.messages import incremental_alter_configs as configs
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch
+from ottla.simulation.client import SimulatedClient
+from ottla.storage.identity import DirectoryError
+from tests.broker.membership.member_world import Member, MemberWorld
+
+
+@pytest.fixture
+def world() -> Iterator[MemberWorld]:
+    made = MemberWorld()
+    yield made
+    made.close()
+    assert made.bugs == 0
+
+
+@pytest.fixture
+def member(world: MemberWorld) -> Iterator[Member]:
+    made = world.start(1)
+    yield made
+    world.stop(made)
+
+
+@pytest.fixture
+def client(member: Member) -> Iterator[SimulatedClient]:
+    with member.connect() as made:
+        yield made
+
+
+def created(client: SimulatedClient, name: str, partitions: int = 1) -> Any:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    (result,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000)).topics
+    return result
+
+
+def produce(client: SimulatedClient, topic_id: bytes, index: int = 0) -> Code:
+    data = PartitionProduceData(index=index, records=bytes(build_batch([(None, b"v")], 1_000)))
+    request = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(topic_id=topic_id, partition_data=[data])])
+    return Code(client.call(request).responses[0].partition_responses[0].error_code)
+
+
+def described(client: SimulatedClient, name: str) -> Any:
+    return metadata(client, name, may_create=True)
+
+
+def metadata(client: SimulatedClient, name: str, *, may_create: bool) -> Any:
+    asked = [MetadataRequestTopic(name=name)]
+    (topic,) = client.call(MetadataRequest(topics=asked, allow_auto_topic_creation=may_create)).topics
+    return topic
+
+
+def test_a_broker_joins_serves_and_leaves(world: MemberWorld) -> None:
+    member = world.start(1)
+    assert member.server.metadata.lifecycle.state is BrokerState.RUNNING  # type: ignore[attr-defined]
+    registered = world.controller.cluster.state.registrations.brokers[1]
+    assert [(e.name, e.host, e.port) for e in registered.listeners] == [("PLAINTEXT", "127.0.0.1", 9102)]
+    assert not registered.is_fenced
+    world.stop(member)
+    assert world.controller.cluster.state.registrations.brokers[1].is_fenced
+
+
+def test_a_topic_is_created_by_the_controller_and_served_here(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+    result = created(client, "t", 3)
+    assert (result.error_code, result.num_partitions, result.replication_factor) == (Code.NONE, 3, 1)
+    world.sleep(50)
+    assert [p.leader_id for p in described(client, "t").partitions] == [1, 1, 1]
+    assert produce(client, result.topic_id, 2) == Code.NONE
+    assert created(client, "t").error_code == Code.TOPIC_ALREADY_EXISTS
+    gone = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000))
+    assert [r.error_code for r in gone.responses] == [Code.NONE]
+    world.sleep(50)
+    assert metadata(client, "t", may_create=False).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert list(member.server.partitions) == []
+
+
+def test_records_are_there_after_a_restart(world: MemberWorld) -> None:
+    member = world.start(1)
+    with member.connect() as client:
+        topic_id = created(client, "t").topic_id
+        world.sleep(50)
+        assert produce(client, topic_id) == Code.NONE
+    for is_killed in (False, True):
+        world.kill(member) if is_killed else world.stop(member)
+        member = world.start(1)
+        world.sleep(100)
+        partition = member.server.partitions.get("t", 0)
+        assert partition.log.log_end_offset == 1
+    assert partition.log.leader_epoch > 1, "each time another leader was elected: nobody, then this broker"
+    world.stop(member)
+
+
+def test_a_broker_that_is_killed_is_let_in_again_when_its_session_has_ended(world: MemberWorld) -> None:
+    world.kill(world.start(1))
+    world.stop(world.start(1))
+
+
+def test_metadata_creates_a_topic_through_the_controller(world: MemberWorld, client: SimulatedClient) -> None:
+    assert described(client, "auto").error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    world.sleep(50)
+    topic = described(client, "auto")
+    assert (topic.error_code, [p.leader_id for p in topic.partitions]) == (Code.NONE, [1])
+    assert described(client, "not a name").error_code == Code.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_coordinators_topic_is_created_through_the_controller(world: MemberWorld, client: SimulatedClient) -> None:
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
+    assert client.call(request).coordinators[0].error_code == Code.COORDINATOR_NOT_AVAILABLE
+    world.sleep(100)
+    assert [(c.error_code, c.node_id) for c in client.call(request).coordinators] == [(Code.NONE, 1)]
+    asked = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+    first = client.call(asked)
+    world.sleep(50)
+    second = client.call(asked) if first.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS else first
+    assert (second.error_code, second.producer_id >= 0) == (Code.NONE, True)
+
+
+def alter(client: SimulatedClient, *resources: tuple[int, str, str, str]) -> list[tuple[int, int, str | None]]:
+    asked = [
+        configs.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[configs.AlterableConfig(name=key, config_operation=0, value=value)],
+        )
+        for kind, name, key, value in resources
+    ]
+    response = client.call(configs.IncrementalAlterConfigsRequest(resources=asked, validate_only=False))
+    return [(r.error_code, r.resource_type, r.error_message) for r in response.responses]
+
+
+def test_configs_are_set_by_the_controller_and_in_force_here(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+    created(client, "t")
+    world.sleep(50)
+    assert [code for code, _, _ in alter(client, (2, "t", "retention.ms", "77"), (4, "", "max.connections", "50"))] == [0, 0]
+    world.sleep(50)
+    assert member.server.partitions.get("t", 0).log.config.retention_ms == 77
+    assert member.server.settings.max_connections == 50
+
+
+def test_loggers_are_this_brokers_own(member: Member, client: SimulatedClient) -> None:
+    answers = alter(client, (8, "1", "root", "WARN"), (2, "none", "retention.ms", "1"))
+    assert [(code, kind) for code, kind, _ in answers] == [(Code.NONE, 8), (Code.UNKNOWN_TOPIC_OR_PARTITION, 2)]
+    assert member.server.log_levels.of("root") == "WARN"
+    member.server.log_levels.begin_anew()
+    assert [(code, kind) for code, kind, _ in alter(client, (8, "1", "root", "NONSENSE"))] == [(Code.INVALID_CONFIG, 8)]
+
+
+def test_what_is_forwarded_times_out_where_nobody_answers(world: MemberWorld) -> None:
+    member = world.start(1)
+    world.run(world.controller.stop())
+    with member.connect() as client:
+        assert created(client, "t").error_code == Code.REQUEST_TIMED_OUT
+    world.kill(member)
+    world.start_controller()
+
+
+def test_a_directory_of_no_cluster_is_refused(world: MemberWorld) -> None:
+    world.fs.make_dir("/broker-5")
+    world.format = lambda node_id: None  # type: ignore[method-assign]
+    with pytest.raises(DirectoryError, match="belongs to no cluster yet"):
+        world.start(5)
+
+
+def test_a_controller_that_is_not_there_ends_the_start(world: MemberWorld) -> None:
+    world.run(world.controller.stop())
+    with pytest.raises(ConfigError, match="has not let this broker in within 30000 ms"):
+        world.start(1)
+    world.start_controller()
+
+
+@pytest.mark.parametrize(("key", "text"), [("bootstrap.servers", "a:1,b:2"), ("voters", "1@a:1,2@b:1"), ("voters", "")])
+def test_one_controller_is_followed(key: str, text: str) -> None:
+    world = MemberWorld({"controller.quorum.bootstrap.servers": "", f"controller.quorum.{key}": text})
+    with pytest.raises(ConfigError, match="name one controller"):
+        world.start(1)
+    world.close()
