@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    TopicMetadata,
+)
 
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
@@ -22,6 +30,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
 
 CONTROLLER = 3000
 PATIENCE_S = 30.0
+EMPTY = TopicMetadata()
 
 
 class Controller:
@@ -97,6 +106,8 @@ def admin(kafka: ApacheKafka) -> AdminClient:
 def topic(admin: AdminClient) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin.create_topics([NewTopic(name, 3, 1)])[name].result(PATIENCE_S)
+    # The controller answers when it has decided, and the broker learns of that a while after.
+    until(lambda: len(admin.list_topics(timeout=PATIENCE_S).topics.get(name, EMPTY).partitions) == 3)
     return name
 
 
@@ -148,7 +159,6 @@ def test_what_belongs_to_the_controller_is_forwarded_to_it(kafka: ApacheKafka, a
         shown = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])
         return next(iter(shown.values())).result(PATIENCE_S)["retention.ms"].value
 
-    # The controller answers when it has decided, and the broker learns of that a while after.
     until(lambda: retention() == "1234")
     until(lambda: len(admin.list_topics(topic, PATIENCE_S).topics[topic].partitions) == 5)
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
