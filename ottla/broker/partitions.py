@@ -22,6 +22,7 @@ from ottla.storage.invariants import check_log
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import Slice, read
+from ottla.storage.rebuilding import find_unreplicated
 from ottla.storage.steps import Pace, Steps
 
 T = TypeVar("T")
@@ -232,9 +233,10 @@ class Partition:
         if self._on_written is not None:
             self._on_written(self.log)
 
-    def copied(self, high_watermark: int, log_start_offset: int) -> None:
-        """Note that the log has grown by what its leader has sent, and take the leader's watermarks over."""
-        self._written()
+    def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
+        """Note what the leader has sent: whether the log has grown by it, and the leader's watermarks."""
+        if has_grown:
+            self._written()
         self.commit(high_watermark)
         if log_start_offset > self.log.log_start_offset:
             self.log.start_at(log_start_offset)
@@ -302,6 +304,11 @@ class Partitions:
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
         """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
+        if not is_led and not partition_log.is_offline:
+            try:
+                find_unreplicated(partition_log)
+            except OSError as error:
+                take_offline(partition_log, described(error))
         partition = Partition(self._env, partition_log, self.gate, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.env import Env
 from ottla.broker.timed_calls import TimedCall
 from ottla.simulation.disk import Disk
 from ottla.simulation.faulty_filesystem import PowerCut
@@ -20,6 +21,9 @@ from ottla.simulation.scheduler import Scheduler
 DATA_DIR = "/data"
 PORT = 9092
 OPEN_FILE_LIMIT = 1 << 20
+
+MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], BrokerServer]
+
 ASIDE_MS = 2.0
 """How long work beside the event loop takes at most, in ms, on a disk that is not slow."""
 
@@ -199,7 +203,9 @@ class Node:
         settings: dict[str, str],
         features: dict[str, int],
         on_crash: Callable[[Node], None],
+        make_server: MakeServer = BrokerServer,
     ) -> None:
+        """``make_server`` makes what runs on the machine in each life."""
         self.node_id = node_id
         self.host = f"broker-{node_id}"
         self.scheduler = scheduler
@@ -212,6 +218,7 @@ class Node:
         self._config = BrokerConfig(self._settings)
         self._features = features
         self._on_crash = on_crash
+        self._make_server = make_server
         self._guard = _AtWork(self)
         self.server: BrokerServer | None = None
         self.env: NodeEnv | None = None
@@ -239,7 +246,7 @@ class Node:
         self.env = env = NodeEnv(self)
         self.is_starting = True
         try:
-            server = BrokerServer(cast(Any, env), self._config, self._features)
+            server = self._make_server(cast(Any, env), self._config, self._features)
             _run(server.start())
         except PowerCut:
             self.cut_by_disk()

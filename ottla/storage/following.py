@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.markers import read_marker
+from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, batches, crc_is_valid
 from ottla.storage.log import Log
 from ottla.storage.truncation import truncate_fully_and_start_at
@@ -19,7 +20,7 @@ class UnexpectedOffset(Exception):
     """A leader's batch does not follow the log's end. The follower must not go on (UnexpectedAppendOffsetException)."""
 
 
-def append_as_follower(log: Log, records: bytes | memoryview, leader_epoch: int, now_ms: int) -> int:
+def append_as_follower(log: Log, records: Buffer, leader_epoch: int, now_ms: int) -> int:
     """Append the whole batches of a fetch answer; returns how many bytes they have. A last batch that is cut off is left out.
 
     Batches of a leader epoch above ``leader_epoch``, and all behind them, are left out as well: the leader of that time is not the

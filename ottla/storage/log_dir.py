@@ -272,6 +272,10 @@ class LogDirectory:
         """Write all checkpoints that are written while the broker runs, one file in each step. Raises OSError."""
         return self.checkpoints.write(self._last_stop)
 
+    def write_high_watermarks(self) -> None:
+        """Write the checkpoint of high watermarks alone (replica.high.watermark.checkpoint.interval.ms). Raises OSError."""
+        self.checkpoints.write_high_watermarks(self._last_stop)
+
     def delete_records(self, log: Log, before_offset: int) -> str:
         """Raise a log's start offset, in the checkpoint first; returns its path. Raises OSError with nothing changed."""
         path = self.checkpoints.write_log_starts(self._last_stop, {(log.topic, log.partition): before_offset})

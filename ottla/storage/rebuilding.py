@@ -92,8 +92,7 @@ def remake_transaction_indexes(log: Log, remade: list[int]) -> None:
 def reload_producers(log: Log, now_ms: int) -> None:
     """Make the producers' state anew from the newest snapshot and the batches behind it (ProducerStateManager.truncateAndReload).
 
-    Also finds the transactions with a marker at or above the high watermark. The newest snapshot may lie above the high watermark,
-    and does not say which transactions were open there. So these are found with a second state that begins below.
+    Also finds the transactions with a marker at or above the high watermark.
     """
     log.producers.replace(())
     log.unreplicated.clear()
@@ -101,7 +100,17 @@ def reload_producers(log: Log, now_ms: int) -> None:
         return
     history_up_to(log, log.log_end_offset, now_ms)
     log.producers.drop_open_before(log.log_start_offset)
-    if log.high_watermark == log.log_end_offset:
+    find_unreplicated(log)
+
+
+def find_unreplicated(log: Log) -> None:
+    """Find the transactions with a marker at or above the high watermark, which hold the last stable offset (`Log.unreplicated`).
+
+    The newest snapshot may lie above the high watermark, and does not say which transactions were open there. So these are found
+    with a second state that begins below. Raises OSError where the log cannot be read.
+    """
+    log.unreplicated.clear()
+    if not log.segments or log.high_watermark == log.log_end_offset:
         return
     producers = ProducerState()
     start = snapshot.load_newest(log.fs, log.directory, producers, log.high_watermark)

@@ -156,6 +156,15 @@ class Settings(msgspec.Struct, frozen=True):
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offset_metadata_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_time_max_ms: int
+    replica_selector_class: str | None
+    replica_socket_timeout_ms: int
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_segment_bytes: int
     share_coordinator_state_topic_prune_interval_ms: int

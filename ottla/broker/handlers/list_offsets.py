@@ -76,7 +76,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
                     )
                 times[where] = 0
                 continue
-            answer = yield from _answer(ports, context, topic.name, asked, committed=committed)
+            answer = yield from _answer(ports, context, topic.name, asked, committed=committed, to_end=request.replica_id >= 0)
             if isinstance(answer, KafkaError):
                 answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=answer.code))
             else:
@@ -93,7 +93,9 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
-def _answer(ports: Ports, context: RequestContext, topic: str, asked: ListOffsetsPartition, *, committed: bool) -> Steps[Answer]:
+def _answer(
+    ports: Ports, context: RequestContext, topic: str, asked: ListOffsetsPartition, *, committed: bool, to_end: bool
+) -> Steps[Answer]:
     try:
         if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
             raise KafkaError(Code.UNSUPPORTED_VERSION)
@@ -103,16 +105,17 @@ def _answer(ports: Ports, context: RequestContext, topic: str, asked: ListOffset
     except KafkaError as error:
         return error
     try:
-        return (yield from _look_up(partition, asked, committed=committed))
+        return (yield from _look_up(partition, asked, committed=committed, to_end=to_end))
     except KafkaError as error:
         return error
     except OSError as error:
         return partition.unreadable(error)
 
 
-def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool) -> Steps[TimestampedOffset]:
+def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool, to_end: bool) -> Steps[TimestampedOffset]:
+    """``to_end``: a follower asks, to which the whole log belongs."""
     log = partition.log
-    bound = log.last_stable_offset if committed else log.high_watermark
+    bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark
     epoch = max(log.epochs.latest, 0)
     if asked.timestamp == LATEST:
         return TimestampedOffset(-1, bound, epoch)

@@ -11,6 +11,7 @@ import msgspec
 
 from ottla.coordinator.replication.leader import EpochEnd
 from ottla.protocol.errors import Code
+from ottla.protocol.primitives import Buffer
 
 
 class FetchState(Enum):
@@ -50,7 +51,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a fetch's answer for one partition."""
 
     code: Code = Code.NONE
-    records: bytes | memoryview = b""
+    records: Buffer = b""
     high_watermark: int = -1
     start_offset: int = -1
     diverging: EpochEnd | None = None
@@ -59,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Append the records, then take over high watermark and log start as `taken_over` says."""
 
-    records: bytes | memoryview
+    records: Buffer
     high_watermark: int
     start_offset: int
 

@@ -171,7 +171,7 @@ class Leader(msgspec.Struct, kw_only=True):
         late = frozenset(
             broker_id
             for broker_id in self.in_sync.committed - {self.broker_id}
-            if not self.followers[broker_id].has_caught_up(log_end_offset, now_ms, self.max_lag_ms)
+            if broker_id in self.followers and not self.followers[broker_id].has_caught_up(log_end_offset, now_ms, self.max_lag_ms)
         )
         if not late:
             return None
@@ -205,6 +205,11 @@ class Leader(msgspec.Struct, kw_only=True):
         """Take what the metadata log says of this leader epoch. What is not newer changes nothing (Partition.makeLeader)."""
         if partition_epoch > self.in_sync.partition_epoch:
             self.in_sync = self.in_sync.now(in_sync, partition_epoch)
+
+    def assigned(self, replicas: Iterable[int]) -> None:
+        """Take the replicas that metadata names in this leader epoch: a reassignment adds some, and removes some."""
+        self.followers = {r: self.followers.get(r) or Follower() for r in replicas if r != self.broker_id}
+        self.is_sole = not self.followers
 
     # answers to producers
 

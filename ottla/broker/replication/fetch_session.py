@@ -1,0 +1,63 @@
+"""The follower's side of a fetch session (KIP-227, FetchSessionHandler): which partitions a request has to name."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchPartition, FetchResponse, FetchTopic, ForgottenTopic
+
+TopicIdPartition = tuple[bytes, int]
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+
+
+class FetchSession:
+    """One session with one leader. Without a session each request names every partition."""
+
+    __slots__ = ("_is_whole", "_sent", "epoch", "session_id")
+
+    def __init__(self) -> None:
+        self.session_id = NO_SESSION
+        self.epoch = INITIAL_EPOCH
+        # The partitions that the leader knows of, as they were sent last.
+        self._sent: dict[TopicIdPartition, FetchPartition] = {}
+        self._is_whole = True
+
+    def name(self, wanted: dict[TopicIdPartition, FetchPartition]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """What the next request names, and what it takes out of the session. It has the session's id and epoch of now."""
+        self._is_whole = self.epoch == INITIAL_EPOCH
+        named, forgotten = wanted, dict[TopicIdPartition, FetchPartition]()
+        if not self._is_whole:
+            sent = self._sent
+            named = {key: partition for key, partition in wanted.items() if sent.get(key) != partition}
+            forgotten = {key: partition for key, partition in sent.items() if key not in wanted}
+        self._sent = wanted
+        topics: dict[bytes, list[FetchPartition]] = {}
+        for (topic_id, _), partition in named.items():
+            topics.setdefault(topic_id, []).append(partition)
+        left: dict[bytes, list[int]] = {}
+        for topic_id, index in forgotten:
+            left.setdefault(topic_id, []).append(index)
+        return (
+            [FetchTopic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()],
+            [ForgottenTopic(topic_id=topic_id, partitions=indexes) for topic_id, indexes in left.items()],
+        )
+
+    def answered(self, response: FetchResponse) -> bool:
+        """Take an answer; False where the leader refuses the session, and the next request begins a new one."""
+        if response.error_code != Code.NONE:
+            if response.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id = NO_SESSION
+            self.epoch = INITIAL_EPOCH
+            return False
+        if self._is_whole:
+            # A leader without room for sessions gives none: every request is a whole one then.
+            self.session_id = response.session_id
+            self.epoch = INITIAL_EPOCH if response.session_id == NO_SESSION else INITIAL_EPOCH + 1
+        else:
+            self.epoch = 1 if self.epoch == 0x7FFFFFFF else self.epoch + 1
+        return True
+
+    def lost(self) -> None:
+        """An answer has not come. The next request is a whole one, and closes the session if it is there still."""
+        self.epoch = INITIAL_EPOCH

@@ -1,0 +1,276 @@
+"""Fetches what this broker follows from one leader (kafka.server.ReplicaFetcherThread, RemoteLeaderEndPoint).
+
+One request at a time is under way, for all partitions together. So an answer never belongs to an earlier state of a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+import structlog
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.env import Timer, Timers
+from ottla.broker.gate import Gate
+from ottla.broker.partitions import Partition
+from ottla.broker.peers.peer import Peer
+from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.replication.fetch_session import FetchSession, TopicIdPartition
+from ottla.broker.replication.follower_log import FollowerLogs, end_of_epoch, view
+from ottla.coordinator.replication.follower import Action, Answer, AskOffsets, FetchState, Following, Stop, Wait
+from ottla.coordinator.replication.leader import EpochEnd
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+IDS_FROM = 13
+LEADER_EPOCH_FROM = 4
+"""The first version of ListOffsets that names the leader epoch."""
+LATEST, EARLIEST = -1, -2
+NO_PEER_RETRY_MS = 100
+"""How long a fetcher waits before it looks again for a leader that is not registered, or fenced, in ms."""
+
+log = structlog.get_logger("replication")
+
+
+class Broker(Protocol):
+    """The broker that follows."""
+
+    broker_id: int
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+
+class _Followed(msgspec.Struct, kw_only=True, eq=False):
+    """A followed partition, and the number of its last fetch; -1 before the first."""
+
+    partition: Partition
+    following: Following
+    fetch: int = -1
+
+
+class ReplicaFetcher:
+    """All partitions that this broker follows from one leader."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        broker: Broker,
+        peer: Callable[[], Peer | None],
+        logs: FollowerLogs,
+        gate: Gate,
+    ) -> None:
+        """``peer`` gives the connection to the leader; None where it cannot be reached now."""
+        self._timers = timers
+        self._broker = broker
+        self._peer = peer
+        self._logs = logs
+        self._gate = gate
+        self._session = FetchSession()
+        self._followed: dict[TopicIdPartition, _Followed] = {}
+        self._is_in_flight = False
+        self._is_closed = False
+        self._timer: Timer | None = None
+        self._waits_for_peer = False
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def add(self, partition: Partition, following: Following) -> None:
+        partition_log = partition.log
+        self._followed[partition_log.topic_id, partition_log.partition] = _Followed(partition=partition, following=following)
+        self._fetch_after(0)
+
+    def remove(self, partition: Partition) -> None:
+        self._followed.pop((partition.log.topic_id, partition.log.partition), None)
+
+    def state_of(self, partition: Partition) -> FetchState | None:
+        """How far fetching a partition has come; None where it is not fetched from this leader."""
+        followed = self._followed.get((partition.log.topic_id, partition.log.partition))
+        return None if followed is None else followed.following.state
+
+    def brokers_changed(self) -> None:
+        """The leader may be reached by now."""
+        if self._waits_for_peer:
+            self._waits_for_peer = False
+            self._stop_timer()
+            self._fetch_after(0)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._followed.clear()
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    # fetching
+
+    def _fetch_after(self, delay_ms: float) -> None:
+        if self._timer is None and not self._is_in_flight and not self._is_closed:
+            self._timer = self._timers.call_later(delay_ms, self._fetch)
+
+    def _fetch(self) -> None:
+        self._timer = None
+        self._waits_for_peer = False
+        fetching = [key for key, one in self._followed.items() if one.following.state is FetchState.FETCHING]
+        if not fetching or self._is_closed or self._is_in_flight:
+            return
+        peer = self._peer()
+        if peer is None:
+            self._waits_for_peer = True
+            self._fetch_after(NO_PEER_RETRY_MS)
+            return
+        settings = self._broker.settings
+        topics, forgotten = self._session.name({key: self._asked(self._followed[key], settings) for key in fetching})
+        state = ReplicaState(replica_id=self._broker.broker_id, replica_epoch=self._broker.broker_epoch)
+        request = FetchRequest(
+            replica_id=self._broker.broker_id,
+            replica_state=state,
+            max_wait_ms=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            session_id=self._session.session_id,
+            session_epoch=self._session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id="",
+        )
+        self._is_in_flight = True
+        peer.send(request, self._answered, timeout_ms=settings.replica_socket_timeout_ms, least_version=IDS_FROM)
+
+    def _asked(self, followed: _Followed, settings: Settings) -> FetchPartition:
+        partition_log = followed.partition.log
+        followed.fetch = followed.following.ask()
+        return FetchPartition(
+            partition=partition_log.partition,
+            current_leader_epoch=followed.following.leader_epoch,
+            fetch_offset=partition_log.log_end_offset,
+            last_fetched_epoch=partition_log.epochs.latest,
+            log_start_offset=partition_log.log_start_offset,
+            partition_max_bytes=settings.replica_fetch_max_bytes,
+        )
+
+    def _answered(self, answer: Any) -> None:
+        self._is_in_flight = False
+        if self._is_closed:
+            return
+        if isinstance(answer, PeerFailure):
+            self._session.lost()
+            self._fetch_after(self._broker.settings.replica_fetch_backoff_ms)
+            return
+        if not self._session.answered(answer):
+            # The session is begun anew at once. A leader that refuses a new session as well is asked again after a while.
+            is_new = answer.error_code in (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH)
+            self._fetch_after(0 if is_new else self._broker.settings.replica_fetch_backoff_ms)
+            return
+        self._take(answer)
+        if self._gate.is_always_open:
+            self._fetch_after(0)
+        else:
+            # The leader takes what is below the offset of the next fetch for safe, so the disk must have it before.
+            self._is_in_flight = True
+            self._gate.answer(self._synced)
+
+    def _synced(self, is_durable: bool) -> None:
+        """The disk has what came with the last answer. A log for which it has not is offline."""
+        self._is_in_flight = False
+        self._fetch_after(0)
+
+    def _take(self, response: FetchResponse) -> None:
+        for topic in response.responses:
+            for data in topic.partitions:
+                followed = self._followed.get((topic.topic_id, data.partition_index))
+                if followed is not None and followed.following.is_awaited(followed.fetch):
+                    self._take_one(followed, data)
+
+    def _take_one(self, followed: _Followed, data: PartitionData) -> None:
+        diverging = data.diverging_epoch
+        parted = None if diverging is None or diverging.epoch < 0 else EpochEnd(diverging.epoch, diverging.end_offset)
+        answer = Answer(
+            code=known_code(data.error_code),
+            records=data.records or b"",
+            high_watermark=data.high_watermark,
+            start_offset=data.log_start_offset,
+            diverging=parted,
+        )
+        partition_log = followed.partition.log
+        self._carry_out(followed, followed.following.fetched(answer, view(partition_log), end_of_epoch(partition_log, parted)))
+
+    def _carry_out(self, followed: _Followed, action: Action) -> None:
+        left = self._logs.carry_out(followed.partition, followed.following, action)
+        match left:
+            case AskOffsets():
+                self._ask_offsets(followed)
+            case Wait():
+                self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
+            case Stop(code=code):
+                log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
+
+    def _is_current(self, followed: _Followed) -> bool:
+        partition_log = followed.partition.log
+        return self._followed.get((partition_log.topic_id, partition_log.partition)) is followed
+
+    def _go_on(self, followed: _Followed) -> None:
+        if self._is_current(followed) and followed.following.state is FetchState.DELAYED:
+            followed.following.go_on()
+            self._fetch_after(0)
+
+    # a leader that has nothing at the follower's end
+
+    def _ask_offsets(self, followed: _Followed) -> None:
+        """Ask for the leader's last offset, then for its first one."""
+
+        def latest(offset: int) -> None:
+            self._ask_offset(followed, EARLIEST, lambda first: self._offsets(followed, first, offset))
+
+        self._ask_offset(followed, LATEST, latest)
+
+    def _ask_offset(self, followed: _Followed, timestamp: int, then: Callable[[int], None]) -> None:
+        def answered(answer: Any) -> None:
+            if not self._is_current(followed) or followed.following.state is not FetchState.OUT_OF_RANGE:
+                return
+            if isinstance(answer, PeerFailure):
+                self._carry_out(followed, followed.following.failed(Code.NETWORK_EXCEPTION))
+                return
+            one = answer.topics[0].partitions[0]
+            if one.error_code != Code.NONE:
+                self._carry_out(followed, followed.following.failed(known_code(one.error_code)))
+            else:
+                then(one.offset)
+
+        peer = self._peer()
+        if peer is None:
+            self._carry_out(followed, followed.following.failed(Code.NETWORK_EXCEPTION))
+            return
+        partition_log = followed.partition.log
+        asked = ListOffsetsPartition(
+            partition_index=partition_log.partition,
+            current_leader_epoch=followed.following.leader_epoch,
+            timestamp=timestamp,
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._broker.broker_id, topics=[ListOffsetsTopic(name=partition_log.topic, partitions=[asked])]
+        )
+        peer.send(request, answered, timeout_ms=self._broker.settings.replica_socket_timeout_ms, least_version=LEADER_EPOCH_FROM)
+
+    def _offsets(self, followed: _Followed, first: int, latest: int) -> None:
+        action = followed.following.offsets(first, latest, view(followed.partition.log))
+        self._carry_out(followed, action)
+        self._fetch_after(0)
+
+
+def known_code(code: int) -> Code:
+    """The error of an answer; UNKNOWN_SERVER_ERROR for one that a later release has."""
+    try:
+        return Code(code)
+    except ValueError:
+        return Code.UNKNOWN_SERVER_ERROR

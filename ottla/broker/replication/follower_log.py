@@ -1,0 +1,93 @@
+"""Carries out on a follower's log what `Following` has decided from its leader's answer."""
+
+from __future__ import annotations
+
+import structlog
+
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Clock
+from ottla.broker.gate import Gate
+from ottla.broker.log_failures import disk_refused
+from ottla.broker.partitions import Partition
+from ottla.coordinator.replication.follower import Action, Append, FollowerLog, Following, StartAt, Truncate, taken_over
+from ottla.coordinator.replication.leader import EpochEnd
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.following import UnexpectedOffset, append_as_follower
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+
+log = structlog.get_logger("replication")
+
+
+def view(partition_log: Log) -> FollowerLog:
+    """The log as a decision needs it."""
+    return FollowerLog(
+        start_offset=partition_log.log_start_offset,
+        end_offset=partition_log.log_end_offset,
+        high_watermark=partition_log.high_watermark,
+    )
+
+
+def end_of_epoch(partition_log: Log, diverging: EpochEnd | None) -> EpochEnd | None:
+    """Where the epoch that the leader names, or the largest one below it, ends in the follower's own log."""
+    if diverging is None:
+        return None
+    return EpochEnd(*partition_log.epochs.end_offset_for(diverging.epoch, partition_log.log_end_offset))
+
+
+class FollowerLogs:
+    """Appends to, and truncates, the logs of followed partitions."""
+
+    def __init__(self, clock: Clock, directory: LogDirectory, disk: DiskHealth, gate: Gate) -> None:
+        self._clock = clock
+        self._directory = directory
+        self._disk = disk
+        self._gate = gate
+
+    def carry_out(self, partition: Partition, following: Following, action: Action) -> Action | None:
+        """Change the log as ``action`` says. What is left to do comes back: an action that does not concern the log, or what to do
+        about a log that has refused."""
+        try:
+            match action:
+                case Append():
+                    self._append(partition, following, action)
+                case Truncate(offset=offset):
+                    self._truncate(partition, offset)
+                case StartAt(offset=offset):
+                    self._start_at(partition, offset)
+                case _:
+                    return action
+        except UnexpectedOffset as error:
+            log.error("follower_cannot_go_on", partition=repr(partition.log), reason=str(error))
+            return following.cannot_go_on()
+        except KafkaError as error:
+            return following.failed(error.code)
+        except OSError as error:
+            disk_refused(self._disk, partition.log, error)
+            return following.failed(Code.KAFKA_STORAGE_ERROR if partition.log.is_offline else Code.UNKNOWN_SERVER_ERROR)
+        return None
+
+    def _append(self, partition: Partition, following: Following, action: Append) -> None:
+        partition_log = partition.log
+        if action.records:
+            append_as_follower(partition_log, action.records, following.leader_epoch, self._clock.now_ms())
+        high_watermark, start_offset = taken_over(action, view(partition_log))
+        partition.copied(high_watermark, start_offset, has_grown=bool(action.records))
+
+    def _truncate(self, partition: Partition, offset: int) -> None:
+        partition_log = partition.log
+        if offset < partition_log.log_end_offset:
+            log.info("log_truncated", partition=repr(partition_log), before=partition_log.log_end_offset, after=offset)
+        self._directory.truncate(partition_log, offset, self._clock.now_ms())
+        self._changed(partition_log)
+
+    def _start_at(self, partition: Partition, offset: int) -> None:
+        partition_log = partition.log
+        log.info("log_begun_anew", partition=repr(partition_log), before=partition_log.log_end_offset, start=offset)
+        self._directory.truncate_fully_and_start_at(partition_log, offset, self._clock.now_ms())
+        self._changed(partition_log)
+
+    def _changed(self, partition_log: Log) -> None:
+        """With ``ottla.durability=power`` the follower asks for more only after the disk has the truncation."""
+        if partition_log.segments:
+            self._gate.wrote_file(partition_log.active.log.path, partition_log.directory)

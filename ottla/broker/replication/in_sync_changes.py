@@ -1,0 +1,154 @@
+"""Asks the controller for other in-sync sets, one request at a time (kafka.server.AlterPartitionManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import structlog
+
+from ottla.broker.env import Timer, Timers
+from ottla.broker.partitions import Partition
+from ottla.broker.peers.requests import PeerFailure, Then
+from ottla.coordinator.replication.in_sync import InSync
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+    PartitionData,
+    ResponsePartitionData,
+    TopicData,
+)
+
+RETRY_MS = 50
+"""How long after a failure the controller is asked again, in ms."""
+PARTITIONS_PER_REQUEST = 2_000
+
+log = structlog.get_logger("replication")
+
+
+class Controller(Protocol):
+    """The controller of the cluster."""
+
+    def send(self, message: Any, then: Then) -> None:
+        """Send a request, and call ``then`` later with the response or a `PeerFailure`."""
+        ...
+
+
+class InSyncChanges:
+    """The changes that wait for the controller, the newest of each partition."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        controller: Controller,
+        *,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        changed: Callable[[Partition], None],
+    ) -> None:
+        """``changed`` is called with a partition whose in-sync set the controller has changed."""
+        self._timers = timers
+        self._controller = controller
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._changed = changed
+        self._waiting: dict[Partition, InSync] = {}
+        self._in_flight: dict[tuple[bytes, int], tuple[Partition, InSync]] = {}
+        self._is_in_flight = False
+        self._timer: Timer | None = None
+        self._is_closed = False
+
+    def ask(self, partition: Partition, change: InSync) -> None:
+        self._waiting[partition] = change
+        self._send_soon()
+
+    def forget(self, partition: Partition) -> None:
+        """The broker does not lead the partition any more."""
+        self._waiting.pop(partition, None)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _send_soon(self, delay_ms: float = 0) -> None:
+        """Send what waits, together with what comes in the same turn."""
+        if self._timer is None and not self._is_in_flight and not self._is_closed:
+            self._timer = self._timers.call_later(delay_ms, self._send)
+
+    def _send(self) -> None:
+        self._timer = None
+        topics: dict[bytes, list[PartitionData]] = {}
+        for partition, change in list(self._waiting.items())[:PARTITIONS_PER_REQUEST]:
+            del self._waiting[partition]
+            if not partition.is_led or partition.leader.in_sync is not change:
+                # Metadata has overtaken the change.
+                continue
+            leader, partition_log = partition.leader, partition.log
+            topics.setdefault(partition_log.topic_id, []).append(
+                PartitionData(
+                    partition_index=partition_log.partition,
+                    leader_epoch=leader.leader_epoch,
+                    new_isr=sorted(change.proposed),
+                    new_isr_with_epochs=[
+                        BrokerState(broker_id=broker_id, broker_epoch=epoch)
+                        for broker_id, epoch in leader.broker_epochs(change).items()
+                    ],
+                    partition_epoch=change.partition_epoch,
+                )
+            )
+            self._in_flight[partition_log.topic_id, partition_log.partition] = (partition, change)
+        if topics:
+            self._is_in_flight = True
+            request = AlterPartitionRequest(
+                broker_id=self._broker_id,
+                broker_epoch=self._broker_epoch(),
+                topics=[TopicData(topic_id=topic_id, partitions=named) for topic_id, named in topics.items()],
+            )
+            self._controller.send(request, self._answered)
+
+    def _answered(self, answer: Any) -> None:
+        asked, self._in_flight = self._in_flight, {}
+        self._is_in_flight = False
+        if self._is_closed:
+            return
+        if isinstance(answer, PeerFailure):
+            log.info("in_sync_change_delayed", reason=answer.reason)
+        elif answer.error_code != Code.NONE:
+            # A stale broker epoch, or another controller: both become clear by metadata, and the question is asked again.
+            log.info("in_sync_change_delayed", error=answer.error_code)
+        else:
+            self._take(answer, asked)
+        for partition, change in asked.values():
+            if partition.is_led and partition.leader.in_sync is change:
+                self._waiting.setdefault(partition, change)
+        if self._waiting:
+            self._send_soon(RETRY_MS if asked else 0)
+
+    def _take(self, answer: AlterPartitionResponse, asked: dict[tuple[bytes, int], tuple[Partition, InSync]]) -> None:
+        """Take the answers for single partitions, and leave in ``asked`` what is to be asked again."""
+        for topic in answer.topics:
+            for one in topic.partitions:
+                partition, change = asked.pop((topic.topic_id, one.partition_index), (None, None))
+                if partition is None or change is None or not partition.is_led:
+                    continue
+                if self._is_to_be_asked_again(partition, change, one):
+                    asked[topic.topic_id, one.partition_index] = (partition, change)
+
+    def _is_to_be_asked_again(self, partition: Partition, change: InSync, answer: ResponsePartitionData) -> bool:
+        """Take the answer for one partition; whether the same change is to be asked for again."""
+        leader, code = partition.leader, answer.error_code
+        if code == Code.NONE:
+            if leader.altered(change, frozenset(answer.isr), answer.leader_epoch, answer.partition_epoch):
+                log.info("in_sync_changed", partition=repr(partition.log), in_sync=sorted(answer.isr))
+                self._changed(partition)
+            return False
+        log.info("in_sync_change_refused", partition=repr(partition.log), asked=sorted(change.proposed), error=code)
+        try:
+            known = Code(code)
+        except ValueError:
+            known = Code.UNKNOWN_SERVER_ERROR
+        return leader.alter_refused(change, known)

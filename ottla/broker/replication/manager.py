@@ -1,0 +1,199 @@
+"""Which partitions this broker leads and follows, and the work that comes of it (kafka.server.ReplicaManager).
+
+Metadata says for each partition `ReplicaManager.lead`, `ReplicaManager.follow` or `ReplicaManager.stop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.env import Env
+from ottla.broker.gate import Gate
+from ottla.broker.live_config import LiveConfig
+from ottla.broker.partitions import NOBODY, Partition
+from ottla.broker.peers.directory import FETCH, BrokerPeers
+from ottla.broker.peers.peer import Peer
+from ottla.broker.replication.fetcher import ReplicaFetcher
+from ottla.broker.replication.follower_log import FollowerLogs
+from ottla.broker.replication.in_sync_changes import Controller, InSyncChanges
+from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.replication.follower import FetchState, Following
+from ottla.coordinator.replication.leader import LiveEpoch, new_leader
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.steps import Pace, Steps
+
+SHRINK_WORK = 2
+"""The cost of looking for followers of one partition that lag, in units of `storage.steps.Pace`."""
+
+log = structlog.get_logger("replication")
+
+Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | None]], None]
+"""Repeats a task at an interval (`Housekeeping.repeat`)."""
+
+
+class ReplicaManager:
+    """The replicas of one broker."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        live_config: LiveConfig,
+        directory: LogDirectory,
+        disk: DiskHealth,
+        gate: Gate,
+        peers: BrokerPeers,
+        controller: Controller,
+        broker_epoch: Callable[[], int],
+        live_epoch: LiveEpoch,
+    ) -> None:
+        """``broker_epoch`` is that of this broker's registration, ``live_epoch`` that of any broker which is not fenced."""
+        self._env = env
+        self._live_config = live_config
+        self._directory = directory
+        self._gate = gate
+        self._peers = peers
+        self._own_epoch = broker_epoch
+        self._live_epoch = live_epoch
+        self.broker_id = live_config.settings.node_id
+        self._logs = FollowerLogs(env, directory, disk, gate)
+        self._in_sync_changes = InSyncChanges(
+            env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
+        )
+        # By leader. A fetcher without partitions is closed.
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._followed: dict[Partition, ReplicaFetcher] = {}
+        # The partitions that this broker leads and that have other replicas.
+        self._led: dict[Partition, None] = {}
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._own_epoch()
+
+    @property
+    def settings(self) -> Settings:
+        return self._live_config.settings
+
+    # what metadata says
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """This broker leads from now on; or leads already, and the replicas or the in-sync set have changed."""
+        if partition.is_led and partition.log.leader_epoch == registration.leader_epoch:
+            partition.leader.assigned(registration.replicas)
+            partition.leader.learned(frozenset(registration.isr), registration.partition_epoch)
+            partition.advance()
+        else:
+            self._stop_following(partition)
+            self._lead_anew(partition, registration)
+        if partition.leader.is_sole:
+            self._led.pop(partition, None)
+        else:
+            self._led[partition] = None
+
+    def _lead_anew(self, partition: Partition, registration: PartitionRegistration) -> None:
+        settings = self.settings
+        partition.on_expansion = lambda change: self._in_sync_changes.ask(partition, change)
+        partition.lead(
+            new_leader(
+                broker_id=self.broker_id,
+                leader_epoch=registration.leader_epoch,
+                start_offset=partition.log.log_end_offset,
+                replicas=registration.replicas,
+                in_sync=registration.isr,
+                partition_epoch=registration.partition_epoch,
+                max_lag_ms=settings.replica_lag_time_max_ms,
+                min_in_sync=partition.log.config.min_insync_replicas,
+                live_epoch=self._live_epoch,
+                now_ms=self._env.steady_ms(),
+            )
+        )
+
+    def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Another broker leads from now on, or nobody does."""
+        is_new = partition.is_led or partition.log.leader_epoch != registration.leader_epoch
+        is_new = is_new or partition.leader_id != registration.leader
+        if not is_new and (partition in self._followed or registration.leader == NOBODY):
+            return
+        self._stop_leading(partition)
+        self._stop_following(partition)
+        partition.follow(registration.leader, registration.leader_epoch)
+        if registration.leader not in (NOBODY, self.broker_id):
+            fetcher = self._fetcher(registration.leader)
+            self._followed[partition] = fetcher
+            fetcher.add(partition, Following(leader_id=registration.leader, leader_epoch=registration.leader_epoch))
+
+    def stop(self, partition: Partition) -> None:
+        """This broker is no replica any more, or the topic was deleted."""
+        self._stop_leading(partition)
+        self._stop_following(partition)
+        partition.follow(NOBODY, partition.log.leader_epoch)
+
+    def brokers_changed(self) -> None:
+        """Brokers have registered, moved, or were fenced."""
+        self._peers.changed()
+        for fetcher in list(self._fetchers.values()):
+            fetcher.brokers_changed()
+
+    def state_of(self, partition: Partition) -> FetchState | None:
+        """How far fetching a partition has come; None where it is not fetched."""
+        fetcher = self._followed.get(partition)
+        return None if fetcher is None else fetcher.state_of(partition)
+
+    def _stop_leading(self, partition: Partition) -> None:
+        self._led.pop(partition, None)
+        self._in_sync_changes.forget(partition)
+        partition.on_expansion = None
+
+    def _stop_following(self, partition: Partition) -> None:
+        fetcher = self._followed.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove(partition)
+
+    def _fetcher(self, leader_id: int) -> ReplicaFetcher:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None:
+
+            def peer() -> Peer | None:
+                return self._peers.peer(leader_id, FETCH)
+
+            fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, self._logs, self._gate)
+        return fetcher
+
+    # time
+
+    def begin_housekeeping(self, repeat: Repeat) -> None:
+        repeat("in_sync_shrink", lambda settings: max(1, settings.replica_lag_time_max_ms // 2), self.shrink)
+        repeat(
+            "high_watermarks",
+            lambda settings: max(1, settings.replica_high_watermark_checkpoint_interval_ms),
+            self.write_high_watermarks,
+        )
+
+    def shrink(self) -> Steps[None]:
+        """Ask the controller to take followers that lag for longer than ``replica.lag.time.max.ms`` out of the in-sync sets."""
+        pace = Pace()
+        for partition in list(self._led):
+            if partition in self._led and not partition.log.is_offline:
+                change = partition.leader.shrink(partition.log.log_end_offset, self._env.steady_ms())
+                if change is not None:
+                    lagging = sorted(change.committed - change.proposed)
+                    log.info("replicas_lag", partition=repr(partition.log), brokers=lagging)
+                    self._in_sync_changes.ask(partition, change)
+            if pace.spend(SHRINK_WORK):
+                yield None
+
+    def write_high_watermarks(self) -> None:
+        """Raises OSError."""
+        if self._led or self._followed:
+            self._directory.write_high_watermarks()
+
+    def close(self) -> None:
+        """Fetch nothing more, and close the connections. Logs stay as they are."""
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._in_sync_changes.close()
+        self._peers.close()
