@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -56,9 +55,6 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRA
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import NOT_OURS, check_formatted, identify
 from ottla.storage.log_dir import LogDirectory
-
-if TYPE_CHECKING:
-    pass
 
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""

@@ -27,6 +27,7 @@ LOGGERS = (
     "membership",
     "partition",
     "peer",
+    "replication",
     "share_groups",
     "share_partitions",
     "share_states",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ottla.broker import main
+from ottla.broker import running
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.simulation.broker import SimulatedBroker
@@ -19,9 +19,9 @@ def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch
     async def serve() -> None:
         loops.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
 
-    main._run(serve())
+    running._run(serve())
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    main._run(serve())
+    running._run(serve())
     assert loops == ["uvloop", "asyncio"]
 
 

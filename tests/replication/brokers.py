@@ -81,7 +81,7 @@ class ReplicaServer:
         self.cluster_id = CLUSTER_ID
         self.apis, self.services, self.request_topics = BROKER_APIS, self, SimpleNamespace()
         self.state = ClusterState(self.broker_id)
-        self.cluster = SimpleNamespace(state=self.state, features_epoch=0)
+        self.cluster = SimpleNamespace(state=self.state, features_epoch=0, is_alone=False)
         self.verification: Any = None
         self.stepping = Stepping(env, self.bug)
         self.addresses = Addresses(env, settings)
