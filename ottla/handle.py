@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.addresses import split_address
 from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
 from ottla.control.remote_faults import RemoteFaults
 from ottla.questions import Questions, wait_for
+from ottla.served import ServedProcess
 
 if TYPE_CHECKING:
     from ottla.client.reading import Isolation
@@ -37,7 +33,6 @@ T = TypeVar("T")
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
-KEPT_LOG_LINES = 10_000
 _GIVEN_OTHERWISE = {
     "listeners": "host= and port=",
     "log.dirs": "data_dir=",
@@ -146,11 +141,8 @@ class Broker:
         self._port = port
         self._settings = dict(settings or {})
         self._features = dict(features or {})
-        self._process: subprocess.Popen[str] | None = None
-        self._readers: list[threading.Thread] = []
-        self._lines: deque[str] = deque(maxlen=KEPT_LOG_LINES)
-        self.logged_lines = 0
-        """How many lines the broker has logged in all its lives."""
+        self._served = ServedProcess(self._has_printed)
+        self._answered = threading.Event()
         self.ready: dict[str, Any] = {}
 
     def __repr__(self) -> str:
@@ -168,7 +160,7 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._served.is_running
 
     @property
     def is_paused(self) -> bool:
@@ -176,12 +168,17 @@ class Broker:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        return self._served.pid
 
     @property
     def logs(self) -> list[str]:
         """The newest lines that the broker has logged in all its lives, newest last."""
-        return list(self._lines)
+        return self._served.logs
+
+    @property
+    def logged_lines(self) -> int:
+        """How many lines the broker has logged in all its lives."""
+        return self._served.logged_lines
 
     def logs_since(self, logged_lines: int) -> list[str]:
         """The lines after the first ``logged_lines`` lines, as far as they are kept."""
@@ -204,13 +201,11 @@ class Broker:
             command += ["--clock", "manual" if self.clock.last_ms is None else f"manual:{self.clock.last_ms}"]
         self._temporary.mkdir(mode=0o700, exist_ok=True)
         self._is_paused = False
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-        )
-        self._process = process
+        self._answered.clear()
+        self.ready = {}
+        self._served.start(command, self._answered)
         try:
-            self._wait_until_ready(process)
+            self._wait_until_ready()
         except BaseException:
             # The process is ended even where Ctrl-C interrupts: it has a session of its own, so nothing else would end it.
             self.kill()
@@ -225,66 +220,29 @@ class Broker:
                 self.clock.last_ms = self.clock.now_ms
         return self
 
-    def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
-        answered = threading.Event()
-        for reader in (
-            threading.Thread(target=self._read_ready, args=(process, answered), daemon=True),
-            threading.Thread(target=self._read_logs, args=(process,), daemon=True),
-        ):
-            reader.start()
-            self._readers.append(reader)
-        if not answered.wait(self._start_timeout_s) or not self.ready:
+    def _wait_until_ready(self) -> None:
+        if not self._answered.wait(self._start_timeout_s) or not self.ready:
             self.kill()
             raise BrokerFailed("the broker did not start:\n" + "\n".join(self.logs[-20:]))
 
-    def _read_ready(self, process: subprocess.Popen[str], answered: threading.Event) -> None:
-        self.ready = {}
-        for line in _lines_of(process.stdout):
-            with contextlib.suppress(ValueError):
-                message = json.loads(line)
-                if message.get("event") == "ready":
-                    self.ready = message
-                    answered.set()
-        answered.set()
-
-    def _read_logs(self, process: subprocess.Popen[str]) -> None:
-        for line in _lines_of(process.stderr):
-            self._lines.append(line.rstrip("\n"))
-            self.logged_lines += 1
-
-    def _ended(self, process: subprocess.Popen[str]) -> None:
-        for reader in self._readers:
-            reader.join(STOP_TIMEOUT_S)
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
-        self._readers = []
-        self._process = None
-        self._is_paused = False
+    def _has_printed(self, message: dict[str, Any]) -> None:
+        if message.get("event") == "ready":
+            self.ready = message
+            self._answered.set()
 
     def stop(self) -> int:
         """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` when the process does not end."""
-        process = self._process
-        if process is None:
-            return 0
-        process.terminate()
-        try:
-            code = process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        code = self._served.stop(STOP_TIMEOUT_S)
+        if code is None:
             self.kill()
             raise BrokerFailed("the broker did not stop:\n" + "\n".join(self.logs[-20:])) from None
-        self._ended(process)
+        self._is_paused = False
         return code
 
     def kill(self) -> None:
         """Send SIGKILL, which is like a crash."""
-        process = self._process
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL)
-        process.wait()
-        self._ended(process)
+        self._served.kill(STOP_TIMEOUT_S)
+        self._is_paused = False
 
     def restart(self, *, kill: bool = False) -> Self:
         """Stop or kill the broker, and start it again on the same directory and port."""
@@ -386,10 +344,3 @@ def _remove(directory: Path, pid: int) -> None:
     directories."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _lines_of(pipe: IO[str] | None) -> Iterator[str]:
-    """The lines of a pipe until its end, or until it is closed because a start was interrupted."""
-    assert pipe is not None
-    with contextlib.suppress(ValueError):
-        yield from pipe

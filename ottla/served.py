@@ -39,8 +39,8 @@ class ServedProcess:
         """The newest lines that were logged in all its lives, newest last."""
         return list(self._lines)
 
-    def start(self, command: Sequence[str]) -> threading.Event:
-        """Start the process; returns an event that is set at the end of its stdout."""
+    def start(self, command: Sequence[str], ended: threading.Event) -> None:
+        """Start the process. ``ended`` is set at the end of its stdout."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}
         process = self._process = subprocess.Popen(
             command,
@@ -51,14 +51,12 @@ class ServedProcess:
             env=environment,
             start_new_session=True,
         )
-        ended = threading.Event()
         for reader in (
             threading.Thread(target=self._read_events, args=(process, ended), daemon=True),
             threading.Thread(target=self._read_logs, args=(process,), daemon=True),
         ):
             reader.start()
             self._readers.append(reader)
-        return ended
 
     def _read_events(self, process: subprocess.Popen[str], ended: threading.Event) -> None:
         for line in _lines_of(process.stdout):

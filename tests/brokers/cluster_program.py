@@ -1,0 +1,42 @@
+"""A parent whose processes serve nothing: a program that the tests run. Its argument says what the brokers do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.ready_file import ReadyFile
+from ottla.brokers.parent import Cluster, Parent
+from ottla.brokers.plan import CONTROLLER_ID, Node
+from ottla.process import Owner
+
+
+def run_node(node: Node, parent: Owner) -> int:
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    parent.watch(stopped.set)
+    if sys.argv[1] == "refuse" and node.node_id == 2:
+        print("ottla: broker 2 does not like it", file=sys.stderr)
+        return 1
+    where = {"controller": "c:1"} if node.is_controller else {"bootstrap": f"b:{node.node_id}", "data_dir": node.directory}
+    print(json.dumps({"event": "ready", **where}), flush=True)
+    while not stopped.wait(0.05):
+        pass
+    print(f"stopped {node.name}", file=sys.stderr)
+    parent.ended()
+    return 0
+
+
+def main() -> int:
+    names = {CONTROLLER_ID: "controller", 1: "broker-1", 2: "broker-2"}
+    nodes = {number: Node(name, number, f"/none/{name}", BrokerConfig({})) for number, name in names.items()}
+    cluster = Cluster(nodes=nodes, cluster_id="c", data_dir="/none", is_terminal=False)
+    return Parent(cluster, run_node, ready_file=ReadyFile(None), takes_commands=True).run(Owner(pid=os.getppid()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

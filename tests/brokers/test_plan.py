@@ -1,0 +1,100 @@
+"""The processes of a cluster, their settings and their directories."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.brokers.plan import CONTROLLER_ID, MAX_BROKERS, Node, plan, prepare
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.identity import DirectoryError, read_identity
+from ottla.storage.last_stop import take_last_stop
+
+DATA = "/cluster"
+
+
+def planned(broker_count: int = 3, **given: Any) -> list[Node]:
+    ports = count(40_000)
+    settings = {"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:9092", **given}
+    return plan(BrokerConfig(settings), broker_count, lambda host: next(ports))
+
+
+def test_one_controller_and_brokers_on_ports_in_a_row() -> None:
+    controller, *brokers = planned()
+    assert (controller.name, controller.node_id, controller.is_controller) == ("controller", CONTROLLER_ID, True)
+    assert controller.config.settings.listeners == ("CONTROLLER://127.0.0.1:40000",)
+    assert [broker.node_id for broker in brokers] == [1, 2, 3]
+    assert [broker.config.settings.listeners[0] for broker in brokers] == [
+        "PLAINTEXT://127.0.0.1:9092",
+        "PLAINTEXT://127.0.0.1:9093",
+        "PLAINTEXT://127.0.0.1:9094",
+    ]
+    assert {broker.directory for broker in brokers} == {f"{DATA}/broker-{n}" for n in (1, 2, 3)}
+    assert {broker.config.text("controller.quorum.voters") for broker in brokers} == {f"{CONTROLLER_ID}@127.0.0.1:40000"}
+
+
+def test_port_0_is_a_free_one_of_each() -> None:
+    _, *brokers = planned(listeners="PLAINTEXT://127.0.0.1:0")
+    assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002", "40003"]
+
+
+@pytest.mark.parametrize(("broker_count", "factor", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
+def test_internal_topics_are_replicated_as_by_kafka(broker_count: int, factor: str, in_sync: str) -> None:
+    config = planned(broker_count)[1].config
+    assert config.text("offsets.topic.replication.factor") == factor
+    assert config.text("transaction.state.log.replication.factor") == factor
+    assert config.text("transaction.state.log.min.isr") == in_sync
+
+
+def test_what_is_given_counts_for_all() -> None:
+    nodes = planned(**{"num.partitions": "7", "offsets.topic.replication.factor": "1"})
+    assert {node.config.settings.num_partitions for node in nodes} == {7}
+    assert {node.config.text("offsets.topic.replication.factor") for node in nodes} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("broker_count", "given", "named"),
+    [
+        (0, {}, "--brokers 0"),
+        (MAX_BROKERS + 1, {}, "from 1 to"),
+        (3, {"node.id": "4"}, "node.id"),
+        (3, {"process.roles": "broker"}, "process.roles"),
+        (3, {"advertised.listeners": "PLAINTEXT://a:1"}, "advertised.listeners"),
+        (3, {"listeners": "INTERNAL://127.0.0.1:1"}, "listeners"),
+    ],
+)
+def test_what_no_cluster_can_have(broker_count: int, given: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        planned(broker_count, **given)
+
+
+def ids() -> Any:
+    numbers = count(1)
+    return lambda: next(numbers).to_bytes(16, "big")
+
+
+def test_directories_are_made_for_one_cluster() -> None:
+    fs, nodes = MemoryFilesystem(), planned()
+    cluster_id = prepare(fs, DATA, nodes, ids())
+    identities = [read_identity(fs, node.directory) for node in nodes]
+    assert {identity.cluster_id for identity in identities if identity} == {cluster_id}
+    assert [identity.node_id for identity in identities if identity] == [CONTROLLER_ID, 1, 2, 3]
+    assert take_last_stop(fs, nodes[1].directory).unreadable == [], "a new directory has lost nothing"
+    assert prepare(fs, DATA, planned(4), ids()) == cluster_id, "a further broker joins it"
+
+
+def test_directories_of_others_are_left_alone() -> None:
+    fs, nodes = MemoryFilesystem(), planned()
+    fs.make_dir(DATA)
+    fs.write_file(f"{DATA}/meta.properties", b"cluster.id=a\nnode.id=1\n")
+    with pytest.raises(DirectoryError, match="one broker"):
+        prepare(fs, DATA, nodes, ids())
+    fs = MemoryFilesystem()
+    prepare(fs, DATA, nodes, ids())
+    fs.write_file(f"{nodes[2].directory}/meta.properties", b"cluster.id=another\nnode.id=2\n")
+    with pytest.raises(DirectoryError, match="another"):
+        prepare(fs, DATA, nodes, ids())
