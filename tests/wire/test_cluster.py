@@ -1,0 +1,117 @@
+"""Three brokers and their controller, each in a process of its own, with stock clients."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+import ottla
+from ottla.cluster_handle import CONTROLLER
+
+pytestmark = [pytest.mark.wire]
+
+SESSION_MS = 1_500
+SETTINGS = {
+    "broker.session.timeout.ms": SESSION_MS,
+    "broker.heartbeat.interval.ms": 200,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+}
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(3, settings=SETTINGS) as cluster:
+        yield cluster
+        errors = [line for line in cluster.logs if '"level": "error"' in line]
+        pids = [cluster.pid(node) for node in (CONTROLLER, *cluster.brokers)]
+    assert not errors
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            raise AssertionError(f"process {pid} is left")
+
+
+@pytest.fixture
+def topic(cluster: ottla.Cluster) -> str:
+    """A topic with a partition on each broker."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, 3, replication_factor=1)
+    return name
+
+
+def leaders(cluster: ottla.Cluster, topic: str) -> list[int | None]:
+    return [cluster.leader(topic, index) for index in range(3)]
+
+
+def produce(cluster: ottla.Cluster, topic: str, *values: str, partition: int = 0) -> None:
+    failures = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for value in values:
+        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: error and failures.append(error))
+    assert producer.flush(PATIENCE_S) == 0
+    assert not failures
+
+
+def values(cluster: ottla.Cluster, topic: str) -> list[bytes | None]:
+    return sorted(record.value for record in cluster.records(topic))  # type: ignore[type-var]
+
+
+def test_partitions_are_spread_and_served_by_their_leaders(cluster: ottla.Cluster, topic: str) -> None:
+    assert sorted(n or 0 for n in leaders(cluster, topic)) == [1, 2, 3]
+    for index in range(3):
+        produce(cluster, topic, f"{index}a", f"{index}b", partition=index)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    consumed: list[bytes] = []
+    while len(consumed) < 6:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.error() is None
+        consumed.append(message.value())
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    assert sorted(consumed) == [b"0a", b"0b", b"1a", b"1b", b"2a", b"2b"]
+    assert cluster.lag(topic) == {(topic, index): 0 for index in range(3)}
+    assert cluster.coordinator(group=topic) in cluster.brokers
+
+
+def test_a_broker_that_is_killed_comes_back_with_what_it_had(cluster: ottla.Cluster, topic: str) -> None:
+    produce(cluster, topic, "before")
+    leader = cluster.leader(topic)
+    assert leader is not None
+    cluster.kill(leader)
+    cluster.wait_for(lambda: cluster.leader(topic) is None, PATIENCE_S)
+    cluster.restart(leader)
+    cluster.wait_for(lambda: cluster.leader(topic) == leader, PATIENCE_S)
+    produce(cluster, topic, "after")
+    assert values(cluster, topic) == [b"after", b"before"]
+
+
+def test_a_broker_that_stood_still_past_its_session_leads_again(cluster: ottla.Cluster, topic: str) -> None:
+    produce(cluster, topic, "before")
+    leader = cluster.leader(topic)
+    assert leader is not None
+    cluster.pause(leader)
+    cluster.wait_for(lambda: leader not in leaders(cluster, topic), PATIENCE_S)
+    cluster.resume(leader)
+    cluster.wait_for(lambda: cluster.leader(topic) == leader, PATIENCE_S)
+    produce(cluster, topic, "after")
+    assert values(cluster, topic) == [b"after", b"before"]
+
+
+def test_brokers_serve_on_while_their_controller_is_away(cluster: ottla.Cluster, topic: str) -> None:
+    cluster.kill(CONTROLLER)
+    produce(cluster, topic, "without")
+    cluster.restart(CONTROLLER)
+    later = f"{topic}-later"
+    cluster.create_topic(later, 3, replication_factor=1)
+    produce(cluster, later, "with")
+    assert values(cluster, topic) + values(cluster, later) == [b"without", b"with"]
