@@ -22,7 +22,6 @@ from ottla.storage.invariants import check_log
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import Slice, read
-from ottla.storage.rebuilding import find_unreplicated
 from ottla.storage.steps import Pace, Steps
 
 T = TypeVar("T")
@@ -304,11 +303,6 @@ class Partitions:
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
         """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
-        if not is_led and not partition_log.is_offline:
-            try:
-                find_unreplicated(partition_log)
-            except OSError as error:
-                take_offline(partition_log, described(error))
         partition = Partition(self._env, partition_log, self.gate, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.protocol.errors import Code
+from ottla.broker.partitions import NotLeader
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.produce import ProduceResponse
 from tests.replication.brokers import World
 from tests.storage.logs import stored
@@ -61,3 +62,179 @@ def test_who_follows_is_not_written_to(world: World) -> None:
     producer.send(2, b"a")
     assert producer.codes == {b"a": Code.NOT_LEADER_OR_FOLLOWER}
     assert world.partition(2).log.log_end_offset == 0
+
+
+def test_what_a_killed_leader_had_alone_is_given_up_and_what_was_acknowledged_stays(world: World) -> None:
+    producer = Producer(world)
+    producer.send(1, b"acknowledged")
+    world.wait(500)
+    world.links.cut("broker-1", "broker-2")
+    world.links.cut("broker-1", "broker-3")
+    producer.send(1, b"of the leader alone", acks=1)
+    world.wait(50)
+    world.kill(1)
+    world.fence(1)
+    world.tell_all()
+    for other in ("broker-2", "broker-3"):
+        world.links.heal("broker-1", other)
+    assert world.registration().leader == 2
+    producer.send(2, b"of the next leader")
+    world.wait(1_000)
+    assert producer.codes[b"of the next leader"] is Code.NONE
+    world.start(world.nodes[1])
+    world.settle()
+    assert values(world, 1) == values(world, 2) == values(world, 3)
+    assert [b"of the leader alone" in raw for raw in values(world, 2)] == [False, False]
+    assert set(world.registration().isr) == {1, 2, 3}, "the one that came back has caught up"
+
+
+def test_a_follower_that_lags_leaves_the_in_sync_set_and_comes_back(world: World) -> None:
+    producer = Producer(world)
+    world.links.cut("broker-3", "broker-1")
+    producer.send(1, b"a", timeout_ms=100)
+    world.wait(200)
+    assert producer.codes == {b"a": Code.REQUEST_TIMED_OUT}
+    world.settle(4_500)
+    assert set(world.registration().isr) == {1, 2}
+    producer.send(1, b"b")
+    world.wait(500)
+    assert producer.codes[b"b"] is Code.NONE
+    world.links.heal("broker-3", "broker-1")
+    world.settle(4_500)
+    assert set(world.registration().isr) == {1, 2, 3}
+    assert values(world, 3) == values(world, 1)
+
+
+def test_a_change_of_the_in_sync_set_is_asked_for_until_the_controller_answers(world: World) -> None:
+    world.links.cut("broker-3", "broker-1")
+    Producer(world).send(1, b"a", acks=1)
+    world.answers_controller = False
+    world.settle(6_000)
+    assert set(world.registration().isr) == {1, 2, 3}
+    world.answers_controller = True
+    world.settle(1_500)
+    assert set(world.registration().isr) == {1, 2}
+
+
+def test_with_too_few_in_sync_acks_all_is_refused_and_acks_1_is_not_shown() -> None:
+    world = World(2, min_in_sync=2)
+    world.settle()
+    producer = Producer(world)
+    for broker_id in (2, 3):
+        world.kill(broker_id)
+        world.fence(broker_id)
+    producer.send(1, b"before it knows", timeout_ms=500)
+    world.tell_all()
+    producer.send(1, b"refused")
+    producer.send(1, b"taken", acks=1)
+    world.wait(600)
+    assert producer.codes == {
+        b"before it knows": Code.REQUEST_TIMED_OUT,
+        b"refused": Code.NOT_ENOUGH_REPLICAS,
+        b"taken": Code.NONE,
+    }
+    assert world.partition(1).log.high_watermark == 0
+    world.start(world.nodes[2])
+    world.settle()
+    assert world.partition(1).log.high_watermark == 2
+
+
+def test_who_waits_for_replicas_learns_that_another_broker_leads_now(world: World) -> None:
+    producer = Producer(world)
+    for other in ("broker-2", "broker-3"):
+        world.links.cut("broker-1", other)
+    producer.send(1, b"a")
+    world.move_leader(2)
+    world.tell(1)
+    assert producer.codes == {b"a": Code.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_a_follower_truncates_to_where_logs_part_and_not_to_its_high_watermark(world: World) -> None:
+    """Broker 2 has two batches and knows of no committed one, when broker 3 is elected, which has the first (KIP-101)."""
+    producer = Producer(world)
+    world.links.cut("broker-2", "broker-1")
+    world.wait(300)
+    producer.send(1, b"first")
+    world.wait(100)
+    world.links.cut("broker-1", "broker-3")
+    producer.send(1, b"second")
+    world.wait(50)
+    world.links.heal("broker-2", "broker-1")
+    while not producer.codes:
+        world.wait(1)
+    follower = world.partition(2).log
+    assert producer.codes == {b"first": Code.NONE}
+    assert (follower.high_watermark, follower.log_end_offset) == (0, 2)
+    world.move_leader(3)
+    world.tell_all()
+    ends = set()
+    for _ in range(500):
+        world.wait(1)
+        ends.add(follower.log_end_offset)
+    assert ends == {2, 1}
+    assert follower.truncations == 1
+
+
+def test_a_follower_whose_next_records_the_leader_has_deleted_begins_anew(world: World) -> None:
+    producer = Producer(world)
+    world.kill(3)
+    world.fence(3)
+    world.tell_all()
+    for number in range(5):
+        producer.send(1, b"%d" % number)
+        world.wait(200)
+    log = world.partition(1).log
+    assert log.high_watermark == 5
+    log.delete_records(4)
+    world.start(world.nodes[3])
+    world.settle()
+    follower = world.partition(3).log
+    assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (4, 5, 5)
+    assert set(world.registration().isr) == {1, 2, 3}
+
+
+def test_a_start_knows_the_high_watermark_of_the_checkpoint(world: World) -> None:
+    producer = Producer(world)
+    producer.send(1, b"a")
+    world.wait(1_500)
+    world.links.cut("broker-1", "broker-2")
+    producer.send(1, b"b", acks=1)
+    world.kill(2)
+    world.start(world.nodes[2])
+    log = world.partition(2).log
+    assert (log.high_watermark, log.log_end_offset) == (1, 1)
+    world.kill(1)
+    world.nodes[1].start()
+    world.tell(1)
+    log = world.partition(1).log
+    assert (log.high_watermark, log.log_end_offset) == (1, 2), "the leader's own last record is not committed"
+
+
+def test_a_leader_takes_no_fetch_of_an_earlier_life(world: World) -> None:
+    partition = world.partition(1)
+    epoch = world.state.registrations.brokers[2].broker_epoch
+    partition.replica_fetched(2, 0, 0, epoch)
+    for broker_id, broker_epoch, code in ((2, epoch - 1, Code.NOT_LEADER_OR_FOLLOWER), (9, -1, Code.UNKNOWN_LEADER_EPOCH)):
+        with pytest.raises(KafkaError) as refused:
+            partition.replica_fetched(broker_id, 0, 0, broker_epoch)
+        assert refused.value.code is code
+    with pytest.raises(NotLeader):
+        world.partition(2).replica_fetched(3, 0, 0, -1)
+
+
+def test_with_power_a_batch_is_on_the_disks_of_all_in_sync_before_its_answer() -> None:
+    world = World(3, settings={"ottla.durability": "power"})
+    world.settle()
+    producer = Producer(world)
+    producer.send(1, b"a")
+    while not producer.codes:
+        world.wait(1)
+    assert producer.codes == {b"a": Code.NONE}
+    for broker_id in (1, 2, 3):
+        world.kill(broker_id, power_cut=True)
+        world.fence(broker_id)
+    for broker_id in (1, 2, 3):
+        world.start(world.nodes[broker_id])
+    world.move_leader(world.registration().isr[0])
+    world.settle(3_000)
+    assert [b"a" in b"".join(values(world, broker_id)) for broker_id in (1, 2, 3)] == [True] * 3

@@ -47,7 +47,8 @@ class BrokerPeers:
         self._buffers = buffers
         self._bug = bug
         self._timings = timings
-        self._peers: dict[tuple[int, str], Peer] = {}
+        # With each connection the incarnation of the broker for which it was made.
+        self._peers: dict[tuple[int, str], tuple[Peer, bytes]] = {}
         self._is_closed = False
 
     def peer(self, broker_id: int, purpose: str = COORDINATOR) -> Peer | None:
@@ -59,21 +60,24 @@ class BrokerPeers:
         address = self._address(broker_id)
         if address is None or broker is None or broker.is_fenced or self._is_closed:
             return None
-        peer = self._peers.get((broker_id, purpose))
-        if peer is not None and (peer.host, peer.port) == address:
-            return peer
-        if peer is not None:
-            peer.close()
+        known = self._peers.get((broker_id, purpose))
+        if known is not None and self._is_current(broker_id, *known):
+            return known[0]
+        if known is not None:
+            known[0].close()
         host, port = address
         client_id = f"broker-{self._own_id}-{purpose}"
         peer = Peer(self._env, host, port, client_id=client_id, bug=self._bug, buffers=self._buffers, timings=self._timings)
-        self._peers[broker_id, purpose] = peer
+        self._peers[broker_id, purpose] = (peer, broker.incarnation_id)
         return peer
 
     def changed(self) -> None:
-        """Close the connections to brokers that have another address by now, or are not registered any more."""
-        for (broker_id, purpose), peer in list(self._peers.items()):
-            if self._address(broker_id) != (peer.host, peer.port):
+        """Close the connections to brokers that have another address by now, have started again, or are not registered any more.
+
+        What an earlier life of a broker was asked is never answered, and where its machine has lost power nobody says so.
+        """
+        for (broker_id, purpose), (peer, incarnation_id) in list(self._peers.items()):
+            if not self._is_current(broker_id, peer, incarnation_id):
                 del self._peers[broker_id, purpose]
                 peer.close()
 
@@ -81,8 +85,13 @@ class BrokerPeers:
         """Close all connections for good. Requests without an answer fail."""
         self._is_closed = True
         peers, self._peers = self._peers, {}
-        for peer in peers.values():
+        for peer, _ in peers.values():
             peer.close()
+
+    def _is_current(self, broker_id: int, peer: Peer, incarnation_id: bytes) -> bool:
+        broker = self._known().brokers.get(broker_id)
+        is_same_life = broker is not None and broker.incarnation_id == incarnation_id
+        return is_same_life and self._address(broker_id) == (peer.host, peer.port)
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
         broker = self._known().brokers.get(broker_id)

@@ -7,14 +7,16 @@ import structlog
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Clock
 from ottla.broker.gate import Gate
-from ottla.broker.log_failures import disk_refused
+from ottla.broker.log_failures import disk_refused, take_offline
 from ottla.broker.partitions import Partition
 from ottla.coordinator.replication.follower import Action, Append, FollowerLog, Following, StartAt, Truncate, taken_over
 from ottla.coordinator.replication.leader import EpochEnd
 from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.filesystem import described
 from ottla.storage.following import UnexpectedOffset, append_as_follower
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
+from ottla.storage.rebuilding import find_unreplicated
 
 log = structlog.get_logger("replication")
 
@@ -43,6 +45,15 @@ class FollowerLogs:
         self._directory = directory
         self._disk = disk
         self._gate = gate
+
+    def opened(self, partition: Partition) -> None:
+        """A start has opened the log of a partition with other replicas. What is above its high watermark may still be lost."""
+        if not partition.log.is_offline:
+            try:
+                find_unreplicated(partition.log)
+            except OSError as error:
+                disk_refused(self._disk, partition.log, error)
+                take_offline(partition.log, described(error))
 
     def carry_out(self, partition: Partition, following: Following, action: Action) -> Action | None:
         """Change the log as ``action`` says. What is left to do comes back: an action that does not concern the log, or what to do

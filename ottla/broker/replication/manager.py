@@ -69,6 +69,8 @@ class ReplicaManager:
         self._followed: dict[Partition, ReplicaFetcher] = {}
         # The partitions that this broker leads and that have other replicas.
         self._led: dict[Partition, None] = {}
+        # All partitions that metadata has named since they were opened.
+        self._opened: dict[Partition, None] = {}
 
     @property
     def broker_epoch(self) -> int:
@@ -87,12 +89,20 @@ class ReplicaManager:
             partition.leader.learned(frozenset(registration.isr), registration.partition_epoch)
             partition.advance()
         else:
+            self._opens(partition, registration)
             self._stop_following(partition)
             self._lead_anew(partition, registration)
         if partition.leader.is_sole:
             self._led.pop(partition, None)
         else:
             self._led[partition] = None
+
+    def _opens(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Metadata names a partition for the first time since it was opened, or again."""
+        if partition not in self._opened:
+            self._opened[partition] = None
+            if registration.replicas != (self.broker_id,):
+                self._logs.opened(partition)
 
     def _lead_anew(self, partition: Partition, registration: PartitionRegistration) -> None:
         settings = self.settings
@@ -118,6 +128,7 @@ class ReplicaManager:
         is_new = is_new or partition.leader_id != registration.leader
         if not is_new and (partition in self._followed or registration.leader == NOBODY):
             return
+        self._opens(partition, registration)
         self._stop_leading(partition)
         self._stop_following(partition)
         partition.follow(registration.leader, registration.leader_epoch)
@@ -130,6 +141,7 @@ class ReplicaManager:
         """This broker is no replica any more, or the topic was deleted."""
         self._stop_leading(partition)
         self._stop_following(partition)
+        self._opened.pop(partition, None)
         partition.follow(NOBODY, partition.log.leader_epoch)
 
     def brokers_changed(self) -> None:

@@ -36,15 +36,15 @@ class World:
         self.register(OWN, "own", 9092)
         self.register(OTHER, "other", 9092)
 
-    def register(self, broker_id: int, host: str, port: int, *, listener: str = "INTERNAL", is_fenced: bool = False) -> None:
+    def register(self, broker_id: int, host: str, port: int, *, listener: str = "INTERNAL", life: int = 0) -> None:
         endpoints = [("CLIENTS", "clients", 1), (listener, host, port)]
         self.registrations.brokers[broker_id] = BrokerRegistration(
             broker_id=broker_id,
             broker_epoch=7,
-            incarnation_id=bytes(16),
+            incarnation_id=bytes([life]) * 16,
             listeners=tuple(ListenerEndpoint(name=n, host=h, port=p, security_protocol=0) for n, h, p in endpoints),
             features={},
-            is_fenced=is_fenced,
+            is_fenced=False,
         )
 
     def fence(self, broker_id: int, *, is_fenced: bool) -> None:
@@ -98,6 +98,20 @@ def test_a_broker_that_moved_is_reached_at_its_new_address(is_told: bool) -> Non
     assert peer.state is PeerState.CLOSED
     assert [answer.kind for answer in answers] == [Failure.CLOSED]
     assert moved.state is PeerState.IDLE
+
+
+def test_what_an_earlier_life_of_a_broker_was_asked_fails_at_once() -> None:
+    world = World()
+    peer, answers = world.peers.peer(OTHER), list[Any]()
+    assert peer is not None
+    peer.send(MetadataRequest(), answers.append)
+    world.register(OTHER, "other", 9092, life=1)
+    world.peers.changed()
+    world.env.settle()
+    assert [answer.kind for answer in answers] == [Failure.CLOSED]
+    again = world.peers.peer(OTHER)
+    assert again is not None
+    assert again is not peer
 
 
 def test_connections_to_who_is_not_registered_any_more_are_closed() -> None:

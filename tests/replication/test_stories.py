@@ -1,0 +1,141 @@
+"""What replication promises holds in every story of brokers on a network, and a fault that is planted into it is noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.broker.gate import Gate
+from ottla.broker.handlers import fetch_answers, produce
+from ottla.broker.partitions import Partition
+from ottla.broker.replication.fetcher import ReplicaFetcher
+from ottla.coordinator.replication.in_sync import InSync
+from ottla.coordinator.replication.leader import Leader
+from ottla.storage import log_dir
+from ottla.storage.following import UnexpectedOffset
+from tests.replication.stories import Story
+
+SEEDS = 24
+SEEDS_TO_CATCH = 100
+STEPS = 100
+
+REACHED = (
+    "a follower killed",
+    "a leader killed",
+    "all killed at once",
+    "answered NONE",
+    "answered NOT_ENOUGH_REPLICAS",
+    "answered NOT_LEADER_OR_FOLLOWER",
+    "answered REQUEST_TIMED_OUT",
+    "moved the leader",
+    "truncated",
+)
+"""What has to come about in some story, or the stories show nothing."""
+
+
+def test_nothing_acknowledged_is_lost_and_all_logs_become_one() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        seen.update(Story(seed).play(STEPS).seen)
+    assert all(seen[name] for name in REACHED), seen
+
+
+Plant = Callable[[pytest.MonkeyPatch], dict[str, Any]]
+
+
+def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(produce, "when_replicated", lambda ports, context, request, response: response)
+    return {}
+
+
+def never_looks_where_logs_part(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(fetch_answers, "divergence", lambda last_epoch, fetch_offset, end: None)
+    return {}
+
+
+def commits_what_the_leader_alone_has(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(Leader, "high_watermark", lambda self, log_end_offset, high_watermark, now_ms: log_end_offset)
+    return {}
+
+
+def commits_over_a_follower_that_is_to_leave(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    patched.setattr(InSync, "maximal", property(lambda in_sync: in_sync.proposed))
+    return {}
+
+
+def elects_out_of_sync(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    return {"elects_out_of_sync": True}
+
+
+def starts_with_all_committed(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    opened = log_dir.open_log
+
+    def open_log(*args: Any, **given: Any) -> Any:
+        return opened(*args, **{**given, "high_watermark": None})
+
+    patched.setattr(log_dir, "open_log", open_log)
+    return {}
+
+
+def answers_though_it_does_not_lead_any_more(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    def forget(gate: Gate, log: Any) -> None:
+        for _, then in gate._uncommitted.pop(log, ()):
+            then(True)
+
+    def follow(partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        partition._gate.forget(partition.log)
+        followed(partition, leader_id, leader_epoch)
+
+    followed = Partition.follow
+    patched.setattr(Gate, "forget", forget)
+    patched.setattr(Partition, "follow", follow)
+    patched.setattr(Leader, "answer_to", lambda self, acks, end_offset, high_watermark: 0)
+    return {}
+
+
+def takes_writes_though_it_follows(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    def follow(partition: Partition, leader_id: int, leader_epoch: int) -> None:
+        if partition._leader is None:
+            followed(partition, leader_id, leader_epoch)
+
+    followed = Partition.follow
+    patched.setattr(Partition, "follow", follow)
+    return {}
+
+
+def asks_before_its_disk_has_what_came(patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    def init(fetcher: ReplicaFetcher, *given: Any) -> None:
+        made(fetcher, *given)
+        fetcher._gate = Gate(None)
+
+    made = ReplicaFetcher.__init__
+    patched.setattr(ReplicaFetcher, "__init__", init)
+    return {}
+
+
+PLANTS = (
+    answers_before_the_high_watermark,
+    never_looks_where_logs_part,
+    commits_what_the_leader_alone_has,
+    commits_over_a_follower_that_is_to_leave,
+    elects_out_of_sync,
+    starts_with_all_committed,
+    answers_though_it_does_not_lead_any_more,
+    takes_writes_though_it_follows,
+    asks_before_its_disk_has_what_came,
+)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_caught(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = plant(monkeypatch)
+    for seed in range(SEEDS_TO_CATCH):
+        try:
+            Story(seed, **given).play(STEPS)
+        except (AssertionError, UnexpectedOffset):
+            # An `Anomaly` of the story, an assert where state changes, or a follower that sees that it cannot go on.
+            return
+    pytest.fail(f"{SEEDS_TO_CATCH} seeds do not notice it")
