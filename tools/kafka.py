@@ -222,13 +222,16 @@ class ApacheKafka:
         listeners: Mapping[str, int] | None = None,
         node_id: int = 1,
         under: tuple[str, str] | None = None,
+        is_controller: bool = False,
     ) -> None:
         """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
 
         ``under``: the id of another cluster, and its controller as ``ID@HOST:PORT``. This is a broker of that cluster then.
+        ``is_controller``: this is the controller of brokers elsewhere.
         """
         self._node_id = node_id
         self._under = under
+        self._is_controller = is_controller
         self._listeners = dict(listeners or {})
         self.data_dir = Path(data_dir)
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
@@ -284,6 +287,9 @@ class ApacheKafka:
             del settings[self._quorum_key]
             settings |= {"process.roles": "broker", "controller.quorum.voters": self._under[1]}
             settings["listeners"] = settings["advertised.listeners"]
+        if self._is_controller:
+            del settings["advertised.listeners"], settings["inter.broker.listener.name"]
+            settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self._controller_port}"}
         if self._listeners:
             # Kafka takes CONTROLLER for plain only where every listener is.
             protocols = ",".join(f"{protocol}:{protocol}" for protocol in ("PLAINTEXT", *self._listeners))
@@ -320,7 +326,7 @@ class ApacheKafka:
         while time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:
                 break
-            if answers("127.0.0.1", self._port, 1.0):
+            if answers("127.0.0.1", self._controller_port if self._is_controller else self._port, 1.0):
                 return
             time.sleep(0.02)
         log = (self.data_dir / "broker.log").read_text()[-2000:]

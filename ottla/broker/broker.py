@@ -353,8 +353,8 @@ class BrokerServer:
         if self.settings.is_member:
             check_formatted(self.env.fs, self.directory.path)
         cluster_id = None if self._inherited is None else self._inherited.cluster_id
-        identity, is_new = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, cluster_id)
-        self._last_stop = "none" if is_new else "clean" if self.directory.was_clean else "crash"
+        identity, _ = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, cluster_id)
+        self._last_stop = "none" if not self.directory.was_used else "clean" if self.directory.was_clean else "crash"
         self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
 
     @property

@@ -8,6 +8,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, parse_offsets, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
 from ottla.storage.identity import META_FILE
+from ottla.storage.names import parse_directory_name
 
 CLEAN_FILE = ".kafka_cleanshutdown"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -48,10 +49,13 @@ class LastStop:
         "recovery_points",
         "unreadable",
         "was_clean",
+        "was_used",
     )
 
     def __init__(self) -> None:
         self.was_clean = True
+        # Whether a broker has run on the directory.
+        self.was_used = False
         # False where the checkpoint of recovery points is damaged or lost.
         self.knows_recovery_points = True
         self.recovery_points: dict[TopicPartition, int] = {}
@@ -100,6 +104,13 @@ class LastStop:
         return self.recovery_points, self.log_starts, self.first_dirty, self.high_watermarks
 
 
+def _has_logs(fs: Filesystem, directory: str) -> bool:
+    """Whether a broker has run here. A directory that was only formatted has an identity, and no log."""
+    if fs.read_file(f"{directory}/{META_FILE}") is None:
+        return False
+    return fs.read_file(f"{directory}/{RECOVERY_POINTS}") is not None or any(map(parse_directory_name, fs.list_dir(directory)))
+
+
 def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     """Read the checkpoints of the last stop, and prepare the directory for this run. Raises OSError.
 
@@ -120,7 +131,7 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
         return offsets or {}, is_whole
 
     through = "every log is read through, as after a crash"
-    is_used = stop.was_clean or fs.read_file(f"{directory}/{META_FILE}") is not None
+    is_used = stop.was_used = stop.was_clean or _has_logs(fs, directory)
     stop.recovery_points, stop.knows_recovery_points = take(RECOVERY_POINTS, through, is_expected=is_used)
     if not is_used and stop.knows_recovery_points:
         # From now on a missing checkpoint means that it was lost.

@@ -64,6 +64,11 @@ class LogDirectory:
         return self._last_stop.was_clean
 
     @property
+    def was_used(self) -> bool:
+        """Whether a broker has run on the directory before."""
+        return self._last_stop.was_used
+
+    @property
     def unreadable(self) -> list[str]:
         """A line for each checkpoint that is damaged or lost, with the consequence."""
         return self._last_stop.unreadable

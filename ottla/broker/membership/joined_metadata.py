@@ -36,7 +36,7 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.transaction_history import TransactionHistory
 
-CONTROLLED_SHUTDOWN_MS = 60_000
+CONTROLLED_SHUTDOWN_MS = 20_000
 """How long a stop waits for the controller to move this broker's leaderships, in ms. Apache Kafka waits for five minutes."""
 
 log = structlog.get_logger("membership")

@@ -121,6 +121,9 @@ class Membership:
         if isinstance(answer, PeerFailure):
             lifecycle.failed(now_ms, chance)
             self._failed(answer.reason)
+            if lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+                # Nobody can move the leaderships, so there is nothing to wait for.
+                lifecycle.begin_shutdown()
         elif is_registration:
             if lifecycle.registered(answer, now_ms, chance):
                 log.info("broker_registered", broker_epoch=lifecycle.broker_epoch)

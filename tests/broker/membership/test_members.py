@@ -170,6 +170,30 @@ def test_what_is_forwarded_times_out_where_nobody_answers(world: MemberWorld) ->
     world.start_controller()
 
 
+def test_a_stop_does_not_wait_for_a_controller_that_is_gone(world: MemberWorld) -> None:
+    member = world.start(1)
+    world.run(world.controller.stop())
+    began_ms = world.env.monotonic_ms()
+    world.stop(member)
+    assert world.env.monotonic_ms() - began_ms < 5_000
+    world.start_controller()
+
+
+def test_a_new_directory_is_no_crash(world: MemberWorld) -> None:
+    member = world.start(1)
+    assert member.server.directory.unreadable == []
+    assert member.server._last_stop == "none"
+    with member.connect() as client:
+        topic_id = created(client, "t").topic_id
+        world.sleep(50)
+        produce(client, topic_id)
+    for is_killed, expected in ((False, "clean"), (True, "crash")):
+        world.kill(member) if is_killed else world.stop(member)
+        member = world.start(1)
+        assert member.server._last_stop == expected
+    world.stop(member)
+
+
 def test_a_directory_of_no_cluster_is_refused(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-5")
     world.format = lambda node_id: None  # type: ignore[method-assign]

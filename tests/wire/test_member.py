@@ -1,0 +1,197 @@
+"""ottla as a broker under Apache Kafka's controller: stock clients, admins, restarts of either side."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+
+from ottla import Broker
+from ottla.storage.identity import Identity, write_identity
+from ottla.storage.real_filesystem import RealFilesystem
+from tests.wire.clients import Client
+from tests.wire.conftest import read
+from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+
+BROKER, CONTROLLER = 7, 3000
+PATIENCE_S = 60.0
+
+Unique = Callable[[str], str]
+Closing = Callable[[Any], Any]
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    kafka = ApacheKafka(
+        tmp_path_factory.mktemp("kafka"),
+        jvm=QUICK_JVM,
+        heap="512M",
+        node_id=CONTROLLER,
+        is_controller=True,
+        settings={"broker.session.timeout.ms": "3000"},
+    )
+    try:
+        kafka.start()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    yield kafka
+    kafka.stop()
+
+
+@pytest.fixture(scope="module")
+def member(controller: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    path: Path = tmp_path_factory.mktemp("ottla") / "data"
+    path.mkdir()
+    directory_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+    write_identity(
+        RealFilesystem(), str(path), Identity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=directory_id)
+    )
+    host, port = controller.controller
+    settings = {
+        "process.roles": "broker",
+        "node.id": BROKER,
+        "controller.quorum.bootstrap.servers": f"{host}:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "broker.session.timeout.ms": 3_000,
+        "broker.heartbeat.interval.ms": 500,
+    }
+    with Broker(data_dir=path, settings=settings) as broker:
+        yield broker
+        assert not [line for line in broker.logs if '"level": "error"' in line]
+
+
+@pytest.fixture
+def admin(member: Broker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": member.bootstrap, "log_level": 0})
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def done(futures: dict[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(PATIENCE_S)
+
+
+def values(messages: list[Any]) -> list[bytes]:
+    return [m.value for m in messages]
+
+
+def test_records_of_a_topic_that_nobody_has_made(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
+    topic = unique("plain")
+    producer = closing(client.producer(member.bootstrap))
+    for i in range(50):
+        producer.send(topic, b"%d" % i)
+    producer.flush()
+    consumer = closing(client.consumer(member.bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 50)) == [b"%d" % i for i in range(50)]
+
+
+def test_transactions_with_offsets(client: Client, member: Broker, unique: Unique, closing: Closing) -> None:
+    source, target, group = unique("in"), unique("out"), unique("g")
+    feeder = closing(client.producer(member.bootstrap))
+    for i in range(6):
+        feeder.send(source, b"%d" % i, partition=0)
+    feeder.flush()
+    consumer = closing(client.consumer(member.bootstrap, [source], group=group))
+    read(consumer, 6)
+    producer = closing(client.producer(member.bootstrap, transactional_id=unique("id")))
+    producer.init()
+    for end in ("abort", "commit"):
+        producer.begin()
+        producer.send(target, end.encode(), partition=0)
+        producer.flush()
+        producer.send_offsets(consumer)
+        getattr(producer, end)()
+    reader = closing(client.consumer(member.bootstrap, [target], group=unique("g")))
+    assert values(read(reader, 1)) == [b"commit"]
+    assert consumer.committed(source, 0) == 6
+
+
+def test_what_admins_ask_is_the_controllers(admin: AdminClient, member: Broker, unique: Unique) -> None:
+    topic = unique("t")
+    done(admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "77777"})]))
+    with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
+        done(admin.create_topics([NewTopic(topic, 2, 1)]))
+    with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
+        done(admin.create_topics([NewTopic(unique("t"), 1, 2)]))
+    done(admin.create_partitions([NewPartitions(topic, 3)]))
+    until(lambda: len(admin.list_topics(timeout=10).topics[topic].partitions) == 3)
+    described = admin.list_topics(timeout=10)
+    assert {p.leader for p in described.topics[topic].partitions.values()} == {BROKER}
+    assert list(described.brokers) == [BROKER]
+
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    resource.add_incremental_config(ConfigEntry("max.message.bytes", "12345", incremental_operation=AlterConfigOpType.SET))
+    done(admin.incremental_alter_configs([resource]))
+
+    def configs() -> dict[str, str]:
+        (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+        return {name: entry.value for name, entry in future.result(PATIENCE_S).items()}
+
+    until(lambda: configs()["max.message.bytes"] == "12345")
+    assert configs()["retention.ms"] == "77777"
+    done(admin.delete_topics([topic]))
+    until(lambda: topic not in admin.list_topics(timeout=10).topics)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_broker_that_starts_again_has_its_records_and_transactions(
+    client: Client, member: Broker, unique: Unique, closing: Closing, is_killed: bool
+) -> None:
+    topic, transactional_id = unique("kept"), unique("id")
+    producer = closing(client.producer(member.bootstrap, transactional_id=transactional_id))
+    producer.init()
+    producer.begin()
+    producer.send(topic, b"before")
+    producer.flush()
+    producer.commit()
+    member.kill() if is_killed else member.stop()
+    member.start()
+    producer.begin()
+    producer.send(topic, b"after")
+    producer.flush()
+    producer.commit()
+    consumer = closing(client.consumer(member.bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 2)) == [b"before", b"after"]
+
+
+def test_the_controller_may_go_and_come_back(
+    controller: ApacheKafka, admin: AdminClient, member: Broker, unique: Unique, closing: Closing
+) -> None:
+    from tests.wire.clients.confluent import Confluent
+
+    topic = unique("steady")
+    done(admin.create_topics([NewTopic(topic, 1, 1)]))
+    producer = closing(Confluent().producer(member.bootstrap))
+    producer.send(topic, b"before")
+    producer.flush()
+    controller.kill()
+    producer.send(topic, b"meanwhile")
+    producer.flush()
+    controller.start()
+    another = unique("t")
+
+    def is_made() -> bool:
+        try:
+            done(admin.create_topics([NewTopic(another, 1, 1)]))
+        except KafkaException:
+            return another in admin.list_topics(timeout=10).topics
+        return True
+
+    until(is_made)
+    consumer = closing(Confluent().consumer(member.bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 2)) == [b"before", b"meanwhile"]
