@@ -26,7 +26,7 @@ from ottla.broker.inherited import Inherited, ServeMetrics
 from ottla.broker.interception import Interception
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.local_partitions import MetadataParts, SoleReplicas
+from ottla.broker.local_partitions import MetadataParts
 from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.markers import LocalTransport
 from ottla.broker.metadata_source import MetadataSource
@@ -229,11 +229,10 @@ class BrokerServer:
 
     def _join(self, parts: MetadataParts) -> MetadataSource:
         # Imported here, because a broker that is its own controller does without these modules.
-        from ottla.broker.membership.joined_metadata import JoinedMetadata, Node
+        from ottla.broker.membership.joined_metadata import JoinedMetadata
 
-        node = Node(cluster_id=self.cluster_id, directory_id=self.directory_id, listeners=self.addresses.all_advertised)
-        replicas = SoleReplicas(self.settings.node_id)
-        joined = JoinedMetadata(parts, node=node, replicas=lambda _: replicas, buffers=self.connections.buffers, bug=self._bug)
+        buffers = self.connections.buffers
+        joined = JoinedMetadata(parts, identity=self._identity, addresses=self.addresses, buffers=buffers, bug=self._bug)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
         return joined
 
@@ -299,6 +298,7 @@ class BrokerServer:
     def _begin_housekeeping(self) -> None:
         repeat = self.housekeeping.repeat
         begin_sweeps(self.housekeeping, self.groups, self.transactions)
+        self.metadata.begin_housekeeping(repeat)
         self.share_states.begin_housekeeping(repeat)
         self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()
@@ -353,9 +353,9 @@ class BrokerServer:
         if self.settings.is_member:
             check_formatted(self.env.fs, self.directory.path)
         cluster_id = None if self._inherited is None else self._inherited.cluster_id
-        identity, _ = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, cluster_id)
+        self._identity, _ = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, cluster_id)
         self._last_stop = "none" if not self.directory.was_used else "clean" if self.directory.was_clean else "crash"
-        self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
+        self.cluster_id, self.directory_id = self._identity.cluster_id, self._identity.directory_uuid
 
     @property
     def metrics_url(self) -> str | None:

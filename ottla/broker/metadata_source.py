@@ -6,12 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ottla.broker.cluster import Cluster
+from ottla.broker.config.settings import Settings
 from ottla.broker.local_partitions import LocalPartitions
 from ottla.broker.metadata_publisher import MetadataPublisher
 from ottla.broker.producer_ids import ProducerIds
 from ottla.coordinator.cluster import ClusterState
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Steps
 from ottla.storage.transaction_history import TransactionHistory
+
+Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | None]], None]
+"""Repeats a task at an interval (`Housekeeping.repeat`)."""
 
 
 class MetadataSource(Protocol):
@@ -32,6 +37,10 @@ class MetadataSource(Protocol):
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
         """Allocate no producer id below ``least``, nor one up to ``known()`` where ids in use may have been forgotten."""
+        ...
+
+    def begin_housekeeping(self, repeat: Repeat) -> None:
+        """Start the timed work."""
         ...
 
     async def serve(self) -> None:

@@ -10,6 +10,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.local_partitions import LocalPartitions, MetadataParts, SoleReplicas
 from ottla.broker.metadata_log import LocalMetadataLog
 from ottla.broker.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata_source import Repeat
 from ottla.broker.producer_ids import ProducerIds
 from ottla.coordinator.cluster import ClusterState
 from ottla.operations.metadata_log import topics_born
@@ -54,6 +55,9 @@ class OwnMetadata:
             highest = known()
             if self.cluster.skip_producer_ids(highest):
                 log.warning("producer_ids_skipped", next_producer_id=highest + 1)
+
+    def begin_housekeeping(self, repeat: Repeat) -> None:
+        """A sole replica has no timed work."""
 
     async def serve(self) -> None:
         """Nobody else has to learn that the broker listens."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-import msgspec
 import structlog
 
 from ottla.addresses import broker_address
@@ -16,7 +15,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
-from ottla.broker.local_partitions import LocalPartitions, MetadataParts, Replicas
+from ottla.broker.local_partitions import LocalPartitions, MetadataParts
 from ottla.broker.membership.controller_log import ControllerLog
 from ottla.broker.membership.forwarding import Forwarding
 from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
@@ -27,28 +26,24 @@ from ottla.broker.membership.producer_ids import ControllerProducerIds
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.membership.topic_creation import ControllersTopics
 from ottla.broker.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata_source import Repeat
+from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.framing import ReceiveBuffers
+from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Peer
 from ottla.broker.producer_ids import ProducerIds
+from ottla.broker.replication.manager import ReplicaManager
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.identity import Identity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
 CONTROLLED_SHUTDOWN_MS = 20_000
 """How long a stop waits for the controller to move this broker's leaderships, in ms. Apache Kafka waits for five minutes."""
 
 log = structlog.get_logger("membership")
-
-
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """This broker as it is about to register. ``listeners`` are name, host and port of each as it is advertised."""
-
-    cluster_id: str
-    directory_id: bytes
-    listeners: tuple[tuple[str, str, int], ...]
-    previous_epoch: int = -1
 
 
 def controller_address(settings: Settings) -> tuple[str, int]:
@@ -77,32 +72,51 @@ class JoinedMetadata:
         self,
         parts: MetadataParts,
         *,
-        node: Node,
-        replicas: Callable[[ClusterState], Replicas],
+        identity: StoredIdentity,
+        addresses: Addresses,
         buffers: ReceiveBuffers,
         bug: Callable[[], None],
     ) -> None:
-        """``replicas`` makes the replication; ``bug`` is called in an ``except`` block where a callback of an answer has raised."""
+        """``addresses`` are bound already. ``bug`` is called in an ``except`` block where a callback of an answer has raised."""
         env, settings = parts.env, parts.config.settings
         self._env = env
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
         self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case())
-        self.replicas = replicas(self.state)
-        self.local_partitions = LocalPartitions(parts, self.state, self.replicas)
-        self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
-        self.lifecycle = BrokerLifecycle(_identity(settings, node, parts.env.random_uuid()), _intervals(settings))
+        self.lifecycle = BrokerLifecycle(_identity(settings, identity, addresses, parts.env.random_uuid()), _intervals(settings))
 
         def peer(purpose: str) -> Peer:
             host, port = self._address
             return Peer(env, host, port, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
 
+        self._in_sync_changes = peer("in-sync")
+        self.peers = BrokerPeers(
+            env,
+            lambda: self.state.registrations,
+            own_id=settings.node_id,
+            listener=lambda: addresses.between_brokers,
+            buffers=buffers,
+            bug=bug,
+        )
+        self.replicas = ReplicaManager(
+            env=env,
+            live_config=parts.config,
+            directory=parts.directory,
+            disk=parts.disk,
+            gate=parts.gate,
+            peers=self.peers,
+            controller=self._in_sync_changes,
+            broker_epoch=lambda: self.lifecycle.broker_epoch,
+            live_epoch=self._live_epoch,
+        )
+        self.local_partitions = LocalPartitions(parts, self.state, self.replicas)
+        self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
         self.controller = peer("forward")
         replica = MetadataReplica(self._apply, self._applied)
         self.membership = Membership(
             env,
             lifecycle=self.lifecycle,
-            fetch=MetadataFetch(node.cluster_id, settings.node_id, node.directory_id),
+            fetch=MetadataFetch(identity.cluster_id, settings.node_id, identity.directory_uuid),
             replica=replica,
             heartbeats=peer("heartbeat"),
             fetches=peer("metadata"),
@@ -119,6 +133,11 @@ class JoinedMetadata:
         self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller))
         self.forwarding = Forwarding(self.controller)
         self._awaited: tuple[BrokerState, asyncio.Future[None]] | None = None
+
+    def _live_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that is registered, and neither fenced nor shutting down."""
+        broker = self.state.registrations.brokers.get(broker_id)
+        return broker.broker_epoch if broker is not None and broker.is_active else None
 
     # the metadata
 
@@ -163,6 +182,9 @@ class JoinedMetadata:
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
         """The controller allocates producer ids, and knows which it has given out."""
 
+    def begin_housekeeping(self, repeat: Repeat) -> None:
+        self.replicas.begin_housekeeping(repeat)
+
     async def serve(self) -> None:
         """Ask for leaderships, now that this broker listens, and wait until it is part of the cluster."""
         self.membership.become_ready()
@@ -178,6 +200,8 @@ class JoinedMetadata:
     def close(self) -> None:
         """Send nothing more. The controller fences this broker when its session ends, unless it has left."""
         self.membership.stop()
+        self.replicas.close()
+        self._in_sync_changes.close()
         self.controller.close()
 
     async def _until(self, state: BrokerState, limit_ms: float) -> bool:
@@ -207,16 +231,15 @@ class JoinedMetadata:
         return {}
 
 
-def _identity(settings: Settings, node: Node, incarnation_id: bytes) -> Identity:
+def _identity(settings: Settings, stored: StoredIdentity, addresses: Addresses, incarnation_id: bytes) -> Identity:
     return Identity(
         broker_id=settings.node_id,
-        cluster_id=node.cluster_id,
+        cluster_id=stored.cluster_id,
         incarnation_id=incarnation_id,
-        listeners=node.listeners,
+        listeners=addresses.all_advertised,
         features=tuple((name, low, high) for name, (low, high) in SUPPORTED_FEATURES.items()),
         rack=settings.broker_rack,
-        log_directories=(node.directory_id,),
-        previous_epoch=node.previous_epoch,
+        log_directories=(stored.directory_uuid,),
     )
 
 

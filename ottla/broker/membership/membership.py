@@ -19,6 +19,7 @@ from ottla.broker.membership.states import BrokerState
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
+from ottla.protocol.remedies import name_of
 
 FETCH_TIMEOUT_MS = 2_000
 """After this time without an answer the controller is asked on another connection (controller.quorum.fetch.timeout.ms)."""
@@ -128,11 +129,11 @@ class Membership:
             if lifecycle.registered(answer, now_ms, chance):
                 log.info("broker_registered", broker_epoch=lifecycle.broker_epoch)
             else:
-                self._failed(f"the registration was answered with error {answer.error_code}")
+                self._failed(f"the registration was answered {name_of(answer.error_code)}")
         else:
             lifecycle.heard(answer, now_ms, chance)
             if answer.error_code:
-                self._failed(f"a heartbeat was answered with error {answer.error_code}")
+                self._failed(f"a heartbeat was answered {name_of(answer.error_code)}")
             else:
                 self.last_failure = ""
         self._beat()

@@ -12,6 +12,7 @@ import msgspec
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from ottla.protocol.primitives import Buffer
+from ottla.protocol.remedies import name_of
 
 METADATA_TOPIC_ID = bytes(15) + b"\1"
 """The id of ``__cluster_metadata`` in every cluster (Uuid.METADATA_TOPIC_ID)."""
@@ -84,7 +85,7 @@ class MetadataFetch:
     def take(self, response: FetchResponse) -> Taken:
         """What an answer means. The position is the caller's; the leader epoch and the high watermark are kept here."""
         if response.error_code != Code.NONE:
-            return Taken(step=Step.WAIT, reason=f"the fetch was answered with error {response.error_code}")
+            return Taken(step=Step.WAIT, reason=f"the fetch was answered {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
         if len(partitions) != 1 or partitions[0].partition_index != 0:
             return Taken(step=Step.WAIT, reason="the answer is not about the metadata log alone")
@@ -98,7 +99,7 @@ class MetadataFetch:
         if partition.error_code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER) and is_newer:
             return Taken(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader's epoch is {named}")
         if partition.error_code != Code.NONE:
-            return Taken(step=Step.WAIT, reason=f"the metadata log was answered with error {partition.error_code}")
+            return Taken(step=Step.WAIT, reason=f"the metadata log was answered {name_of(partition.error_code)}")
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
         if diverging is not None and diverging.epoch >= 0 and diverging.end_offset >= 0:
             return Taken(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)

@@ -81,6 +81,14 @@ class Addresses:
         return tuple((e.name, *self.advertised(e.name)) for e, _ in self._listening)
 
     @property
+    def between_brokers(self) -> str:
+        """The name of the listener that brokers use among themselves: ``inter.broker.listener.name``, or the first."""
+        name = (self._settings.inter_broker_listener_name or self._endpoints[0].name).upper()
+        if name not in {e.name for e in self._endpoints}:
+            raise ConfigError(f"inter.broker.listener.name: {name} is none of listeners")
+        return name
+
+    @property
     def bound(self) -> dict[str, str]:
         """``host:port`` of each listener by its name. Where the settings have port 0, the port is the one that was assigned."""
         return {e.name: str(Endpoint(e.name, e.host, at.port)) for e, at in self._listening}

@@ -18,7 +18,8 @@ COORDINATOR = "coordinator"
 class KnownBrokers(Protocol):
     """Which brokers have registered (coordinator.broker_registration.Registrations)."""
 
-    brokers: Mapping[int, BrokerRegistration]
+    @property
+    def brokers(self) -> Mapping[int, BrokerRegistration]: ...
 
 
 class BrokerPeers:

@@ -14,6 +14,7 @@ from ottla.broker.network.connection import Connection
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.identity import Identity, write_identity
 
 HOST, CONTROLLER_PORT, FIRST_PORT = "127.0.0.1", 9093, 9101
@@ -70,7 +71,7 @@ class MemberWorld:
     def format(self, node_id: int) -> None:
         path = f"/broker-{node_id}"
         self.fs.make_dir(path)
-        directory_id = f"{node_id:022d}"[:22]
+        directory_id = topic_id_text(bytes([node_id]) * 16)
         write_identity(self.fs, path, Identity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
 
     def start(self, node_id: int) -> Member:

@@ -214,3 +214,43 @@ def test_one_controller_is_followed(key: str, text: str) -> None:
     with pytest.raises(ConfigError, match="name one controller"):
         world.start(1)
     world.close()
+
+
+def test_three_brokers_replicate_and_fail_over(world: MemberWorld) -> None:
+    members = {node_id: world.start(node_id) for node_id in (1, 2, 3)}
+    with members[1].connect() as client:
+        topic = CreatableTopic(name="t", num_partitions=3, replication_factor=3)
+        (result,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000)).topics
+        world.sleep(500)
+        leaders = [p.leader_id for p in described(client, "t").partitions]
+    assert sorted(leaders) == [1, 2, 3]
+
+    def write(index: int) -> None:
+        leader = described_leader(members, index)
+        with members[leader].connect() as client:
+            assert produce(client, result.topic_id, index) == Code.NONE
+
+    for index in range(3):
+        write(index)
+    world.sleep(1_000)
+    ends = {(i, p.log.partition): p.log.high_watermark for i, m in members.items() for p in m.server.partitions}
+    assert set(ends.values()) == {1}
+    assert len(ends) == 9
+
+    world.kill(members.pop(1))
+    world.sleep(15_000)
+    assert described_leader(members, leaders.index(1)) in (2, 3)
+    for index in range(3):
+        write(index)
+    members[1] = world.start(1)
+    world.sleep(5_000)
+    assert {p.log.high_watermark for m in members.values() for p in m.server.partitions} == {2}
+    assert all(len(p.isr) == 3 for p in world.controller.cluster.state.topics["t"].partitions)
+    for node_id in (1, 2, 3):
+        world.stop(members[node_id])
+
+
+def described_leader(members: dict[int, Member], index: int) -> int:
+    with next(iter(members.values())).connect() as client:
+        leader: int = described(client, "t").partitions[index].leader_id
+        return leader
