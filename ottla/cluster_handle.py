@@ -187,6 +187,20 @@ class Cluster:
         self._parent.command(str(broker))
         self._await(lambda: broker in self._running, START_TIMEOUT_S)
 
+    def heal(self) -> None:
+        """Resume what is paused and start again what has ended, and wait until all brokers are in service."""
+        for node in sorted(self._paused):
+            self.resume(node)
+        for node in (CONTROLLER, *self.brokers):
+            if node not in self._running:
+                self.restart(node)
+        self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
+
+    def in_service(self) -> list[int]:
+        """The ids of the brokers that clients are told of. Raises `ottla.client.ClientError`."""
+        with self._questions.cluster() as cluster:
+            return [node.node_id for node in cluster.brokers.nodes()]
+
     def _signal(self, broker: int, number: int) -> None:
         if broker not in self._running:
             raise ValueError(f"broker {broker} does not run")

@@ -1,6 +1,8 @@
-"""Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``.
+"""Fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``, ``ottla_group``; and
+``ottla_cluster`` for tests against several brokers.
 
-``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants. Tests with equal
+``@pytest.mark.ottla(settings={...}, features={...}, fresh=True, clock="manual")`` says which broker a test wants, and with
+``brokers=3`` which cluster. Tests with equal
 wishes share one broker in each xdist worker; for a test with ``fresh`` the broker is reset first. With ``--ottla-bootstrap`` or
 ``OTTLA_BOOTSTRAP`` the same tests run against an existing broker, such as Apache Kafka, and tests that want a broker of their own
 are skipped.
@@ -21,14 +23,23 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla.client.records import Record
+    from ottla.cluster_handle import Cluster
     from ottla.handle import Broker
 
 MAX_BROKERS = 8
 """How many brokers of a session run at once. Each takes some 45 MiB."""
+MAX_CLUSTERS = 2
+DEFAULT_CLUSTER_BROKERS = 3
 MAX_REPORTED_LINES = 200
 """How many of the newest lines of the broker's log the report of a failed test has."""
 _BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
-_OPTIONS: dict[str, tuple[type, ...]] = {"settings": (Mapping,), "features": (Mapping,), "fresh": (bool,), "clock": (str,)}
+_OPTIONS: dict[str, tuple[type, ...]] = {
+    "settings": (Mapping,),
+    "features": (Mapping,),
+    "fresh": (bool,),
+    "clock": (str,),
+    "brokers": (int,),
+}
 """The options of the marker and their types."""
 _CLOCKS = ("machine", "manual")
 
@@ -40,6 +51,7 @@ class Wanted:
     settings: tuple[tuple[str, str], ...] = ()
     features: tuple[tuple[str, int], ...] = ()
     clock: str = _CLOCKS[0]
+    broker_count: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +111,32 @@ class Brokers:
             broker.close()
 
 
+@dataclass(slots=True)
+class Clusters:
+    """The clusters of one session and worker. Equal wishes get the same one."""
+
+    running: dict[Wanted, Cluster] = field(default_factory=dict)
+
+    def get(self, wanted: Wanted) -> Cluster:
+        from ottla.cluster_handle import Cluster
+
+        cluster = self.running.pop(wanted, None)
+        if cluster is None:
+            if len(self.running) >= MAX_CLUSTERS:
+                self.running.pop(next(iter(self.running))).close()
+            cluster = Cluster(wanted.broker_count, settings=dict(wanted.settings), features=dict(wanted.features))
+        self.running[wanted] = cluster
+        if not cluster.is_running:
+            cluster.start()
+        # The test before may have killed or paused brokers.
+        cluster.heal()
+        return cluster
+
+    def close(self) -> None:
+        for cluster in self.running.values():
+            cluster.close()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ottla", "a Kafka broker for tests")
     group.addoption(
@@ -117,7 +155,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "ottla(settings=None, features=None, fresh=False, clock='machine'): the broker that the fixture ottla gives to a test",
+        "ottla(settings=None, features=None, fresh=False, clock='machine', brokers=3): the broker that the fixture ottla gives to"
+        " a test, or the cluster that ottla_cluster gives",
     )
 
 
@@ -152,7 +191,13 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
     return options
 
 
-_EXAMPLES = {"settings": '{"num.partitions": 3}', "features": '{"transaction.version": 2}', "fresh": "True", "clock": '"manual"'}
+_EXAMPLES = {
+    "settings": '{"num.partitions": 3}',
+    "features": '{"transaction.version": 2}',
+    "fresh": "True",
+    "clock": '"manual"',
+    "brokers": "3",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -171,6 +216,7 @@ def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
         settings=tuple(sorted(settings.items())),
         features=tuple(sorted(_levels(features).items())),
         clock=options.get("clock") or _CLOCKS[0],
+        broker_count=options.get("brokers") or 1,
     )
 
 
@@ -216,7 +262,7 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
         yield External(bootstrap)
         return
     brokers: Brokers = request.getfixturevalue("_ottla_brokers")
-    broker = brokers.get(_wanted(request.config, options), is_fresh=bool(options.get("fresh")))
+    broker = brokers.get(_wanted(request.config, {**options, "brokers": 1}), is_fresh=bool(options.get("fresh")))
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
     pid, known = broker.pid, {fault.id for fault in broker.faults.all()}
     yield broker
@@ -264,6 +310,26 @@ def pytest_runtest_makereport(
     if call.excinfo is not None and _BROKER in item.stash and not report.skipped:
         report.sections += _report_sections(item.stash[_BROKER])
     return report
+
+
+@pytest.fixture(scope="session")
+def _ottla_clusters() -> Iterator[Clusters]:
+    clusters = Clusters()
+    try:
+        yield clusters
+    finally:
+        clusters.close()
+
+
+@pytest.fixture
+def ottla_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """A running cluster of three brokers, or of as many as the marker says: an `ottla.Cluster`. All of its brokers run."""
+    options = _marked(request.node)
+    bootstrap = request.config.getoption("--ottla-bootstrap")
+    if bootstrap is not None:
+        pytest.skip(f"the test wants a cluster of its own, and runs against {bootstrap}")
+    clusters: Clusters = request.getfixturevalue("_ottla_clusters")
+    return clusters.get(_wanted(request.config, {"brokers": DEFAULT_CLUSTER_BROKERS, **options}))
 
 
 @pytest.fixture

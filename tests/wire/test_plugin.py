@@ -312,3 +312,26 @@ def test_a_suite_that_stops_at_the_first_failure_leaves_no_broker(tmp_path: Path
     assert (code != 0, "the first" in output, "the second" in output) == (True, True, False), output
     ((_, _, pid, directory),) = noted(notes)
     assert_ended(pid, directory)
+
+
+CLUSTERS = """
+def test_first(ottla_cluster):
+    assert ottla_cluster.brokers == [1, 2, 3]
+    ottla_cluster.create_topic("left-behind", 3, replication_factor=1)
+    ottla_cluster.kill(2)
+
+def test_second(ottla_cluster):
+    assert ottla_cluster.in_service() == [1, 2, 3], "the test before has killed one"
+    assert "left-behind" in topics(ottla_cluster.bootstrap)
+
+@pytest.mark.ottla(brokers=2, settings={"num.partitions": 5})
+def test_other(ottla_cluster, ottla_topic):
+    assert ottla_cluster.brokers == [1, 2]
+    ottla_cluster.create_topic(ottla_topic, replication_factor=1)
+    assert {ottla_cluster.leader(ottla_topic, index) for index in range(5)} == {1, 2}
+"""
+
+
+def test_each_test_gets_the_cluster_that_it_wants(tmp_path: Path) -> None:
+    code, output = run(tmp_path, CLUSTERS)
+    assert code == 0, output
