@@ -175,12 +175,15 @@ class Parent:
                     "bootstrap": child.ready["bootstrap"],
                     "pid": child.pid,
                     "data_dir": child.ready["data_dir"],
+                    "listening": child.ready["listening"],
                 }
         controller = next(c for n, c in self._children.items() if self._cluster.nodes[n].is_controller)
         return {
             "event": "ready",
             "bootstrap": ",".join(broker["bootstrap"] for broker in brokers.values()),
             "brokers": brokers,
+            # `ottla health` asks the first.
+            "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
             "controller": {"pid": controller.pid, "at": (controller.ready or {}).get("controller")},
             "pid": os.getpid(),
             "cluster_id": self._cluster.cluster_id,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.config.settings import OWN_DEFAULTS, BrokerConfig
+from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, described
@@ -24,7 +24,6 @@ _OF_EACH_NODE = (
     "process.roles",
     "node.id",
     "broker.id",
-    "advertised.listeners",
     "controller.listener.names",
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
@@ -53,53 +52,65 @@ class Node:
 def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[Node]:
     """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
-    The brokers listen on ports in a row from that of the settings on; where it is 0, on free ones.
+    The brokers listen on ports in a row from that of the settings on, where it is 0 on free ones, and are advertised likewise.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
     for name in _OF_EACH_NODE:
         if name in config.given:
             raise ConfigError(f"{name}: with --brokers each process has its own; leave it out")
-    client = _client_endpoint(config)
+    client = _endpoint(config.settings.listeners, "listeners")
+    given = config.settings.advertised_listeners
+    advertised = None if given is None else _endpoint(given, "advertised.listeners")
     controller_port = free_port(LOCALHOST)
-    shared = {**_replication_defaults(broker_count), **config.given}
+    shared = {**_defaults(broker_count), **config.given}
+    shared.pop("advertised.listeners", None)
     shared["controller.listener.names"] = CONTROLLER_LISTENER
     shared["controller.quorum.voters"] = f"{CONTROLLER_ID}@{LOCALHOST}:{controller_port}"
 
-    def node(name: str, node_id: int, role: str, listener: str) -> Node:
+    def node(name: str, node_id: int, role: str, listener: str, **further: str) -> Node:
         directory = f"{config.settings.log_dirs}/{name}"
-        own = {"process.roles": role, "node.id": str(node_id), "listeners": listener, "log.dirs": directory}
+        own = {"process.roles": role, "node.id": str(node_id), "listeners": listener, "log.dirs": directory, **further}
         return Node(name, node_id, directory, BrokerConfig({**shared, **own}))
 
     nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}")]
     shared["inter.broker.listener.name"] = CLIENT_LISTENER
     for broker_id in range(1, broker_count + 1):
         port = client.port + broker_id - 1 if client.port else free_port(client.host or LOCALHOST)
-        where = Endpoint(CLIENT_LISTENER, client.host, port)
-        nodes.append(node(f"broker-{broker_id}", broker_id, "broker", f"{CLIENT_LISTENER}://{where}"))
+        own = {}
+        if advertised is not None:
+            own["advertised.listeners"] = _text(advertised.host, advertised.port + broker_id - 1 if advertised.port else port)
+        nodes.append(node(f"broker-{broker_id}", broker_id, "broker", _text(client.host, port), **own))
     return nodes
 
 
-def _client_endpoint(config: BrokerConfig) -> Endpoint:
-    """Where the first broker listens. Raises `ConfigError`."""
-    endpoints = parse_endpoints(config.settings.listeners, "listeners")
+def _text(host: str, port: int) -> str:
+    return f"{CLIENT_LISTENER}://{Endpoint(CLIENT_LISTENER, host, port)}"
+
+
+def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
+    """That of the first broker. Raises `ConfigError`."""
+    endpoints = parse_endpoints(texts, key)
     if len(endpoints) != 1 or endpoints[0].name != CLIENT_LISTENER:
-        raise ConfigError(f"listeners: with --brokers there is one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
+        raise ConfigError(f"{key}: with --brokers there is one, {CLIENT_LISTENER}://HOST:PORT of the first broker")
     return endpoints[0]
 
 
-def _replication_defaults(broker_count: int) -> dict[str, str]:
-    """Kafka's own replication of internal topics, as far as there are brokers for it, in place of ottla's for one broker."""
+def _defaults(broker_count: int) -> dict[str, str]:
+    """Kafka's own replication of internal topics, as far as there are brokers for it, in place of ottla's for one broker.
+
+    Sessions are a third of Kafka's, because the brokers and their controller are on one machine, and whoever has them fail waits.
+    """
     factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
-    values = {
+    return {
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "3000",
         "offsets.topic.replication.factor": factor,
         "transaction.state.log.replication.factor": factor,
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": factor,
         "share.coordinator.state.topic.min.isr": in_sync,
     }
-    assert set(values) <= set(OWN_DEFAULTS)
-    return values
 
 
 def prepare(fs: Filesystem, data_dir: str, nodes: list[Node], new_uuid: Callable[[], bytes]) -> str:

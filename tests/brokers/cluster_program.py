@@ -23,7 +23,7 @@ def run_node(node: Node, parent: Owner) -> int:
         print("ottla: broker 2 does not like it", file=sys.stderr)
         return 1
     where = {"controller": "c:1"} if node.is_controller else {"bootstrap": f"b:{node.node_id}", "data_dir": node.directory}
-    print(json.dumps({"event": "ready", **where}), flush=True)
+    print(json.dumps({"event": "ready", "listening": {"PLAINTEXT": f"l:{node.node_id}"}, **where}), flush=True)
     while not stopped.wait(0.05):
         pass
     print(f"stopped {node.name}", file=sys.stderr)

@@ -37,6 +37,16 @@ def test_one_controller_and_brokers_on_ports_in_a_row() -> None:
     assert {broker.config.text("controller.quorum.voters") for broker in brokers} == {f"{CONTROLLER_ID}@127.0.0.1:40000"}
 
 
+def test_brokers_are_advertised_on_ports_in_a_row_as_well() -> None:
+    controller, *brokers = planned(**{"advertised.listeners": "PLAINTEXT://outside:9192"})
+    assert controller.config.settings.advertised_listeners is None
+    assert [(broker.config.settings.advertised_listeners or ("",))[0] for broker in brokers] == [
+        "PLAINTEXT://outside:9192",
+        "PLAINTEXT://outside:9193",
+        "PLAINTEXT://outside:9194",
+    ]
+
+
 def test_port_0_is_a_free_one_of_each() -> None:
     _, *brokers = planned(listeners="PLAINTEXT://127.0.0.1:0")
     assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002", "40003"]
@@ -63,7 +73,7 @@ def test_what_is_given_counts_for_all() -> None:
         (MAX_BROKERS + 1, {}, "from 1 to"),
         (3, {"node.id": "4"}, "node.id"),
         (3, {"process.roles": "broker"}, "process.roles"),
-        (3, {"advertised.listeners": "PLAINTEXT://a:1"}, "advertised.listeners"),
+        (3, {"advertised.listeners": "INTERNAL://a:1"}, "advertised.listeners"),
         (3, {"listeners": "INTERNAL://127.0.0.1:1"}, "listeners"),
     ],
 )
