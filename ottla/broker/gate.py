@@ -9,16 +9,26 @@ moves the high watermark, and says so (`broker.partitions.Partition`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from ottla.broker.durability import GroupCommit, OnDurable
 from ottla.storage.log import Log
 
 
+class Replicated(Protocol):
+    """A partition of a coordinator (`broker.partitions.Partition`)."""
+
+    log: Log
+
+    @property
+    def is_led(self) -> bool: ...
+
+
 class Gate:
     """Delays answers and effects. ``group_commit`` is None where they do not wait for the disk."""
 
-    __slots__ = ("_uncommitted", "group_commit", "is_always_open", "on_written")
+    __slots__ = ("_uncommitted", "group_commit", "is_always_open", "is_replicated", "on_written", "standing")
 
     def __init__(self, group_commit: GroupCommit | None) -> None:
         self.group_commit = group_commit
@@ -27,6 +37,20 @@ class Gate:
         self.is_always_open = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
         """Must be called with each log that has grown; None where nothing waits for the disk."""
+
+        self.is_replicated = False
+        """Whether partitions may have other replicas, so that answers of coordinators wait for high watermarks."""
+        self.standing: dict[Replicated, int] = {}
+        """The partitions of coordinators of which the answer tells that is being made, and the ends of their logs."""
+
+    def stand_on(self, partition: Replicated) -> None:
+        """Note that the answer that is being made tells of what a coordinator's log has."""
+        if self.is_replicated:
+            self.standing[partition] = partition.log.log_end_offset
+
+    def take_standing(self) -> dict[Replicated, int]:
+        standing, self.standing = self.standing, {}
+        return standing
 
     @property
     def is_shut(self) -> bool:

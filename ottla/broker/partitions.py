@@ -159,6 +159,10 @@ class Partition:
         if fetched.expansion is not None and self.on_expansion is not None:
             self.on_expansion(fetched.expansion)
 
+    def stand(self) -> None:
+        """The answer that is being made tells of this log. It leaves when the log is committed as far as it is written now."""
+        self._gate.stand_on(self)
+
     def _check_replicas(self, acks: int) -> None:
         """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS where all replicas are to have a batch and too few are in sync."""
         leader = self.leader

@@ -140,6 +140,7 @@ class Runtime:
                 base_offset = self.partition.append_own(batch).base_offset
             except KafkaError as error:
                 raise self._refused(error) from error
+            self.partition.stand()
         for at, record in enumerate(result.records):
             self._replay(record, base_offset + at, producer_id)
         if result.effects:

@@ -177,6 +177,7 @@ class Shards(Generic[S]):
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:
+                served[1].partition.stand()
                 return served
             # No record can be written any more, so the shard's state in memory must not be used either.
             self.resigned(index)
@@ -184,6 +185,7 @@ class Shards(Generic[S]):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         opened = self._load_now(coordinator_partition(self._partitions, self._topic, index))
         self._loaded(opened[0])
+        opened[1].partition.stand()
         return opened
 
     def runtime_of(self, shard: S) -> Runtime | None:

@@ -11,10 +11,12 @@ import structlog
 from ottla.broker.api import Declared, RequestContext
 from ottla.broker.budgets import SMALL_BYTES
 from ottla.broker.counters import Counters
+from ottla.broker.gate import Gate
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.network.answers import merged
+from ottla.broker.network.committed import once_committed
 from ottla.broker.network.reported import reported
 from ottla.broker.registry import Registry
 from ottla.broker.transaction_history import TransactionListener
@@ -32,7 +34,9 @@ request with one large batch has few elements and is decoded at once, because it
 COPIED_FRAME_BYTES = 8 << 20
 """A larger frame is decoded in another thread even where it has few elements, because decoding copies its bytes. Produce is an
 exception."""
-PRODUCE_KEY = 0
+PRODUCE_KEY, FETCH_KEY = 0, 1
+AT_ONCE = frozenset({PRODUCE_KEY, FETCH_KEY})
+"""APIs whose answers tell of no coordinator's log. Produce waits for replicas by itself."""
 ELEMENT_BYTES = 128
 """The memory of one decoded element of an array, in bytes; an estimate."""
 
@@ -49,6 +53,7 @@ class Ports(Protocol[S]):
     counters: Counters
     lifecycle: Lifecycle
     live_config: LiveConfig
+    gate: Gate
     transaction_listener: TransactionListener | None
 
     @property
@@ -159,6 +164,14 @@ class Dispatcher:
 
     def handle(self, route: Route, request: Any) -> Any:
         """Call the handler; returns its response, `Later`, steps or None."""
+        gate = self._ports.gate
+        if not gate.is_replicated or route.api.key in AT_ONCE:
+            return self._handle(route, request)
+        gate.take_standing()
+        response = self._handle(route, request)
+        return once_committed(gate, response, lambda code: route.api.failed(request, route.context.version, code))
+
+    def _handle(self, route: Route, request: Any) -> Any:
         try:
             return route.api.handle(self._services, request, route.context)
         except KafkaError as error:

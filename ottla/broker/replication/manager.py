@@ -56,6 +56,7 @@ class ReplicaManager:
         self._live_config = live_config
         self._directory = directory
         self._gate = gate
+        gate.is_replicated = True
         self._peers = peers
         self._own_epoch = broker_epoch
         self._live_epoch = live_epoch
