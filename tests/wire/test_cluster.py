@@ -115,3 +115,52 @@ def test_brokers_serve_on_while_their_controller_is_away(cluster: ottla.Cluster,
     cluster.create_topic(later, 3, replication_factor=1)
     produce(cluster, later, "with")
     assert values(cluster, topic) + values(cluster, later) == [b"without", b"with"]
+
+
+def replicated(cluster: ottla.Cluster) -> str:
+    """A topic with one partition that all brokers have."""
+    name = f"r-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, 1, {"min.insync.replicas": "2"}, replication_factor=3)
+    return name
+
+
+def test_what_was_acknowledged_survives_the_leader(cluster: ottla.Cluster) -> None:
+    topic = replicated(cluster)
+    first = cluster.leader(topic)
+    assert first is not None
+    produce(cluster, topic, "1 with all")
+    cluster.kill(first)
+    cluster.wait_for(lambda: cluster.leader(topic) not in (None, first), PATIENCE_S)
+    produce(cluster, topic, "2 without it")
+    assert values(cluster, topic) == [b"1 with all", b"2 without it"]
+    cluster.restart(first)
+    cluster.wait_for(lambda: cluster.in_sync(topic) == [1, 2, 3], PATIENCE_S)
+    cluster.move_leader(topic, 0, to=first)
+    produce(cluster, topic, "3 as before")
+    assert values(cluster, topic) == [b"1 with all", b"2 without it", b"3 as before"]
+
+
+def test_a_broker_that_is_stopped_gives_its_leaderships_away_first(cluster: ottla.Cluster) -> None:
+    topic = replicated(cluster)
+    first = cluster.leader(topic)
+    assert first is not None
+    cluster.shut_down(first)
+    assert cluster.leader(topic) not in (None, first), "nobody waits for its session to end"
+    produce(cluster, topic, "without it")
+    cluster.restart(first)
+    cluster.wait_for(lambda: cluster.in_sync(topic) == [1, 2, 3], PATIENCE_S)
+    assert values(cluster, topic) == [b"without it"]
+
+
+def test_a_leader_that_stood_still_is_led(cluster: ottla.Cluster) -> None:
+    topic = replicated(cluster)
+    first = cluster.leader(topic)
+    assert first is not None
+    produce(cluster, topic, "before")
+    cluster.pause(first)
+    cluster.wait_for(lambda: cluster.leader(topic) not in (None, first), PATIENCE_S)
+    produce(cluster, topic, "meanwhile")
+    cluster.resume(first)
+    cluster.wait_for(lambda: cluster.in_sync(topic) == [1, 2, 3], PATIENCE_S)
+    cluster.move_leader(topic, 0, to=first)
+    assert values(cluster, topic) == [b"before", b"meanwhile"]
