@@ -89,7 +89,7 @@ class Heartbeats:
         """When each broker, by id and epoch, was heard of."""
         self.metadata_offsets: dict[int, int] = {}
         self.shutdown_offsets: dict[int, int] = {}
-        """The end of the metadata log behind the records that took a broker's leaderships away at its request."""
+        """The last of the records that took a broker's leaderships away at its request, by its offset in the metadata log."""
 
     def start(self, state: ClusterState, now_ms: int) -> None:
         """Begins a session for every broker that the log has as unfenced."""
@@ -112,7 +112,8 @@ class Heartbeats:
                 self.contacts_ms[effect.broker_id, effect.broker_epoch] = effect.now_ms
                 self.metadata_offsets[effect.broker_id] = effect.metadata_offset
                 if effect.next is Control.CONTROLLED_SHUTDOWN:
-                    self.shutdown_offsets.setdefault(effect.broker_id, end_offset)
+                    # Brokers name the last offset that they have applied, which is that of the last record.
+                    self.shutdown_offsets.setdefault(effect.broker_id, end_offset - 1)
                 elif effect.next is not Control.UNFENCED:
                     self.shutdown_offsets.pop(effect.broker_id, None)
             case ForgetBroker():

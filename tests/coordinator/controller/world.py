@@ -102,7 +102,8 @@ class World:
         fields = {
             "broker_id": broker_id,
             "broker_epoch": self.epoch(broker_id),
-            "current_metadata_offset": len(self.log),
+            # That of the last record that the broker has applied.
+            "current_metadata_offset": len(self.log) - 1,
         }
         return beating.heartbeat(self.state, self.heartbeats, Heartbeat(**{**fields, **changed}), self.now_ms)
 
