@@ -96,6 +96,15 @@ class Cluster:
         return list(range(1, self._count + 1))
 
     @property
+    def cluster_id(self) -> str:
+        return str(self._ready["cluster_id"])
+
+    @property
+    def quorum_voters(self) -> str:
+        """The controller as ``controller.quorum.voters`` names it, for further brokers, also of Apache Kafka."""
+        return f"{CONTROLLER}@{self._ready['controller']['at']}"
+
+    @property
     def is_running(self) -> bool:
         return self._parent.is_running
 

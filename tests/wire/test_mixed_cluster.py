@@ -1,0 +1,105 @@
+"""Apache Kafka beside brokers of ottla under ottla's controller: each replicates from the other, and leaders move both ways."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla
+from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+
+KAFKA = 7
+SETTINGS = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+}
+PATIENCE_S = 40.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(2, settings=SETTINGS) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kafka(cluster: ottla.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    kafka = ApacheKafka(
+        tmp_path_factory.mktemp("kafka"),
+        jvm=QUICK_JVM,
+        heap="512M",
+        node_id=KAFKA,
+        under=(cluster.cluster_id, cluster.quorum_voters),
+        settings={"broker.heartbeat.interval.ms": "500"},
+    )
+    try:
+        kafka.start()
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka: {missing}")
+    yield kafka
+    kafka.stop()
+
+
+class Story:
+    """A topic of one partition, of which all three brokers have a replica, and what was written to it."""
+
+    def __init__(self, cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+        self.cluster = cluster
+        self.kafka = kafka
+        self.topic = f"t-{uuid.uuid4().hex[:8]}"
+        self.written: list[bytes] = []
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        asked = NewTopic(self.topic, 1, replica_assignment=[[1, KAFKA, 2]], config={"min.insync.replicas": "2"})
+        admin.create_topics([asked])[self.topic].result(PATIENCE_S)
+        cluster.wait_for(lambda: cluster.leader(self.topic) == 1, PATIENCE_S)
+
+    def write(self, value: str) -> None:
+        """Write a record that a leader acknowledges which has it on all replicas in sync."""
+        failures = []
+        addresses = f"{self.cluster.bootstrap},{self.kafka.bootstrap}"
+        producer = Producer({"bootstrap.servers": addresses, "acks": "all", "message.timeout.ms": 30_000})
+        producer.produce(self.topic, value, on_delivery=lambda error, _: error and failures.append(error))
+        assert producer.flush(PATIENCE_S) == 0
+        assert not failures
+        self.written.append(value.encode())
+
+    def wait_in_sync(self, *brokers: int) -> None:
+        self.cluster.wait_for(lambda: self.cluster.in_sync(self.topic) == list(brokers), PATIENCE_S)
+
+    def check(self) -> None:
+        assert [record.value for record in self.cluster.records(self.topic)] == self.written
+
+
+def test_leaders_move_both_ways(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+    story = Story(cluster, kafka)
+    for leader in (1, KAFKA, 2, KAFKA, 1):
+        if cluster.leader(story.topic) != leader:
+            cluster.move_leader(story.topic, 0, leader)
+        story.write(f"{leader} leads")
+        story.wait_in_sync(1, 2, KAFKA)
+    story.check()
+
+
+def test_each_goes_on_without_the_other(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+    story = Story(cluster, kafka)
+    story.write("all are there")
+    cluster.kill(1)
+    cluster.wait_for(lambda: cluster.leader(story.topic) == KAFKA, PATIENCE_S)
+    story.write("Apache Kafka leads after ottla")
+    cluster.restart(1)
+    story.wait_in_sync(1, 2, KAFKA)
+    kafka.kill()
+    cluster.wait_for(lambda: cluster.leader(story.topic) in (1, 2), PATIENCE_S)
+    story.write("ottla leads after Apache Kafka")
+    kafka.start()
+    story.wait_in_sync(1, 2, KAFKA)
+    cluster.move_leader(story.topic, 0, KAFKA)
+    story.write("Apache Kafka has it all")
+    story.check()
