@@ -174,7 +174,8 @@ class BrokerServer:
         self._begin_housekeeping()
         await self.metadata.serve()
         self.startup_ms = self.env.monotonic_ms() - started_ms
-        self.live_config.log_lowered_factors()
+        if not self.settings.is_member:
+            self.live_config.log_lowered_factors()
         log.info(
             "broker_started",
             bootstrap=self.bootstrap,
@@ -381,7 +382,7 @@ class BrokerServer:
         await self.metadata.leave()
         self._end_work()
         self._close_listeners()
-        log_unwritten(self.directory.close())
+        log_unwritten(self.directory.close(self.metadata.broker_epoch))
         log.info("broker_stopped", unexpected_errors=self.unexpected_errors)
 
     def hand_over(self, *, is_written: bool) -> Inherited:
@@ -392,7 +393,7 @@ class BrokerServer:
         assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
         self._end_work()
         if is_written:
-            log_unwritten(self.directory.close())
+            log_unwritten(self.directory.close(self.metadata.broker_epoch))
         else:
             self.directory.abandon()
         return Inherited(

@@ -39,6 +39,11 @@ class MetadataSource(Protocol):
         """Allocate no producer id below ``least``, nor one up to ``known()`` where ids in use may have been forgotten."""
         ...
 
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch with which the controller has registered the broker; 0 without a controller elsewhere."""
+        ...
+
     def begin_housekeeping(self, repeat: Repeat) -> None:
         """Start the timed work."""
         ...

@@ -24,6 +24,8 @@ log = structlog.get_logger("broker")
 class OwnMetadata:
     """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` where the log cannot be opened."""
 
+    broker_epoch = 0
+
     def __init__(self, parts: MetadataParts) -> None:
         node_id = parts.config.settings.node_id
         self._was_clean = parts.directory.was_clean

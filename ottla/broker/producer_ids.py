@@ -23,32 +23,45 @@ class ProducerIdBlocks(Protocol):
 
 
 class ProducerIds:
-    """Takes new producer ids from the present block, and asks for the next block when the block is used up."""
+    """Takes new producer ids from the present block, and asks for the next block when the block is used up, or before that."""
 
-    __slots__ = ("_block", "_blocks", "_is_awaited", "_refusal")
+    __slots__ = ("_ahead", "_block", "_blocks", "_is_awaited", "_next", "_refusal")
 
-    def __init__(self, blocks: ProducerIdBlocks) -> None:
+    def __init__(self, blocks: ProducerIdBlocks, *, ahead: int = 0) -> None:
+        """``ahead``: how many ids are left when the next block is asked for."""
         self._blocks = blocks
+        self._ahead = ahead
         self._block = range(0)
+        self._next = range(0)
         self._is_awaited = False
         self._refusal = ""
 
     def new(self) -> int:
         """A new producer id. Raises COORDINATOR_LOAD_IN_PROGRESS while no block is left; clients retry on this code."""
-        if not self._block and not self._is_awaited:
-            self._is_awaited = True
-            self._blocks.allocate_producer_ids(self._take)
+        self.ask_ahead()
         if not self._block:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS, self._refusal or "the next block of producer ids is on its way")
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
+
+    def ask_ahead(self) -> None:
+        """Ask for a block where few ids are left."""
+        self._begin_next()
+        if len(self._block) <= self._ahead and not self._next and not self._is_awaited:
+            self._is_awaited = True
+            self._blocks.allocate_producer_ids(self._take)
+            self._begin_next()
+
+    def _begin_next(self) -> None:
+        if not self._block:
+            self._block, self._next = self._next, range(0)
 
     def _take(self, answer: range | KafkaError) -> None:
         self._is_awaited = False
         if isinstance(answer, KafkaError):
             self._refusal = answer.message or ""
         else:
-            self._block, self._refusal = answer, ""
+            self._next, self._refusal = answer, ""
 
 
 def highest_known_id(logs: Iterable[Log], shards: Iterable[TransactionShard]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 from ottla.protocol.topic_partition import TopicPartition
@@ -15,25 +16,39 @@ LOG_STARTS = "log-start-offset-checkpoint"
 FIRST_DIRTY = "cleaner-offset-checkpoint"
 ABORTED = "ottla-aborted-checkpoint"
 """The file with a CRC of each log's aborted transactions, which a clean stop writes. Apache Kafka does not read this file."""
+UNKNOWN_EPOCH = -1
+_BROKER_EPOCH = re.compile(rb'"brokerEpoch"\s*:\s*(\d{1,18})')
 NO_CHECKSUM = -1
 """A value that differs from every checksum of aborted transactions."""
 
 
-def remove_clean_file(fs: Filesystem, directory: str) -> bool:
-    """Remove the clean-shutdown file, because the directory is about to be written. Returns whether the file existed.
+def remove_clean_file(fs: Filesystem, directory: str) -> bytes | None:
+    """Remove the clean-shutdown file, because the directory is about to be written. Returns its content; None where there was none.
 
     Raises OSError.
     """
     path = f"{directory}/{CLEAN_FILE}"
-    if fs.read_file(path) is None:
-        return False
+    content = fs.read_file(path)
+    if content is None:
+        return None
     fs.unlink(path)
     # Bring the removal to the disk: after a later power cut the file must not come back, because a start would then report torn
     # batches as damage to cleanly closed logs. Some file systems cannot sync directories, and some parent directories may not be
     # opened; there a power cut may also lose any new file.
     with suppress(SyncFailed):
         sync_dir(fs, directory)
-    return True
+    return content
+
+
+def clean_file(broker_epoch: int) -> bytes:
+    """The content of the clean-shutdown file (CleanShutdownFileHandler)."""
+    return b'{"version":0,"brokerEpoch":%d}' % broker_epoch
+
+
+def _epoch_in(content: bytes) -> int:
+    """The broker epoch that a clean-shutdown file names; -1 for one that names none, as those of Kafka before 3.7 are empty."""
+    named = _BROKER_EPOCH.search(content)
+    return UNKNOWN_EPOCH if named is None else int(named[1])
 
 
 class LastStop:
@@ -41,6 +56,7 @@ class LastStop:
 
     __slots__ = (
         "aborted",
+        "broker_epoch",
         "first_dirty",
         "high_watermarks",
         "knows_aborted",
@@ -54,6 +70,8 @@ class LastStop:
 
     def __init__(self) -> None:
         self.was_clean = True
+        self.broker_epoch = UNKNOWN_EPOCH
+        """The epoch of the broker that has stopped cleanly here; -1 after a crash."""
         # Whether a broker has run on the directory.
         self.was_used = False
         # False where the checkpoint of recovery points is damaged or lost.
@@ -108,7 +126,7 @@ def _has_logs(fs: Filesystem, directory: str) -> bool:
     """Whether a broker has run here. A directory that was only formatted has an identity, and no log."""
     if fs.read_file(f"{directory}/{META_FILE}") is None:
         return False
-    return fs.read_file(f"{directory}/{RECOVERY_POINTS}") is not None or any(map(parse_directory_name, fs.list_dir(directory)))
+    return any(map(parse_directory_name, fs.list_dir(directory)))
 
 
 def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
@@ -118,7 +136,9 @@ def take_last_stop(fs: Filesystem, directory: str) -> LastStop:
     """
     stop = LastStop()
     # The file is removed before any log is loaded: a crash during loading must count as unclean (KAFKA-10471).
-    stop.was_clean = remove_clean_file(fs, directory)
+    content = remove_clean_file(fs, directory)
+    stop.was_clean = content is not None
+    stop.broker_epoch = UNKNOWN_EPOCH if content is None else _epoch_in(content)
 
     def take(name: str, consequence: str, *, is_expected: bool = False) -> tuple[dict[TopicPartition, int], bool]:
         """The entries of a checkpoint, and whether the file is sound. A missing file is sound unless ``is_expected``."""

@@ -20,7 +20,7 @@ from ottla.storage.cleaning import Cleaned, Dirty, clean
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_not_kafkas
-from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, take_last_stop
+from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, clean_file, take_last_stop
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.recovery import RecoveryReport, open_log
@@ -62,6 +62,11 @@ class LogDirectory:
     def was_clean(self) -> bool:
         """Whether the last stop was clean and its checkpoint of recovery points could be read."""
         return self._last_stop.was_clean
+
+    @property
+    def previous_epoch(self) -> int:
+        """The epoch of the broker that has stopped cleanly here; -1 after a crash, when committed records may be lost."""
+        return self._last_stop.broker_epoch if self.was_clean else -1
 
     @property
     def was_used(self) -> bool:
@@ -359,8 +364,10 @@ class LogDirectory:
             log.is_failed = True
         self.fs.unlock(self._lock)
 
-    def close(self) -> list[str]:
+    def close(self, broker_epoch: int = 0) -> list[str]:
         """Stop: close all logs, write all checkpoints, unlock the directory. Returns a line for each failed write.
+
+        ``broker_epoch`` is the one with which a controller elsewhere has registered the broker.
 
         The clean-shutdown file is written last, and only where every other write has succeeded: without that file the next start
         recovers as after a crash. Nothing is written where the lock no longer protects the directory.
@@ -388,6 +395,6 @@ class LogDirectory:
         is_whole = tried(self.checkpoints.write_aborted, ABORTED) and is_whole
         if is_whole and tried(self.checkpoints.sync, "checkpoints"):
             clean = f"{self.path}/{CLEAN_FILE}"
-            tried(lambda: self.fs.write_file(clean, b'{"version":0,"brokerEpoch":0}'), CLEAN_FILE)
+            tried(lambda: self.fs.write_file(clean, clean_file(broker_epoch)), CLEAN_FILE)
         self._let_go()
         return unwritten

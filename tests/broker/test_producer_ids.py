@@ -47,3 +47,30 @@ def test_a_refused_block_is_asked_for_anew() -> None:
     assert refused.value.code is Code.COORDINATOR_LOAD_IN_PROGRESS
     controller.asked.pop()(range(1))
     assert ids.new() == 0
+
+
+def test_a_block_is_asked_for_before_the_last_id_is_given() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller, ahead=2)
+    ids.ask_ahead()
+    ids.ask_ahead()
+    controller.asked.pop()(range(10, 14))
+    assert [ids.new(), ids.new()] == [10, 11]
+    assert controller.asked == []
+    assert ids.new() == 12
+    (answer,) = controller.asked
+    answer(range(20, 30))
+    assert [ids.new() for _ in range(4)] == [13, 20, 21, 22]
+    assert len(controller.asked) == 1
+
+
+def test_a_refusal_ahead_of_time_takes_nothing_away() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller, ahead=2)
+    ids.ask_ahead()
+    controller.asked.pop()(range(10, 12))
+    assert ids.new() == 10
+    controller.asked.pop()(KafkaError(Code.KAFKA_STORAGE_ERROR, "not now"))
+    assert ids.new() == 11
+    controller.asked.pop()(range(50, 60))
+    assert ids.new() == 50

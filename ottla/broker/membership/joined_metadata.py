@@ -40,6 +40,8 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.identity import Identity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
+IDS_AHEAD = 100
+"""With so many producer ids left the next block is asked for (RPCProducerIdManager)."""
 CONTROLLED_SHUTDOWN_MS = 20_000
 """How long a stop waits for the controller to move this broker's leaderships, in ms. Apache Kafka waits for five minutes."""
 
@@ -83,7 +85,9 @@ class JoinedMetadata:
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
         self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case())
-        self.lifecycle = BrokerLifecycle(_identity(settings, identity, addresses, parts.env.random_uuid()), _intervals(settings))
+        self.lifecycle = BrokerLifecycle(
+            _identity(settings, identity, addresses, parts.env.random_uuid(), parts.directory.previous_epoch), _intervals(settings)
+        )
 
         def peer(purpose: str) -> Peer:
             host, port = self._address
@@ -130,7 +134,7 @@ class JoinedMetadata:
             publish=self.publisher.publish,
             controller=ControllersTopics(env, self.controller),
         )
-        self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller))
+        self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller), ahead=IDS_AHEAD)
         self.forwarding = Forwarding(self.controller)
         self._awaited: tuple[BrokerState, asyncio.Future[None]] | None = None
 
@@ -182,12 +186,17 @@ class JoinedMetadata:
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
         """The controller allocates producer ids, and knows which it has given out."""
 
+    @property
+    def broker_epoch(self) -> int:
+        return self.lifecycle.broker_epoch
+
     def begin_housekeeping(self, repeat: Repeat) -> None:
         self.replicas.begin_housekeeping(repeat)
 
     async def serve(self) -> None:
         """Ask for leaderships, now that this broker listens, and wait until it is part of the cluster."""
         self.membership.become_ready()
+        self.producer_ids.ask_ahead()
         if not await self._until(BrokerState.RUNNING, self._timeout_ms):
             log.warning("broker_still_fenced", hint="the controller gives it no leadership yet")
 
@@ -231,7 +240,9 @@ class JoinedMetadata:
         return {}
 
 
-def _identity(settings: Settings, stored: StoredIdentity, addresses: Addresses, incarnation_id: bytes) -> Identity:
+def _identity(
+    settings: Settings, stored: StoredIdentity, addresses: Addresses, incarnation_id: bytes, previous_epoch: int
+) -> Identity:
     return Identity(
         broker_id=settings.node_id,
         cluster_id=stored.cluster_id,
@@ -240,6 +251,7 @@ def _identity(settings: Settings, stored: StoredIdentity, addresses: Addresses, 
         features=tuple((name, low, high) for name, (low, high) in SUPPORTED_FEATURES.items()),
         rack=settings.broker_rack,
         log_directories=(stored.directory_uuid,),
+        previous_epoch=previous_epoch,
     )
 
 

@@ -194,6 +194,20 @@ def test_a_new_directory_is_no_crash(world: MemberWorld) -> None:
     world.stop(member)
 
 
+def test_a_clean_stop_is_told_from_a_crash_by_the_epoch_before(world: MemberWorld) -> None:
+    """A controller takes a broker that may have lost committed records out of the sets of those that have them (KIP-966)."""
+    member = world.start(1)
+    epoch = member.server.metadata.broker_epoch
+    assert epoch > 0
+    world.stop(member)
+    member = world.start(1)
+    assert member.server.metadata.lifecycle.identity.previous_epoch == epoch  # type: ignore[attr-defined]
+    world.kill(member)
+    member = world.start(1)
+    assert member.server.metadata.lifecycle.identity.previous_epoch == -1  # type: ignore[attr-defined]
+    world.stop(member)
+
+
 def test_a_directory_of_no_cluster_is_refused(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-5")
     world.format = lambda node_id: None  # type: ignore[method-assign]
