@@ -158,6 +158,7 @@ class BrokerServer:
             self.lifecycle.is_serving = True
         except BaseException:
             self.directory.abandon()
+            self.addresses.close()
             raise
         try:
             await self.addresses.listen(lambda listener: Connection(self, listener))
@@ -165,11 +166,8 @@ class BrokerServer:
         except BaseException:
             self._end_work()
             self._close_listeners()
-            if self._last_stop != "crash":
-                # All state is loaded. A port that is in use must not make the next start recover as after a crash.
-                self.directory.close()
-            else:
-                self.directory.abandon()
+            # All state is loaded. A port that is in use must not make the next start recover as after a crash.
+            self.directory.abandon() if self._last_stop == "crash" else self.directory.close(self.metadata.broker_epoch)
             raise
         self._begin_housekeeping()
         await self.metadata.serve()

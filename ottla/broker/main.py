@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -79,7 +80,8 @@ async def _serve(
     # Remove the file of a killed broker. As this broker has the directory's lock, the file is not that of a running broker.
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
-    await serving.start()
+    if not await _started(serving):
+        return
     # The objects that the start has made live as long as the process, too.
     gc.freeze()
     door = None
@@ -94,6 +96,19 @@ async def _serve(
         await serving.stop()
     if serving.failure is not None:
         raise serving.failure
+
+
+async def _started(serving: Serving) -> bool:
+    """Start the broker; False where the process has to end before that, as while a broker waits for its controller."""
+    starting, stopping = asyncio.ensure_future(serving.start()), asyncio.ensure_future(serving.stop_wanted.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        return False
+    await starting
+    return True
 
 
 def run(

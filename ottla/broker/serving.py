@@ -49,6 +49,7 @@ class Serving:
 
         Producer ids are not used again, because a producer of a test that has ended may still be running.
         """
+        self._check_alone()
         await self._replace(lambda: wipe(self._env.fs, self.directory), is_written=False)
 
     async def snapshot(self, target: str) -> None:
@@ -56,6 +57,7 @@ class Serving:
 
         Raises `DirectoryError`, and OSError where the disk refuses. In both cases ``target`` does not exist afterwards.
         """
+        self._check_alone()
         fs = self._env.fs
         if fs.is_dir(target) is not None:
             raise DirectoryError(f"{target} exists; give a path at which nothing is")
@@ -75,6 +77,7 @@ class Serving:
 
     async def restore(self, source: str) -> None:
         """Replace all data by a snapshot. Raises `DirectoryError` with nothing changed where ``source`` is not a snapshot."""
+        self._check_alone()
         check_snapshot(self._env.fs, source)
 
         def exchange() -> None:
@@ -82,6 +85,11 @@ class Serving:
             copy_directory(self._env.fs, source, self.directory)
 
         await self._replace(exchange, is_written=False)
+
+    def _check_alone(self) -> None:
+        """Raises `DirectoryError` for a broker whose controller is elsewhere: its data is a part of the cluster's."""
+        if self.broker.settings.is_member:
+            raise DirectoryError("the broker is one of a cluster, and its data cannot be replaced or copied by itself")
 
     async def _replace(self, change: Callable[[], None], *, is_written: bool) -> None:
         """Stop the broker, ``change`` its directory, and start a new broker on it. An exception ends the process."""

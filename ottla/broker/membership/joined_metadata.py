@@ -176,8 +176,14 @@ class JoinedMetadata:
         Raises `ConfigError` where the controller does not let the broker in within ``initial.broker.registration.timeout.ms``.
         """
         self.membership.start()
-        if not await self._until(BrokerState.RECOVERY, self._timeout_ms):
-            self.membership.stop()
+        try:
+            is_in = await self._until(BrokerState.RECOVERY, self._timeout_ms)
+        except BaseException:
+            # The process is to end before its controller has answered.
+            self.close()
+            raise
+        if not is_in:
+            self.close()
             host, port = self._address
             reason = self.membership.last_failure or "the metadata is not there yet"
             raise ConfigError(f"the controller at {host}:{port} has not let this broker in within {self._timeout_ms} ms: {reason}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.membership.states import BrokerState
+from ottla.broker.serving import Serving
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import incremental_alter_configs as configs
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -206,6 +210,28 @@ def test_a_clean_stop_is_told_from_a_crash_by_the_epoch_before(world: MemberWorl
     member = world.start(1)
     assert member.server.metadata.lifecycle.identity.previous_epoch == -1  # type: ignore[attr-defined]
     world.stop(member)
+
+
+def test_a_start_that_waits_for_its_controller_can_be_given_up(world: MemberWorld) -> None:
+    world.run(world.controller.stop())
+    world.format(1)
+    server = BrokerServer(cast(Any, world.env), BrokerConfig(world.settings_of(1)))
+    starting = world.loop.create_task(server.start())
+    world.loop.run_until_complete(asyncio.sleep(0))
+    world.sleep(1_000)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        world.loop.run_until_complete(starting)
+    world.start_controller()
+    world.stop(world.start(1))
+
+
+def test_one_broker_of_a_cluster_is_not_reset(world: MemberWorld, member: Member) -> None:
+    serving = Serving(cast(Any, world.env), lambda _: member.server)
+    for replaced in (serving.reset(), serving.snapshot("/copy")):
+        with pytest.raises(DirectoryError, match="one of a cluster"):
+            world.run(replaced)
+    assert not world.fs.is_dir("/copy")
 
 
 def test_a_directory_of_no_cluster_is_refused(world: MemberWorld) -> None:
