@@ -21,7 +21,7 @@ from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Env
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.gate import Gate
-from ottla.broker.handlers import produce
+from ottla.broker.handlers import fetch, list_offsets, produce
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.later import Later
@@ -44,6 +44,14 @@ from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import alter_partition, topic_record
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.protocol.records import build_batch
 from ottla.simulation.env import START_MS
@@ -201,13 +209,44 @@ class ReplicaServer:
         request = ProduceRequest(
             acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(topic_id=TOPIC_ID, partition_data=[data])]
         )
-        context = RequestContext(version=13, client_id="", client_host="", connection_id=0, listener="PLAINTEXT")
-        answer = produce.handle(cast(Any, self), request, context)
+        answer = produce.handle(cast(Any, self), request, self._context(13))
         if isinstance(answer, Later):
             answer.on_ready(then)
         else:
             assert isinstance(answer, ProduceResponse)
             self.gate.answer(lambda is_durable: then(answer) if is_durable else None)
+
+    def consume(
+        self, then: Callable[[PartitionData], None], *, offset: int = 0, version: int = 18, rack: str = "", wait_ms: int = 5_000
+    ) -> None:
+        """Fetch as a consumer, without a socket."""
+        asked = FetchTopic(
+            topic=TOPIC,
+            topic_id=TOPIC_ID,
+            partitions=[FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)],
+        )
+        request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, topics=[asked], rack_id=rack)
+        answer = fetch.handle(cast(Any, self), request, self._context(version))
+
+        def answered(response: FetchResponse) -> None:
+            then(response.responses[0].partitions[0])
+
+        if isinstance(answer, Later):
+            answer.on_ready(answered)
+        else:
+            assert isinstance(answer, FetchResponse)
+            answered(answer)
+
+    def last_offset(self, version: int, *, replica_id: int = -1) -> ListOffsetsPartitionResponse:
+        asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        request = ListOffsetsRequest(replica_id=replica_id, topics=[ListOffsetsTopic(name=TOPIC, partitions=[asked])])
+        answer = list_offsets.handle(cast(Any, self), request, self._context(version))
+        assert isinstance(answer, ListOffsetsResponse)
+        return answer.topics[0].partitions[0]
+
+    @staticmethod
+    def _context(version: int) -> RequestContext:
+        return RequestContext(version=version, client_id="", client_host="", connection_id=0, listener="PLAINTEXT")
 
 
 class World:
@@ -277,6 +316,7 @@ class World:
             incarnation_id=self.rng.randbytes(16),
             listeners=(ListenerEndpoint(name="PLAINTEXT", host=node.host, port=PORT, security_protocol=0),),
             features=SUPPORTED_FEATURES,
+            rack=f"rack-{node.node_id}",
             directories=(bytes([node.node_id]) * 16,),
         )
         result = registrations.register_broker(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.partitions import NotLeader
+from ottla.coordinator.replication.read_replica import RACK_AWARE
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.produce import ProduceResponse
 from tests.replication.brokers import World
 from tests.storage.logs import stored
@@ -238,3 +240,67 @@ def test_with_power_a_batch_is_on_the_disks_of_all_in_sync_before_its_answer() -
     world.move_leader(world.registration().isr[0])
     world.settle(3_000)
     assert [b"a" in b"".join(values(world, broker_id)) for broker_id in (1, 2, 3)] == [True] * 3
+
+
+def test_a_waiting_consumer_gets_a_batch_when_it_is_committed(world: World) -> None:
+    answers: list[PartitionData] = []
+    world.server(1).consume(answers.append)
+    for other in ("broker-2", "broker-3"):
+        world.links.cut("broker-1", other)
+    Producer(world).send(1, b"a")
+    world.wait(300)
+    assert answers == []
+    for other in ("broker-2", "broker-3"):
+        world.links.heal("broker-1", other)
+    world.wait(600)
+    assert [b"a" in bytes(answer.records or b"") for answer in answers] == [True]
+
+
+def test_a_consumer_reads_from_a_follower_up_to_what_that_knows_to_be_committed(world: World) -> None:
+    Producer(world).send(1, b"a")
+    world.wait(600)
+    answers: list[PartitionData] = []
+    for version in (10, 11):
+        world.server(2).consume(answers.append, version=version)
+    assert [answer.error_code for answer in answers] == [Code.NOT_LEADER_OR_FOLLOWER, Code.NONE]
+    assert b"a" in bytes(answers[1].records or b"")
+    world.links.cut("broker-3", "broker-1")
+    world.wait(250)
+    Producer(world).send(1, b"b")
+    world.wait(100)
+    assert world.partition(2).log.log_end_offset == 2
+    world.server(2).consume(answers.append, offset=1, wait_ms=0)
+    assert (answers[2].high_watermark, bytes(answers[2].records or b"")) == (1, b"")
+
+
+def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
+    world = World(4, settings={"replica.selector.class": RACK_AWARE})
+    world.settle()
+    Producer(world).send(1, b"a")
+    world.wait(600)
+    answers: list[PartitionData] = []
+    for rack in ("rack-2", "rack-1", "rack-9", ""):
+        world.server(1).consume(answers.append, rack=rack)
+    assert [answer.preferred_read_replica for answer in answers] == [2, -1, -1, -1]
+    assert [bool(answer.records) for answer in answers] == [False, True, True, True]
+    world.kill(2)
+    world.fence(2)
+    world.tell_all()
+    world.server(1).consume(answers.append, rack="rack-2")
+    assert answers[-1].preferred_read_replica == -1
+
+
+def test_a_new_leader_does_not_name_an_end_before_it_knows_what_is_committed(world: World) -> None:
+    world.links.cut("broker-3", "broker-1")
+    world.wait(250)
+    Producer(world).send(1, b"a", acks=1)
+    world.wait(100)
+    world.links.cut("broker-3", "broker-2")
+    world.move_leader(2)
+    world.tell(2)
+    server = world.server(2)
+    assert [server.last_offset(version).error_code for version in (4, 5)] == [Code.LEADER_NOT_AVAILABLE, Code.OFFSET_NOT_AVAILABLE]
+    assert server.last_offset(5, replica_id=1).offset == 1
+    world.links.heal("broker-3", "broker-2")
+    world.settle()
+    assert server.last_offset(5).offset == 1

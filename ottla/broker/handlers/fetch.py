@@ -33,7 +33,7 @@ from ottla.broker.fetch_sessions import (
     Session,
 )
 from ottla.broker.handlers.current_leaders import with_fetch_endpoints
-from ottla.broker.handlers.fetch_answers import diverging_answer, not_here, refusal, response
+from ottla.broker.handlers.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
 from ottla.broker.handlers.parked import ParkedFetch, Waiter
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
@@ -41,6 +41,7 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import NotLeader, Partition, Partitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
+from ottla.coordinator.replication.read_replica import RACK_AWARE, preferred_replica
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -294,6 +295,9 @@ class Fetch:
             diverging = diverging_answer(partition, requested)
             if diverging is not None:
                 return partition, diverging, True
+            replica_id = self._preferred_replica(partition, requested)
+            if replica_id is not None:
+                return partition, read_elsewhere(partition, replica_id), True
             piece = partition.read(
                 requested.fetch_offset,
                 max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
@@ -334,6 +338,19 @@ class Fetch:
         if self._is_replica or self._version < FOLLOWERS_FROM:
             return self._ports.partitions.get(name, index)
         return self._ports.partitions.replica(name, index)
+
+    def _preferred_replica(self, partition: Partition, requested: RequestedPartition) -> int | None:
+        """The follower from which a consumer is to read (KIP-392); None where it reads here."""
+        selector = self._ports.live_config.settings.replica_selector_class
+        if selector != RACK_AWARE or not self._request.rack_id or self._is_replica or not partition.is_led:
+            return None
+        brokers = self._ports.cluster.state.registrations.brokers
+
+        def rack_of(broker_id: int) -> str | None:
+            broker = brokers.get(broker_id)
+            return None if broker is None or broker.is_fenced else broker.rack
+
+        return preferred_replica(partition.leader, self._request.rack_id, rack_of, requested.fetch_offset)
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:

@@ -25,6 +25,7 @@ def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
         data.records
         or data.error_code
         or data.diverging_epoch is not None
+        or data.preferred_read_replica >= 0
         or data.high_watermark != requested.sent_high_watermark
         or data.log_start_offset != requested.sent_log_start_offset
     )
@@ -44,12 +45,25 @@ def diverging_answer(partition: Partition, requested: RequestedPartition) -> Par
         raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
     if diverging is None:
         return None
+    data = _without_records(partition)
+    data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
+    return data
+
+
+def read_elsewhere(partition: Partition, replica_id: int) -> PartitionData:
+    """The response that sends a consumer to a follower, which has what it asks for (KIP-392)."""
+    data = _without_records(partition)
+    data.preferred_read_replica = replica_id
+    return data
+
+
+def _without_records(partition: Partition) -> PartitionData:
+    log = partition.log
     return PartitionData(
-        partition_index=requested.key[2],
+        partition_index=log.partition,
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
-        diverging_epoch=EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset),
         aborted_transactions=None,
         records=b"",
     )

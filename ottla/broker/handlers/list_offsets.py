@@ -9,7 +9,9 @@ Timestamps below zero have special meanings. Each is allowed from a certain vers
 - -5, from 9 (KIP-1005): the end of the log in tiered storage. ottla has no tiered storage and answers -1.
 - -6, from 11 (KIP-1023): the start of the log that is not in tiered storage yet. ottla answers -1.
 
-Version 4 (KIP-320) compares leader epochs. Version 10 (KIP-1075) has a time-out for tiered storage, which is ignored.
+Version 4 (KIP-320) compares leader epochs. From version 5 on (KIP-207) a leader that has just been elected, and does not know how
+far the log is committed, says so. Version 10 (KIP-1075) has a time-out for tiered storage, which is ignored. To a follower belongs
+the whole log, also above the high watermark.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from ottla.storage.steps import Pace, Steps, run_first_step
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 PARTITION_WORK = 3
 """The cost of one partition without its look-up, in units of `storage.steps.Pace`."""
+NOT_AVAILABLE_FROM = 5
+"""The first version that knows OFFSET_NOT_AVAILABLE (KIP-207). LEADER_NOT_AVAILABLE stands for it before."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _NOTHING = TimestampedOffset(-1, -1, -1)
 
@@ -78,7 +82,10 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
                 continue
             answer = yield from _answer(ports, context, topic.name, asked, committed=committed, to_end=request.replica_id >= 0)
             if isinstance(answer, KafkaError):
-                answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=answer.code))
+                code = answer.code
+                if code is Code.OFFSET_NOT_AVAILABLE and context.version < NOT_AVAILABLE_FROM:
+                    code = Code.LEADER_NOT_AVAILABLE
+                answers.append(ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code))
             else:
                 answers.append(
                     ListOffsetsPartitionResponse(
@@ -118,6 +125,9 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bo
     bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark
     epoch = max(log.epochs.latest, 0)
     if asked.timestamp == LATEST:
+        if not to_end and log.high_watermark < partition.leader.start_offset:
+            # A leader of now does not know yet how far the one before has committed (Partition.fetchOffsetForTimestamp).
+            raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
         return TimestampedOffset(-1, bound, epoch)
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return TimestampedOffset(-1, log.log_start_offset, max(leader_epoch_at_start(log), 0))
