@@ -74,6 +74,10 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class TransactionListener(Protocol):
     def happened(self, event: Happened) -> None: ...
 
+    def taken(self, event: Happened) -> None:
+        """The same of an InitProducerId that has succeeded: its client has the id from now on."""
+        ...
+
 
 def cut(text: str) -> str:
     return text if len(text) <= TEXT_CHARACTERS else text[:TEXT_CHARACTERS] + "..."

@@ -6,7 +6,8 @@ Beyond it the ids whose last event is the oldest are dropped first.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict
+from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,13 @@ from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionL
 from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
-MAX_BYTES = 8 << 20
-"""What all events together may take, by an estimate."""
+UNSORTED_EVENTS = 200
+"""How many events wait until they are sorted into the rings of their ids."""
+MAX_BYTES = 6 << 20
+"""What the events in the rings may take, by an estimate. Those that wait take 2 MiB at most beside them."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
 """The estimates of one event, of each partition that it names, and of one id. The text of the id counts beside them."""
+_PARTITIONS = attrgetter("partitions")
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +48,7 @@ class _Ring:
 
     def __init__(self, transactional_id: str) -> None:
         text_bytes = getsizeof(transactional_id)
-        self.events: deque[Happened] = deque()
+        self.events: list[Happened] = []
         self.event_bytes = EVENT_BYTES + text_bytes
         """The estimate of each of the events, without their partitions."""
         self.holder: Happened | None = None
@@ -52,67 +56,100 @@ class _Ring:
         self.forgotten = 0
         self.size_bytes = ID_BYTES + text_bytes
 
-    def forget_oldest(self) -> int:
-        """How many bytes that was."""
-        self.forgotten += 1
-        return self.event_bytes + PARTITION_BYTES * len(self.events.popleft().partitions)
+    def add(self, newer: list[Happened]) -> None:
+        if self.holder is None:
+            # The client was here first when the broker's process began: it had got the id before.
+            self.holder = next(filter(_is_success, newer), None)
+        self.size_bytes += self._bytes_of(newer)
+        self.events += newer
+        if len(self.events) > EVENTS_OF_ONE_ID:
+            self.forget_oldest(len(self.events) - EVENTS_OF_ONE_ID)
+
+    def forget_oldest(self, count: int) -> None:
+        self.forgotten += count
+        self.size_bytes -= self._bytes_of(self.events[:count])
+        del self.events[:count]
+
+    def _bytes_of(self, events: list[Happened]) -> int:
+        return self.event_bytes * len(events) + PARTITION_BYTES * sum(map(len, map(_PARTITIONS, events)))
 
 
 class EventHistory:
     """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop.
 
-    Each transaction passes here several times, so an event is kept as it comes, and made readable by `view`.
+    Each transaction passes here several times, so an event is kept as it comes. The events of all ids wait in one list until there
+    are `UNSORTED_EVENTS` of them or somebody asks, and are then sorted into the rings of their ids. `view` makes them readable.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
+        self._unsorted: list[Happened] = []
         self._rings: OrderedDict[str, _Ring] = OrderedDict()
-        self.size_bytes = 0
+        self._sorted_bytes = 0
 
     def happened(self, event: Happened) -> None:
-        transactional_id = event.transactional_id
-        ring = self._rings.get(transactional_id)
-        if ring is None:
-            ring = self._rings[transactional_id] = _Ring(transactional_id)
-            self.size_bytes += ring.size_bytes
-        else:
-            self._rings.move_to_end(transactional_id)
-        asker = event.asker
-        has_succeeded = event.kind is Kind.REQUEST and event.error == Code.NONE
-        if has_succeeded and (ring.holder is None or (asker is not None and asker.api == "InitProducerId")):
-            # The client has the id now: it has got it, or was here first when the broker's process began.
+        unsorted = self._unsorted
+        unsorted.append(event)
+        if len(unsorted) >= UNSORTED_EVENTS:
+            self._sort()
+
+    def taken(self, event: Happened) -> None:
+        self.happened(event)
+        self._sort()
+        if (ring := self._rings.get(event.transactional_id)) is not None:
             ring.holder = event
-        ring.events.append(event)
-        added_bytes = ring.event_bytes + PARTITION_BYTES * len(event.partitions)
-        if len(ring.events) > EVENTS_OF_ONE_ID:
-            added_bytes -= ring.forget_oldest()
-        ring.size_bytes += added_bytes
-        self.size_bytes += added_bytes
-        if self.size_bytes > self._max_bytes:
-            self._make_room()
+
+    @property
+    def size_bytes(self) -> int:
+        """What the events take, by the estimates."""
+        self._sort()
+        return self._sorted_bytes
+
+    def _sort(self) -> None:
+        events, self._unsorted = self._unsorted, []
+        by_id: defaultdict[str, list[Happened]] = defaultdict(list)
+        for event in reversed(events):
+            by_id[event.transactional_id].append(event)
+        # The id that was quiet for the longest time comes first, as among the rings.
+        for transactional_id, newest_first in reversed(by_id.items()):
+            ring = self._rings.pop(transactional_id, None)
+            if ring is None:
+                ring = _Ring(transactional_id)
+            else:
+                self._sorted_bytes -= ring.size_bytes
+            ring.add(newest_first[::-1])
+            self._rings[transactional_id] = ring
+            self._sorted_bytes += ring.size_bytes
+            if self._sorted_bytes > self._max_bytes:
+                self._make_room()
 
     def _make_room(self) -> None:
-        while self.size_bytes > self._max_bytes:
+        while self._sorted_bytes > self._max_bytes:
             quietest, ring = next(iter(self._rings.items()))
+            self._sorted_bytes -= ring.size_bytes
             if ring.events:
-                freed_bytes = ring.forget_oldest()
-                ring.size_bytes -= freed_bytes
+                ring.forget_oldest(1)
+                self._sorted_bytes += ring.size_bytes
             else:
                 del self._rings[quietest]
-                freed_bytes = ring.size_bytes
-            self.size_bytes -= freed_bytes
 
     def clear(self) -> None:
+        self._unsorted.clear()
         self._rings.clear()
-        self.size_bytes = 0
+        self._sorted_bytes = 0
 
     def view(self, transactional_id: str) -> HistoryView | None:
         """The events of an id; None for an id without any."""
+        self._sort()
         ring = self._rings.get(transactional_id)
         if ring is None:
             return None
         events = [_shown(event) for event in ring.events]
         return HistoryView(transactional_id=transactional_id, holder=_holder(ring.holder), forgotten=ring.forgotten, events=events)
+
+
+def _is_success(event: Happened) -> bool:
+    return event.kind is Kind.REQUEST and event.error == Code.NONE
 
 
 def _holder(request: Happened | None) -> Holder | None:
