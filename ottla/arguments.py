@@ -1,14 +1,28 @@
-"""Parses numbers and durations that people write. `ottla.addresses` parses addresses, and raises the same error."""
+"""Parses texts, numbers and durations that people write. `ottla.addresses` parses addresses, and raises the same error."""
 
 from __future__ import annotations
 
 import math
+import os
 
 SECONDS_PER_DAY = 86_400
 
 
 class BadArgument(ValueError):
     """A text cannot be parsed. The error's own text is one line that says what is wanted."""
+
+
+def as_text(argument: str) -> str:
+    """An argument of the command line, which is UTF-8 whatever the locale is.
+
+    In a locale without letters Python hands over each of their bytes as a lone surrogate. Bytes that are no UTF-8 stay as they are.
+    """
+    return os.fsencode(argument).decode("utf-8", "surrogateescape")
+
+
+def as_path(text: str) -> str:
+    """The way back, for the path of a file: Python encodes it as the locale has it."""
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def count(text: str) -> int:

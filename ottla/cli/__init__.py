@@ -10,6 +10,7 @@ import io
 import os
 import sys
 
+from ottla.arguments import as_text
 from ottla.process import open_standard_streams
 
 USAGE_EXIT = 2
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run([as_text(argument) for argument in sys.argv[1:]] if arguments is None else arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED_EXIT

@@ -49,13 +49,20 @@ class Checked(_ParamType):
         return value if self._as_written else checked
 
 
+class FilePath(click.Path):
+    """A path, in the bytes that were typed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(arguments.as_path(value) if isinstance(value, str) else value, param, ctx)
+
+
 ADDRESS = Checked("address", addresses.broker_address, as_written=True)
 BOOTSTRAP = Checked("addresses", addresses.bootstrap_addresses, as_written=True)
 LISTENER = Checked("listener", addresses.split_address, as_written=True)
 PORT = Checked("port", addresses.port)
 COUNT = Checked("count", arguments.count)
 SECONDS = Checked("seconds", arguments.seconds)
-PATH = click.Path(path_type=Path)
+PATH = FilePath(path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of text, for programs")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,24 @@ def directory_of_lines(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("coerced", ["0", "1"])
+def test_names_and_paths_in_a_locale_without_letters(coerced: str, tmp_path: Path) -> None:
+    """Python then hands over each byte of the command line as a lone surrogate, unless it takes UTF-8 by itself."""
+    variables = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": coerced, "PYTHONUTF8": coerced}
+
+    def said(*arguments: str) -> str:
+        command = [sys.executable, "-m", "ottla", *map(os.fsencode, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False, env={**os.environ, **variables})
+        return (done.stdout + done.stderr).decode()
+
+    fault = "{api: Fetch, topic: счета, delay_ms: 5}"
+    assert "no text in UTF-8" not in (line := said("fault", "add", fault, "--url", "http://127.0.0.1:1", "--token", "x"))
+    assert "http://127.0.0.1:1 does not answer" in line
+    (directory := tmp_path / "счета").mkdir()
+    (directory / "partition.metadata").write_text("version: 0")
+    assert "version: 0" in said("dump", str(directory))
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("lines", [1, 10_000])
 def test_a_full_disk_behind_a_redirection(lines: int, tmp_path: Path) -> None:
@@ -152,6 +171,9 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
             return [SimpleNamespace(transactional_id=ESCAPES)]
 
     class Door:
+        def known_ids(self) -> list[tuple[str, int]]:
+            return []
+
         def history(self, _: str) -> dict[str, Any]:
             asked = {"api": "EndTxn", "client_id": ESCAPES, "client_host": "h", "group_id": ESCAPES}
             return {"events": [{"time_ms": 1, "kind": "request", **asked}]}
