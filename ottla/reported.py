@@ -26,17 +26,22 @@ def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None
     from ottla.cli.txn_timeline import lines as shown
     from ottla.client import ClientError, KafkaClient
     from ottla.client.timeline import Event, timeline
+    from ottla.control.remote import ControlError
 
     told: list[tuple[str, list[Event]]] = []
     try:
         with KafkaClient(bootstrap, TIMEOUT_S) as cluster:
-            for listing in cluster.transactions()[:MAX_IDS_READ]:
-                name = listing.transactional_id
-                events = merged(timeline(cluster.brokers, name), history(door, name))
+            stored = [listing.transactional_id for listing in cluster.transactions()]
+            # An id that was only ever refused is in no log. The door knows it, and which ids have the newest events.
+            asked = [] if door is None else [name for name, newest_ms in door.known_ids() if newest_ms >= since_ms]
+            in_logs = set(stored)
+            for name in list(dict.fromkeys([*asked, *stored]))[:MAX_IDS_READ]:
+                logged = timeline(cluster.brokers, name) if name in in_logs else []
+                events = merged(logged, history(door, name))
                 events = [event for event in events if event.time_ms >= since_ms]
                 if events:
                     told.append((name, events))
-    except (ClientError, Refused, OSError) as error:
+    except (ClientError, ControlError, Refused, OSError) as error:
         return [f"their transactions cannot be told: {error}"]
     newest = sorted(told, key=lambda one: one[1][-1].time_ms)[-MAX_TRANSACTIONAL_IDS:]
     lines: list[str] = []

@@ -12,6 +12,9 @@ from ottla.control.asking import Command, NoParameters, Refused, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
 from ottla.storage.filesystem import described
 
+IDS_SHOWN = 1_000
+"""How many transactional ids are listed: those with the newest events."""
+
 
 class SnapshotParameters(msgspec.Struct, forbid_unknown_fields=True):
     path: str
@@ -72,6 +75,10 @@ async def _history(steered: Steered, _: NoParameters, transactional_id: str) -> 
     return view
 
 
+async def _known_ids(steered: Steered, _: NoParameters) -> Any:
+    return {"transactions": steered.history.newest(IDS_SHOWN)}
+
+
 async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
     return {"now_ms": steered.serving.broker.clock.now_ms(), "is_manual": steered.clock is not None}
 
@@ -93,6 +100,7 @@ COMMANDS = (
     Command(method="POST", path="/v1/reset", run=_reset),
     Command(method="POST", path="/v1/snapshot", run=_snapshot, parameters=SnapshotParameters),
     Command(method="POST", path="/v1/restore", run=_restore, parameters=SnapshotParameters),
+    Command(method="GET", path="/v1/transactions", run=_known_ids),
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
     *FAULT_COMMANDS,
 )

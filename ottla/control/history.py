@@ -7,6 +7,7 @@ Beyond it the ids whose last event is the oldest are dropped first.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
+from itertools import islice
 from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     client_host: str
     since_ms: int
+
+
+class KnownId(msgspec.Struct, frozen=True, kw_only=True):
+    transactional_id: str
+    newest_ms: int
+    """When the newest of its events was."""
 
 
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +144,12 @@ class EventHistory:
         self._unsorted.clear()
         self._rings.clear()
         self._sorted_bytes = 0
+
+    def newest(self, count: int) -> list[KnownId]:
+        """The ids with the newest events, those with the very newest first."""
+        self._sort()
+        newest = islice(reversed(self._rings.items()), count)
+        return [KnownId(transactional_id=name, newest_ms=ring.events[-1].time_ms) for name, ring in newest if ring.events]
 
     def view(self, transactional_id: str) -> HistoryView | None:
         """The events of an id; None for an id without any."""

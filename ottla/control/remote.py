@@ -30,6 +30,13 @@ class Remote:
         """The answer to a GET. Raises `ControlError`."""
         return self._ask("GET", path, None)
 
+    def known_ids(self) -> list[tuple[str, int]]:
+        """The transactional ids with the newest events, those with the very newest first, and when they were, in ms.
+
+        Raises `ControlError`.
+        """
+        return [(one["transactional_id"], one["newest_ms"]) for one in self.get("/v1/transactions")["transactions"]]
+
     def history(self, transactional_id: str) -> dict[str, Any]:
         """The events of a transactional id. Raises `ControlError`."""
         # A terminal may pass bytes that are not UTF-8. No client can have such an id, and the door is asked for it all the same.

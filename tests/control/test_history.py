@@ -254,6 +254,13 @@ def test_a_busy_id_pushes_out_its_own_events_only() -> None:
     assert (len(busy.events), busy.forgotten, busy.events[0]["time_ms"]) == (EVENTS_OF_ONE_ID, 7, 7)
 
 
+def test_ids_with_the_newest_events_come_first() -> None:
+    history = EventHistory()
+    for at, name in enumerate(["a", "b", "c", "a"]):
+        history.happened(happened(name, time_ms=at, error=Code.PRODUCER_FENCED))
+    assert [(one.transactional_id, one.newest_ms) for one in history.newest(2)] == [("a", 3), ("c", 2)]
+
+
 def test_all_together_have_a_limit_in_bytes() -> None:
     history = EventHistory(max_bytes=100_000)
     for at in range(1_000):

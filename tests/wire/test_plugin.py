@@ -194,6 +194,18 @@ def test_failing(ottla_bootstrap, ottla_topic):
     assert line("a successor fences it: the coordinator aborts it")
 
 
+def test_a_failure_names_an_id_that_was_only_ever_refused(tmp_path: Path) -> None:
+    suite = """
+def test_failing(ottla_bootstrap):
+    settings = {"bootstrap.servers": ottla_bootstrap, "transactional.id": "greedy", "transaction.timeout.ms": 2_000_000_000}
+    Producer(settings).init_transactions(10)
+"""
+    code, output = run(tmp_path, suite)
+    assert code == 1
+    _, section = output.split("greedy:", 1)
+    assert "InitProducerId is refused: INVALID_TRANSACTION_TIMEOUT" in section
+
+
 @pytest.mark.parametrize(
     ("marker", "told"),
     [
