@@ -24,6 +24,7 @@ class Remote:
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
+        self._token = token
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def get(self, path: str) -> Any:
@@ -53,6 +54,9 @@ class Remote:
         return self._ask("DELETE", path, None)
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
+        # Anything else cannot stand in a header, or ends it.
+        if not (self._token.isascii() and self._token.isprintable()):
+            raise ControlError(f"{self._token!r} is no token; take the one of the broker's ready line")
         try:
             where = urlsplit(self.url)
             connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)

@@ -193,6 +193,13 @@ def test_what_is_no_address_of_a_door(url: str, capsys: pytest.CaptureFixture[st
     assert "is no address of a broker's door" in line
 
 
+@pytest.mark.parametrize("token", ["ы", "a\nb"])
+def test_what_is_no_token(token: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fault", "list", "--url", "http://127.0.0.1:1", "--token", token]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is no token" in line
+
+
 def test_a_ready_file_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     others: list[dict[str, Any]] = [{"control": {"url": 5, "token": 6}}, {"control": []}, {}]
     for said in others:
