@@ -7,12 +7,15 @@ starts such an image (Testcontainers, compose files, CI services) starts this on
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
+from ottla.addresses import port
+from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import load, read_file
@@ -37,6 +40,7 @@ STARTED_LINES: Final = (
 """What Kafka logs when clients may come: two lines of a broker with KRaft, one of a broker with ZooKeeper. Libraries that start
 Kafka's images wait for one of these."""
 MAX_CLUSTER_ID_CHARACTERS: Final = 64
+ZOOKEEPER_PORT: Final = "2181"
 STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE]"
 
 
@@ -173,18 +177,41 @@ def _options(arguments: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def main(arguments: Sequence[str]) -> int:
+def zookeeper_port(file: Path) -> int:
+    """The port that a ZooKeeper with these properties would serve. Raises `Refused` and `ConfigError`."""
+    text = read_file(file).get("clientPort", ZOOKEEPER_PORT)
     try:
-        if [*arguments] == ["launch"]:
+        return port(text)
+    except BadArgument as error:
+        raise Refused(f"{file}: clientPort {error}") from None
+
+
+def hold_port(number: int) -> NoReturn:
+    """Accept connections and close them, for those who wait until ZooKeeper's port is open. Raises `Refused`."""
+    try:
+        server = socket.create_server(("", number))
+    except OSError as error:
+        raise Refused(f"cannot listen on port {number}: {error.strerror}") from None
+    print(f"zookeeper-server-start: the broker needs no ZooKeeper; port {number} is open and nobody answers", flush=True)
+    while True:
+        connection, _ = server.accept()
+        connection.close()
+
+
+def main(arguments: Sequence[str]) -> int:
+    what, *rest = arguments or [""]
+    try:
+        if what == "launch":
             serve, environment = launch(os.environ)
-        elif arguments and arguments[0] == "storage":
-            print(storage(arguments[1:], os.environ))
+        elif what == "kafka-storage":
+            print(storage(rest, os.environ))
             return 0
+        elif what == "zookeeper-server-start" and rest:
+            hold_port(zookeeper_port(Path(rest[-1])))
         else:
-            raise Refused("python -m ottla.container launch, or storage ARGUMENTS")
+            raise Refused("launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE is wanted")
     except (Refused, ConfigError) as error:
-        name = "kafka-storage" if arguments[:1] == ["storage"] else "ottla"
-        print(f"{name}: {error}", file=sys.stderr)
+        print(f"{what if rest else 'ottla'}: {error}", file=sys.stderr)
         return 1
     os.environ.clear()
     os.environ.update(environment)

@@ -54,6 +54,8 @@ class Launch(msgspec.Struct, frozen=True):
     script_mode: int = 0o777
     waiting: str = ""
     cluster_id: str | None = CLUSTER_ID
+    waits_for_ports: tuple[int, ...] = ()
+    """Ports that it looks for inside the container, by commands there."""
 
     @property
     def entrypoint(self) -> list[str] | None:
@@ -231,6 +233,24 @@ LAUNCHES = (
         waits_for=KRAFT,
         replaces_entrypoint=True,
         waiting="Waiting for script...",
+    ),
+    Launch(
+        name="node zookeeper",
+        port=9093,
+        environment={**OLDER, "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181"},
+        script_path="/tmp/testcontainers_start.sh",
+        script=lambda where: [
+            "#!/bin/bash",
+            advertised()(where),
+            NO_CHECKS,
+            *zookeeper_first(),
+            "/etc/confluent/docker/run ",
+        ],
+        waits_for=ZOOKEEPER,
+        replaces_entrypoint=True,
+        waiting="Waiting for script...",
+        cluster_id=None,
+        waits_for_ports=(2181, 9093),
     ),
     Launch(
         name="dotnet zookeeper",

@@ -14,6 +14,7 @@ import sys
 import time
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.container.image import OF_THE_MACHINE, ROOT, USER_ID, Image, build
 from tools.kafka import Unavailable
@@ -38,6 +39,13 @@ def unshare() -> tuple[str, ...]:
     return command
 
 
+class Log(NamedTuple):
+    """One of the streams that a container writes to, by its number in the engine's API."""
+
+    number: int
+    path: Path
+
+
 class Container:
     """One container: created, started once, and removed."""
 
@@ -59,8 +67,9 @@ class Container:
         self.command = [*(self.image.entrypoint if entrypoint is None else entrypoint), *(command or self.image.command)]
         self._listening = {port: socket.create_server(("127.0.0.1", 0)) for port in ports}
         self.published = {port: int(server.getsockname()[1]) for port, server in self._listening.items()}
-        self.log = directory / "log"
-        self.log.touch()
+        self.logs = {name: Log(number, directory / name) for number, name in ((1, "stdout"), (2, "stderr"))}
+        for log in self.logs.values():
+            log.path.touch()
         self._process: subprocess.Popen[bytes] | None = None
         self.image.at("etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.0.2 {self.hostname}\n")
         self._user_id = USER_ID if os.getuid() == 0 else 0
@@ -81,21 +90,24 @@ class Container:
         }
         file = self.directory / "specification.json"
         file.write_text(json.dumps(specification))
-        with self.log.open("ab") as log:
+        with self.logs["stdout"].path.open("ab") as stdout, self.logs["stderr"].path.open("ab") as stderr:
             self._process = subprocess.Popen(
                 [*self._unshare, sys.executable, "-I", str(INSIDE), str(file)],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=stdout,
+                stderr=stderr,
                 pass_fds=[server.fileno() for server in self._listening.values()],
             )
         for server in self._listening.values():
             server.close()
 
     @property
+    def was_started(self) -> bool:
+        return self._process is not None
+
+    @property
     def exit_code(self) -> int | None:
-        assert self._process is not None
-        return self._process.poll()
+        return None if self._process is None else self._process.poll()
 
     @property
     def is_running(self) -> bool:
@@ -103,7 +115,8 @@ class Container:
 
     @property
     def text(self) -> str:
-        return self.log.read_text(errors="replace")
+        """All that was written, to stdout first."""
+        return "".join(log.path.read_text(errors="replace") for log in self.logs.values())
 
     def wait_for(self, expression: str) -> str:
         """The first log line in which the expression is found. Raises AssertionError where the container ends without it."""

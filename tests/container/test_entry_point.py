@@ -11,7 +11,7 @@ from ottla import container
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import variable_near
-from ottla.container import STARTED_LINES, Refused, format_directory, launch, prepared, storage
+from ottla.container import STARTED_LINES, Refused, format_directory, launch, prepared, storage, zookeeper_port
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import read_identity
@@ -158,9 +158,9 @@ def test_kafka_storage_as_the_scripts_of_kafkas_images_call_it(tmp_path: Path) -
     ],
 )
 def test_kafka_storage_that_is_called_otherwise(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert container.main(["storage", *arguments]) == 1
+    assert container.main(["kafka-storage", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("kafka-storage: ")
+    assert line.startswith("kafka-storage: " if arguments else "ottla: ")
     assert says in line
 
 
@@ -175,3 +175,25 @@ def test_settings_are_checked_before_the_directory_is_touched(tmp_path: Path) ->
     with pytest.raises(ConfigError):
         launch(environment, tmp_path / "none")
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("clientPort=2185\ndataDir=/x\n", 2185), ("dataDir=/x\n", 2181), ("clientPort=many\n", "clientPort 'many' is not a port")],
+)
+def test_the_port_that_zookeeper_would_have(text: str, says: int | str, tmp_path: Path) -> None:
+    file = tmp_path / "zookeeper.properties"
+    file.write_text(text)
+    if isinstance(says, int):
+        assert zookeeper_port(file) == says
+    else:
+        with pytest.raises(Refused, match=says):
+            zookeeper_port(file)
+
+
+def test_zookeeper_without_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert container.main(["zookeeper-server-start", str(tmp_path / "none")]) == 1
+    assert container.main(["zookeeper-server-start"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("zookeeper-server-start: cannot read ")
+    assert second.startswith("ottla: launch, kafka-storage")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
+from tests.container.committing import commit
 from tests.container.launches import CLUSTER_ID, LAUNCHES, Launch, Where
 from tests.container.running import Container, unshare
 from tools.kafka import Unavailable
@@ -39,30 +39,6 @@ def started(tmp_path: Path) -> Iterator[Started]:
         container.remove()
 
 
-def commit(bootstrap: str) -> list[bytes]:
-    """What a reader of committed records sees of a transaction that is committed after one that is aborted."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders"})
-    producer.init_transactions(20)
-    for value, ends in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
-        producer.begin_transaction()
-        producer.produce("orders", value)
-        producer.flush(20)
-        ends(20)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "readers",
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-        }
-    )
-    try:
-        consumer.subscribe(["orders"])
-        return [message.value() for message in consumer.consume(1, 20)]
-    finally:
-        consumer.close()
-
-
 def ready(container: Container) -> dict[str, Any]:
     line: dict[str, Any] = json.loads(container.wait_for('"event": "ready"'))
     return line
@@ -77,6 +53,8 @@ def test_a_library_starts_it(started: Started, launch: Launch) -> None:
     script = "\n".join(launch.script(Where(mapped_port, container.hostname)))
     container.put(launch.script_path, script, mode=launch.script_mode)
     container.wait_for(launch.waits_for)
+    for port in launch.waits_for_ports:
+        assert container.run("/bin/bash", "-c", f"</dev/tcp/localhost/{port}").returncode == 0
     assert len([line for line in container.text.splitlines() if "Transitioning from RECOVERY to RUNNING" in line]) == 1
     assert commit(f"localhost:{mapped_port}") == [b"committed"]
     assert launch.cluster_id in (None, ready(container)["cluster_id"])

@@ -1,0 +1,29 @@
+"""A stock client's transactions through a container's published port."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, Producer
+
+
+def commit(bootstrap: str) -> list[bytes]:
+    """What a reader of committed records sees of a transaction that is committed after one that is aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders"})
+    producer.init_transactions(20)
+    for value, ends in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("orders", value)
+        producer.flush(20)
+        ends(20)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+    )
+    try:
+        consumer.subscribe(["orders"])
+        return [message.value() for message in consumer.consume(1, 20)]
+    finally:
+        consumer.close()

@@ -1,0 +1,92 @@
+"""Testcontainers themselves, in their languages: fetched once as their users do, and programs that start their Kafka containers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tools import fetching, go, java_programs, kafka
+from tools.kafka import Unavailable, cache_dir
+
+PROGRAMS = Path(__file__).parent / "testcontainers"
+JAVA = {"2.0.5": "testcontainers-kafka", "1.21.4": "kafka"}
+"""The artifact of each major release of Testcontainers for Java."""
+PYTHON_PACKAGES = ("testcontainers==4.15.0", "docker==7.2.0", "packaging")
+NODE_PACKAGE = "@testcontainers/kafka@11.14.0"
+"""The last major release that runs on Node 20."""
+FETCH_TIMEOUT_S = 300
+
+
+def _fetched(name: str, fetch: Callable[[Path], None]) -> Path:
+    """A folder of the cache, filled at first. Raises `Unavailable`."""
+    target = cache_dir() / name
+    if not (target / "complete").exists():
+        target.mkdir(parents=True, exist_ok=True)
+        try:
+            fetch(target)
+        except (fetching.FetchingFailed, subprocess.SubprocessError, OSError) as failed:
+            raise Unavailable(f"cannot fetch {name}: {failed}") from failed
+        (target / "complete").touch()
+    return target
+
+
+def _by(*command: str, cwd: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
+    if done.returncode:
+        raise fetching.FetchingFailed(f"{command[0]} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+def java(version: str) -> tuple[list[str], dict[str, str]]:
+    artifacts = [("org.testcontainers", JAVA[version], version), ("org.slf4j", "slf4j-nop", "1.7.36")]
+    jars = _fetched(
+        f"testcontainers-java-{version}",
+        lambda target: fetching.fetch(artifacts, target, java=kafka.java(), home=cache_dir() / "ivy"),
+    )
+    command = java_programs.command(PROGRAMS / "Kafkas.java", f"{jars}/*", "-XX:TieredStopAtLevel=1", "-Xmx128M")
+    return [*command, "ottla:8.0.0"], {}
+
+
+def python() -> tuple[list[str], dict[str, str]]:
+    pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PYTHON_PACKAGES)
+    folder = _fetched("testcontainers-python-4.15.0", lambda target: _by(*pip, "--target", str(target)))
+    return [sys.executable, str(PROGRAMS / "kafkas.py"), "ottla:8.0.0"], {"PYTHONPATH": str(folder)}
+
+
+def node() -> tuple[list[str], dict[str, str]]:
+    launcher, npm = shutil.which("node"), shutil.which("npm")
+    if launcher is None or npm is None:
+        raise Unavailable("no Node on the PATH")
+    install = (npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", ".", NODE_PACKAGE)
+    folder = _fetched("testcontainers-node-11.14.0", lambda target: _by(*install, cwd=target))
+    return [launcher, str(PROGRAMS / "kafkas.js"), "ottla"], {"NODE_PATH": str(folder / "node_modules")}
+
+
+def go_module() -> tuple[list[str], dict[str, str]]:
+    return [str(go.built(PROGRAMS / "kafka_go")), "ottla:8.0.0"], {}
+
+
+LIBRARIES: dict[str, Callable[[], tuple[list[str], dict[str, str]]]] = {
+    "java-2.0.5": lambda: java("2.0.5"),
+    "java-1.21.4": lambda: java("1.21.4"),
+    "python-4.15.0": python,
+    "node-11.14.0": node,
+    "go-0.44.0": go_module,
+}
+"""Of each library the command and the variables that start its program. They raise `Unavailable`."""
+STARTED = {
+    "java": ["apache", "confluent", "older-kraft", "older-zookeeper"],
+    "python": ["kraft", "zookeeper"],
+    "node": ["kraft-8.0.0", "kraft-7.3.0", "zookeeper-7.3.0"],
+    "go": ["kraft"],
+}
+"""The containers that each program starts, one after the other."""
+
+
+def environment(more: dict[str, str]) -> dict[str, str]:
+    """That of this process, without what says where a container engine is."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKER_", "TESTCONTAINERS_", "PYTHON"))}
+    return {**kept, **more}

@@ -1,0 +1,19 @@
+// Starts Testcontainers' Kafka container on the image that is named, prints its address, and ends it at the next line.
+const { once } = require("node:events");
+const { createInterface } = require("node:readline");
+const { KafkaContainer } = require("@testcontainers/kafka");
+
+async function main([image]) {
+  const lines = createInterface({ input: process.stdin });
+  // Of images before 8.0 the module starts both kinds, and writes a longer script for those before 7.4.
+  for (const [tag, kraft] of [["8.0.0", true], ["7.3.0", true], ["7.3.0", false]]) {
+    const container = new KafkaContainer(`${image}:${tag}`);
+    const started = await (kraft ? container.withKraft() : container).start();
+    console.log(`${kraft ? "kraft" : "zookeeper"}-${tag} ${started.getHost()}:${started.getMappedPort(9093)}`);
+    await once(lines, "line");
+    await started.stop();
+  }
+  lines.close();
+}
+
+main(process.argv.slice(2));
