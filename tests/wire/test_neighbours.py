@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,18 +78,14 @@ class Neighbours:
     def bootstrap(self) -> str:
         return f"{self.ottla.bootstrap},{self.kafka.bootstrap}"
 
-    @property
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-
     def partitions(self, topic: str) -> dict[int, Any]:
-        return dict(self.admin.list_topics(topic, timeout=10).topics[topic].partitions)
+        return partitions(self.bootstrap, topic)
 
     def in_sync(self, topic: str) -> bool:
         return all(sorted(p.isrs) == [KAFKA, OTTLA] for p in self.partitions(topic).values())
 
     def create(self, topic: str, partitions: int) -> None:
-        admin = self.admin
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         for future in admin.create_topics([NewTopic(topic, partitions, 2)]).values():
             future.result(PATIENCE_S)
         until(lambda: self.in_sync(topic))
@@ -104,6 +101,11 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]
     yield made
     made.stop()
     assert not [line for line in made.ottla.logs if '"level": "error"' in line]
+
+
+def partitions(bootstrap: str, topic: str) -> dict[int, Any]:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return dict(admin.list_topics(topic, timeout=10).topics[topic].partitions)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -160,3 +162,67 @@ def test_each_replicates_from_the_other(neighbours: Neighbours) -> None:
     assert sorted(read(neighbours.ottla.bootstrap, "both", 4, 600)) == sorted(first + second + third)
     neighbours.kafka.start()
     until(lambda: neighbours.in_sync("both"))
+
+
+class Load:
+    """A producer that writes on and on from a thread, and notes what was acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.acknowledged: list[bytes] = []
+        self.refused: list[Any] = []
+        # A frozen broker answers nothing, and its clients have to give it up.
+        settings = {"enable.idempotence": True, "linger.ms": 2, "request.timeout.ms": 3_000, "socket.timeout.ms": 3_000}
+        self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
+        self._topic, self._partitions = topic, partitions
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def _run(self) -> None:
+        at = 0
+        while not self._is_over.wait(0.002):
+            self._producer.produce(self._topic, b"%d" % at, partition=at % self._partitions, on_delivery=self._delivered)
+            self._producer.poll(0)
+            at += 1
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged.append(message.value())
+        else:
+            self.refused.append(error)
+
+    def wait_for(self, more: int) -> None:
+        wanted = len(self.acknowledged) + more
+        until(lambda: len(self.acknowledged) >= wanted)
+
+
+def test_nothing_is_lost_and_nothing_twice_while_brokers_come_and_go(neighbours: Neighbours) -> None:
+    """Stops, kills, and an ottla broker that is frozen for longer than its session and wakes as a leader of before."""
+    neighbours.create("load", 4)
+    with Load(neighbours.bootstrap, "load", 4) as load:
+        load.wait_for(200)
+        neighbours.ottla.stop()
+        load.wait_for(200)
+        neighbours.ottla.start()
+        until(lambda: neighbours.in_sync("load"))
+        neighbours.kafka.stop()
+        load.wait_for(200)
+        neighbours.kafka.start()
+        until(lambda: neighbours.in_sync("load"))
+        neighbours.ottla.pause()
+        until(lambda: {p.leader for p in partitions(neighbours.kafka.bootstrap, "load").values()} == {KAFKA})
+        load.wait_for(200)
+        neighbours.ottla.resume()
+        until(lambda: neighbours.in_sync("load"))
+        load.wait_for(200)
+    assert not load.refused
+    for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
+        assert sorted(read(bootstrap, "load", 4, len(load.acknowledged))) == sorted(load.acknowledged)
