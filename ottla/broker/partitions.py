@@ -146,6 +146,7 @@ class Partition:
         """Note how far a follower has come, by the fetch that it has sent. Raises the errors of `Leader.fetched`."""
         leader, log = self.leader, self.log
         leader.min_in_sync = log.config.min_insync_replicas
+        low_watermark = leader.low_watermark
         fetched = leader.fetched(
             broker_id,
             fetch_offset=fetch_offset,
@@ -158,6 +159,14 @@ class Partition:
         self.commit(fetched.high_watermark)
         if fetched.expansion is not None and self.on_expansion is not None:
             self.on_expansion(fetched.expansion)
+        if self.waiters and leader.low_watermark != low_watermark:
+            self._wake()
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the logs of all live replicas begin, as far as the leader knows: what is below is nowhere any more."""
+        low_watermark = self.leader.low_watermark
+        return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
 
     def stand(self) -> None:
         """The answer that is being made tells of this log. It leaves when the log is committed as far as it is written now."""

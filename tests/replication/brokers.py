@@ -21,7 +21,7 @@ from ottla.broker.durability import GroupCommit
 from ottla.broker.env import Env
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.gate import Gate
-from ottla.broker.handlers import fetch, list_offsets, produce
+from ottla.broker.handlers import delete_records, fetch, list_offsets, produce
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.inflating import InflatingMemory
 from ottla.broker.later import Later
@@ -44,6 +44,13 @@ from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import alter_partition, topic_record
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -97,6 +104,7 @@ class ReplicaServer:
         self.response_budget = self.connections.response_budget
         self.directory = LogDirectory(env.fs, settings.log_dirs)
         self.disk = DiskHealth(env, settings.log_dirs)
+        self.housekeeping = SimpleNamespace(delete_records=self.directory.delete_records)
         is_awaited = settings.ottla_durability == POWER
         self.gate = Gate(GroupCommit(env, self.stepping, self.disk.failed, self._sync_refused) if is_awaited else None)
         self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.broker_id)
@@ -243,6 +251,20 @@ class ReplicaServer:
         answer = list_offsets.handle(cast(Any, self), request, self._context(version))
         assert isinstance(answer, ListOffsetsResponse)
         return answer.topics[0].partitions[0]
+
+    def delete_records(self, offset: int, then: Callable[[DeleteRecordsPartitionResult], None], timeout_ms: int = 2_000) -> None:
+        asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=[asked])], timeout_ms=timeout_ms)
+        answer = delete_records.handle(cast(Any, self), request, self._context(2))
+
+        def answered(response: DeleteRecordsResponse) -> None:
+            then(response.topics[0].partitions[0])
+
+        if isinstance(answer, Later):
+            answer.on_ready(answered)
+        else:
+            assert isinstance(answer, DeleteRecordsResponse)
+            answered(answer)
 
     @staticmethod
     def _context(version: int) -> RequestContext:

@@ -7,6 +7,7 @@ import pytest
 from ottla.broker.partitions import NotLeader
 from ottla.coordinator.replication.read_replica import RACK_AWARE
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.produce import ProduceResponse
 from tests.replication.brokers import World
@@ -304,3 +305,24 @@ def test_a_new_leader_does_not_name_an_end_before_it_knows_what_is_committed(wor
     world.links.heal("broker-3", "broker-2")
     world.settle()
     assert server.last_offset(5).offset == 1
+
+
+def test_records_are_deleted_once_the_followers_have_deleted_them_too(world: World) -> None:
+    for number in range(3):
+        Producer(world).send(1, b"%d" % number)
+    world.wait(600)
+    results: list[DeleteRecordsPartitionResult] = []
+    world.server(1).delete_records(2, results.append)
+    assert results == []
+    world.wait(1_000)
+    assert [(result.low_watermark, result.error_code) for result in results] == [(2, Code.NONE)]
+    assert [world.partition(b).log.log_start_offset for b in (1, 2, 3)] == [2, 2, 2]
+    world.links.cut("broker-3", "broker-1")
+    world.server(1).delete_records(-1, results.append, timeout_ms=500)
+    world.wait(600)
+    assert [(result.low_watermark, result.error_code) for result in results[1:]] == [(2, Code.REQUEST_TIMED_OUT)]
+    world.server(1).delete_records(-1, results.append)
+    world.move_leader(2)
+    world.tell(1)
+    world.wait(1)
+    assert results[2].error_code == Code.NOT_LEADER_OR_FOLLOWER

@@ -1,6 +1,7 @@
 """DeleteRecords, versions 0 to 2 (KIP-107): moves a partition's log start offset; -1 stands for the high watermark.
 
-All versions behave alike.
+All versions behave alike. The answer waits until the followers that live have deleted the records too, or for the request's
+time-out (DelayedDeleteRecords).
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Protocol
 
+import msgspec
+
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Timer, Timers
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.partitions import Partitions
+from ottla.broker.later import Later
+from ottla.broker.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.delete_records import (
@@ -23,6 +28,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.storage.steps import Steps
 
 TO_THE_END = -1
 
@@ -30,9 +36,10 @@ TO_THE_END = -1
 class Ports(Protocol):
     partitions: Partitions
     housekeeping: Housekeeping
+    timers: Timers
 
 
-def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext) -> Handled[DeleteRecordsResponse]:
+def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext) -> Handled[DeleteRecordsResponse | Later]:
     def answer(results: Iterator[DeleteRecordsPartitionResult]) -> DeleteRecordsResponse:
         return DeleteRecordsResponse(
             throttle_time_ms=0,
@@ -41,15 +48,89 @@ def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext)
             ],
         )
 
+    deleting: list[Deleting] = []
     asked = ((t.name, p) for t in request.topics for p in t.partitions)
-    return for_each(asked, lambda a: _delete(ports, *a), answer, work=100, groups=len(request.topics))
+    handled = for_each(asked, lambda a: _delete(ports, deleting, *a), answer, work=100, groups=len(request.topics))
+    if isinstance(handled, DeleteRecordsResponse):
+        return Replicating(ports.timers, handled, deleting).begin(request.timeout_ms)
+    return _in_steps(ports, handled, deleting, request.timeout_ms)
 
 
-def _delete(ports: Ports, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _in_steps(
+    ports: Ports, steps: Steps[DeleteRecordsResponse], deleting: list[Deleting], timeout_ms: int
+) -> Steps[DeleteRecordsResponse | Later]:
+    response = yield from steps
+    return Replicating(ports.timers, response, deleting).begin(timeout_ms)
+
+
+class Deleting(msgspec.Struct, kw_only=True):
+    """A partition whose followers are to delete records up to an offset, and its place in the answer."""
+
+    partition: Partition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+    def is_over(self) -> bool:
+        """Note how far the replicas have come; whether that is far enough, or another broker leads by now."""
+        partition, result = self.partition, self.result
+        if not partition.is_led:
+            result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER
+            return True
+        result.low_watermark = partition.low_watermark
+        return result.low_watermark >= self.offset
+
+
+class Replicating:
+    """One request that waits for followers."""
+
+    def __init__(self, timers: Timers, response: DeleteRecordsResponse, deleting: list[Deleting]) -> None:
+        self._timers = timers
+        self._response = response
+        self._deleting = deleting
+        self._later: Later | None = None
+        self._timer: Timer | None = None
+
+    def begin(self, timeout_ms: int) -> DeleteRecordsResponse | Later:
+        if self._is_over():
+            return self._response
+        self._later = Later(on_abandoned=self._stop)
+        self._timer = self._timers.call_later(max(0, timeout_ms), self._timed_out)
+        return self._later
+
+    def _is_over(self) -> bool:
+        self._deleting = [one for one in self._deleting if not one.is_over()]
+        for one in self._deleting:
+            one.partition.waiters[self._woken] = None
+        return not self._deleting
+
+    def _woken(self) -> None:
+        if self._timer is not None and self._is_over():
+            self._finish()
+
+    def _timed_out(self) -> None:
+        for one in self._deleting:
+            one.result.error_code = Code.REQUEST_TIMED_OUT
+        self._finish()
+
+    def _stop(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        for one in self._deleting:
+            one.partition.waiters.pop(self._woken, None)
+
+    def _finish(self) -> None:
+        self._stop()
+        assert self._later is not None
+        self._later.resolve(self._response)
+
+
+def _delete(ports: Ports, deleting: list[Deleting], topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
-        log = ports.partitions.get(topic, asked.partition_index).log
+        partition = ports.partitions.get(topic, asked.partition_index)
+        log = partition.log
         if "delete" not in log.config.cleanup_policy:
             raise KafkaError(Code.POLICY_VIOLATION)
         offset = log.high_watermark if asked.offset == TO_THE_END else asked.offset
@@ -58,7 +139,10 @@ def _delete(ports: Ports, topic: str, asked: DeleteRecordsPartition) -> DeleteRe
         ports.housekeeping.delete_records(log, offset)
     except KafkaError as error:
         return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1, error_code=error.code)
-    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+    result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
+    if not partition.leader.is_sole:
+        deleting.append(Deleting(partition=partition, offset=offset, result=result))
+    return result
 
 
 def failed(request: DeleteRecordsRequest, version: int, code: Code) -> DeleteRecordsResponse:
