@@ -14,6 +14,7 @@ import structlog
 
 from ottla.broker.env import Env
 from ottla.broker.interception import Interception, Latch, Point, Reached
+from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import Kind, TransactionListener, of_transaction
@@ -43,6 +44,7 @@ RETRIABLE_MARKER_CODES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.NOT_LEADER_OR_FOLLOWER,
     Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
@@ -52,7 +54,11 @@ log = structlog.get_logger("markers")
 
 
 class MarkerTransport(Protocol):
-    """Carries a request to a broker. ``on_response`` is called with the response, possibly before the call returns."""
+    """Carries the markers of one transaction to the brokers that lead the partitions.
+
+    ``on_response`` is called once for each partition that is named, with the partitions of one broker together, possibly before the
+    call returns.
+    """
 
     def write_txn_markers(
         self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]
@@ -67,7 +73,7 @@ class LocalTransport:
         *,
         stepping: Stepping,
         lifecycle: Lifecycle,
-        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse]],
+        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse | Later]],
         failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
     ) -> None:
         """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
@@ -81,12 +87,25 @@ class LocalTransport:
             on_response(self._failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
             raise error
 
+        def written(response: WriteTxnMarkersResponse | Later) -> None:
+            if isinstance(response, Later):
+                response.on_ready(on_response)
+            else:
+                on_response(response)
+
         count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
-        written = self._write(request)
+        steps = self._write(request)
         if count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
-            on_response(run(written))
+            written(run(steps))
         else:
-            self._stepping.run(written, on_response, gave_up)
+            self._stepping.run(steps, written, gave_up)
+
+
+class _Sending(msgspec.Struct, kw_only=True):
+    """The markers of one transaction that are under way: in how many requests, and who waits until all were answered."""
+
+    under_way: int = 0
+    waiting: list[Callable[[], None]] = []
 
 
 class MarkerSender:
@@ -119,8 +138,8 @@ class MarkerSender:
         self._interception = interception
         self._listener = listener
         self._owed: dict[str, frozenset[TopicPartition]] = {}
-        # The ids whose markers are being written in steps, with the callbacks of `when_sent`.
-        self._sending: dict[str, list[Callable[[], None]]] = {}
+        # The ids whose markers are being written in steps or by other brokers.
+        self._sending: dict[str, _Sending] = {}
 
     def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
         """The partitions of a prepared transaction whose marker is not written yet; all partitions of another transaction."""
@@ -134,19 +153,33 @@ class MarkerSender:
         """Forget the transactions of a shard that was dropped."""
         for metadata in shard.prepared():
             self._owed.pop(metadata.transactional_id, None)
-            for then in self._sending.pop(metadata.transactional_id, ()):
+            sending = self._sending.pop(metadata.transactional_id, None)
+            for then in () if sending is None else sending.waiting:
                 then()
 
     def is_sending(self, transactional_id: str) -> bool:
-        """Whether the markers of an id are being written in steps."""
+        """Whether the markers of an id are being written in steps or by other brokers."""
         return transactional_id in self._sending
 
     def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
-        """Call ``then`` when the id's markers that are being written in steps were answered; at once where there are none."""
-        if transactional_id in self._sending:
-            self._sending[transactional_id].append(then)
-        else:
+        """Call ``then`` when the id's markers that are under way were answered; at once where there are none."""
+        sending = self._sending.get(transactional_id)
+        if sending is None:
             then()
+        else:
+            sending.waiting.append(then)
+
+    def _began(self, transactional_id: str) -> _Sending:
+        sending = self._sending.setdefault(transactional_id, _Sending())
+        sending.under_way += 1
+        return sending
+
+    def _ended(self, transactional_id: str, sending: _Sending) -> None:
+        sending.under_way -= 1
+        if not sending.under_way and self._sending.get(transactional_id) is sending:
+            del self._sending[transactional_id]
+            for then in sending.waiting:
+                then()
 
     def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Send the markers of a prepared transaction. ``on_written`` is called when all are written."""
@@ -158,16 +191,15 @@ class MarkerSender:
         if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
             self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
         else:
-            self._sending.setdefault(metadata.transactional_id, [])
-            self._stepping.run(self._send_many(shard, metadata, partitions), lambda _: None, self._failed)
+            sending = self._began(metadata.transactional_id)
+            steps = self._send_many(shard, metadata, partitions)
+            self._stepping.run(steps, lambda _: self._ended(metadata.transactional_id, sending), self._failed)
 
     def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> Steps[None]:
         addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
         yield lambda: addressed.append(self._addressed(shard, metadata, partitions))
         if self._is_current(shard, metadata):
             self._send_to(shard, metadata, *addressed[0])
-        else:
-            self._settle(shard, metadata, set())
 
     @staticmethod
     def _failed(error: Exception) -> None:
@@ -194,23 +226,38 @@ class MarkerSender:
     def _send_to(
         self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], marker: WritableTxnMarker
     ) -> None:
-        if not marker.topics:
-            self._settle(shard, metadata, deleted)
-            return
+        if deleted or not marker.topics:
+            self._written(shard, metadata, deleted)
+        unanswered = sum(len(topic.partition_indexes) for topic in marker.topics)
+        sending: _Sending | None = None
+
+        def answered(response: WriteTxnMarkersResponse) -> None:
+            nonlocal unanswered
+            unanswered -= sum(len(topic.partitions) for topic in response.markers[0].topics)
+            self._answered(shard, metadata, response)
+            if sending is not None and not unanswered:
+                self._ended(metadata.transactional_id, sending)
+
+        def walk_ended(response: WriteTxnMarkersResponse) -> None:
+            nonlocal unanswered
+            # Nobody waits for the markers behind a stop.
+            unanswered = sum(len(topic.partitions) for topic in response.markers[0].topics)
+            answered(response)
+
         request = WriteTxnMarkersRequest([marker])
-        if self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
+        if marker.topics and self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
             walk = _MarkerWalk(self._interception, self._transport, metadata, marker)
             walk.markers_written = len(metadata.partitions) - len(self.owed(metadata))
-            walk.on_ended = lambda response: self._answered(shard, metadata, deleted, response)
+            walk.on_ended = walk_ended
             walk.on_released = lambda left: self._retry(shard, metadata, left)
             walk.go_on()
-            return
-        self._transport.write_txn_markers(request, lambda response: self._answered(shard, metadata, deleted, response))
+        elif marker.topics:
+            self._transport.write_txn_markers(request, answered)
+        if unanswered:
+            sending = self._began(metadata.transactional_id)
 
-    def _answered(
-        self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], response: WriteTxnMarkersResponse
-    ) -> None:
-        written, again = deleted, set()
+    def _answered(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+        written, again = set[TopicPartition](), set[TopicPartition]()
         refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
@@ -224,19 +271,14 @@ class MarkerSender:
                 else:
                     # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
                     # marker.
-                    log.error("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
+                    refused_by = log.warning if code is Code.TRANSACTION_COORDINATOR_FENCED else log.error
+                    refused_by("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
         if self._listener is not None and refused:
             _report_markers(self._listener, self._env.now_ms(), metadata, refused)
         if again:
             partitions = frozenset(again)
             self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
-        self._settle(shard, metadata, written)
-
-    def _settle(self, shard: TransactionShard, metadata: TxnMetadata, written: set[TopicPartition]) -> None:
-        waiting = self._sending.pop(metadata.transactional_id, [])
         self._written(shard, metadata, written)
-        for then in waiting:
-            then()
 
     def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
         """Note that these partitions need no marker any more. When none does, call ``on_written``."""

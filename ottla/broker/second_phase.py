@@ -26,6 +26,8 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
 RETRY_MS = 1_000
+MARKERS_AWAITED_MS = 1_000
+"""How long the answer to EndTxn waits for markers that are under way. Kafka does not wait for markers at all."""
 
 log = structlog.get_logger("transactions")
 
@@ -161,23 +163,36 @@ class SecondPhase:
         self.delayed -= 1
         self._complete(shard, metadata)
 
-    def has_ended(self, transactional_id: str) -> bool:
-        """Whether everything that `end` began is done, so that the client may be answered at once.
+    def has_ended(self, partition_log: Log, transactional_id: str) -> bool:
+        """Whether everything that a decision began is done, so that the client may be answered at once.
 
-        False while the markers of many partitions are being written, and with ``ottla.durability=power``.
+        False while the markers of many partitions are being written, or those of other brokers, while the decision is not committed
+        yet, and with ``ottla.durability=power``.
         """
-        return self._gate.is_always_open and not self._markers.is_sending(transactional_id)
+        is_committed = partition_log.high_watermark == partition_log.log_end_offset
+        return is_committed and self._gate.is_always_open and not self._markers.is_sending(transactional_id)
 
-    def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
-        """Call ``then`` after everything that `end` began is done and durable: first the decision, then its markers.
+    def when_ended(self, partition_log: Log, transactional_id: str, then: Callable[[bool], None]) -> None:
+        """Call ``then`` after everything that a decision began is done and durable: first the decision, then its markers.
 
-        The client's next request then finds the transaction completed. ``then(False)`` means that the writes may be lost.
+        The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`: the
+        outcome is certain without them. ``then(False)`` means that the decision may be lost.
         """
 
         def decided(is_durable: bool) -> None:
-            if is_durable:
-                self._markers.when_sent(transactional_id, lambda: self._gate.answer(then))
-            else:
+            if not is_durable:
                 then(False)
+                return
+            has_answered = False
 
-        self._gate.answer(decided)
+            def sent() -> None:
+                nonlocal has_answered
+                if not has_answered:
+                    has_answered = True
+                    self._gate.answer(then)
+
+            self._markers.when_sent(transactional_id, sent)
+            if not has_answered:
+                self._env.call_later(MARKERS_AWAITED_MS, sent)
+
+        self._gate.answer_behind(partition_log, partition_log.log_end_offset, decided)

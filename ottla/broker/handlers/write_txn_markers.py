@@ -13,9 +13,12 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.env import Timers
+from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, each
-from ottla.broker.partitions import Partitions
+from ottla.broker.later import Later
+from ottla.broker.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.write_txn_markers import (
@@ -39,17 +42,72 @@ NOT_READY = dict.fromkeys(
 none of them, and sends the marker again upon NOT_LEADER_OR_FOLLOWER (KafkaApis.handleWriteTxnMarkersRequest)."""
 
 
+REPLICATED_WITHIN_MS = 30_000
+"""How long an answer waits until all replicas in sync have the markers (Kafka's ``request.timeout.ms``)."""
+
+
 class Ports(Protocol):
     partitions: Partitions
     groups: Groups
+    gate: Gate
+    timers: Timers
 
 
-def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContext) -> Handled[WriteTxnMarkersResponse]:
+def handle(ports: Ports, request: WriteTxnMarkersRequest, context: RequestContext) -> Handled[WriteTxnMarkersResponse | Later]:
     return run_first_step(write_markers(ports, request))
 
 
-def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
-    """Write the markers of a request, of a client or of this broker's own coordinator."""
+def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse | Later]:
+    """Write the markers of a request, of a client or of this broker's own coordinator.
+
+    The answer waits until they are committed: a marker that is lost with its leader would never be sent again.
+    """
+    response = yield from _write_all(ports, request)
+    return _when_replicated(ports, response)
+
+
+def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse | Later:
+    """The response, once all replicas in sync have the markers. What is lost, or late, is answered with an error."""
+    waiting: dict[int, WritableTxnMarkerPartitionResult] = {}
+    later = Later()
+
+    def wait(number: int, result: WritableTxnMarkerPartitionResult, partition: Partition) -> None:
+        def decided(is_committed: bool) -> None:
+            if waiting.pop(number, None) is None:
+                return
+            if not is_committed or not partition.is_led:
+                result.error_code = Code.NOT_LEADER_OR_FOLLOWER
+            if not waiting:
+                later.resolve(response)
+
+        ports.gate.answer_behind(partition.log, partition.log.log_end_offset, decided)
+
+    awaited = list[tuple[WritableTxnMarkerPartitionResult, Partition]]()
+    for marker in response.markers:
+        for topic in marker.topics:
+            for result in topic.partitions:
+                partition = ports.partitions.known(topic.name, result.partition_index) if result.error_code == Code.NONE else None
+                if partition is not None and partition.is_led and not partition.leader.is_sole:
+                    awaited.append((result, partition))
+    if not awaited:
+        return response
+    waiting.update((number, result) for number, (result, _) in enumerate(awaited))
+    for number, (result, partition) in enumerate(awaited):
+        wait(number, result, partition)
+
+    def timed_out() -> None:
+        late = list(waiting.values())
+        waiting.clear()
+        for result in late:
+            result.error_code = Code.REQUEST_TIMED_OUT
+        later.resolve(response)
+
+    if not later.is_done:
+        ports.timers.call_later(REPLICATED_WITHIN_MS, timed_out)
+    return later
+
+
+def _write_all(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteTxnMarkersResponse]:
     return each(
         _partitions(request),
         lambda asked: _write(ports, *asked),
