@@ -175,8 +175,8 @@ class SecondPhase:
     def when_ended(self, partition_log: Log, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call ``then`` after everything that a decision began is done and durable: first the decision, then its markers.
 
-        The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`: the
-        outcome is certain without them. ``then(False)`` means that the decision may be lost.
+        The client's next request then finds the transaction completed, unless its markers take longer than `MARKERS_AWAITED_MS`.
+        The outcome is certain without them. ``then(False)`` means that the decision may be lost.
         """
 
         def decided(is_durable: bool) -> None:

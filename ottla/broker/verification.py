@@ -23,6 +23,7 @@ PRODUCE_CODES = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
     Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS,
     Code.NOT_COORDINATOR: Code.NOT_ENOUGH_REPLICAS,
+    Code.NETWORK_EXCEPTION: Code.NOT_ENOUGH_REPLICAS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
 """The errors of Produce (ReplicaManager.handleProduceAppend)."""
@@ -33,9 +34,11 @@ OFFSET_COMMIT_CODES = {
     Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
     Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
-"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException)."""
+"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException). Upon COORDINATOR_LOAD_IN_PROGRESS old clients
+try again without looking the coordinator up."""
 
 
 class Verification(Protocol):

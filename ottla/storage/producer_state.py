@@ -129,7 +129,7 @@ class ProducerState:
     ``open_txns`` maps the producer id of each open transaction to the transaction's first offset, in the order of first offsets.
     """
 
-    __slots__ = ("_rounds", "_unverified", "entries", "open_txns")
+    __slots__ = ("_rounds", "_unverified", "_verifying", "entries", "open_txns")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -138,6 +138,8 @@ class ProducerState:
         self.open_txns: dict[int, int] = {}
         # By producer id, in the order of each producer's first refused batch.
         self._unverified: dict[int, Unverified] = {}
+        # By producer id, in the order of each producer's first question.
+        self._verifying: dict[int, object] = {}
 
     def replace(self, entries: Iterable[ProducerEntry]) -> None:
         """Replace the whole state by the entries of a snapshot."""
@@ -226,6 +228,20 @@ class ProducerState:
         if len(self._unverified) > MAX_UNVERIFIED:
             del self._unverified[next(iter(self._unverified))]
 
+    def verifying(self, producer_id: int) -> object:
+        """The guard of a producer whose transaction another broker is asked about (VerificationGuard).
+
+        A marker or a batch of the producer ends it. A batch may be appended on the strength of the answer only while it stands.
+        """
+        guard = self._verifying.setdefault(producer_id, object())
+        if len(self._verifying) > MAX_UNVERIFIED:
+            del self._verifying[next(iter(self._verifying))]
+        return guard
+
+    def is_verifying(self, producer_id: int, guard: object) -> bool:
+        """Whether no marker and no batch of the producer has come since it got this guard."""
+        return self._verifying.get(producer_id) is guard
+
     def apply_data(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp_ms: int, seen_ms: int) -> None:
         """Note an appended data batch. ``timestamp_ms`` is the batch's own timestamp; at ``seen_ms`` the broker received the batch.
 
@@ -240,6 +256,8 @@ class ProducerState:
         entry.add(header.last_sequence, last_offset - first_offset, last_offset, timestamp_ms, seen_ms)
         if self._unverified:
             self._unverified.pop(producer_id, None)
+        if self._verifying:
+            self._verifying.pop(producer_id, None)
         if header.is_transactional and entry.txn_first_offset < 0:
             entry.txn_first_offset = first_offset
             self.open_txns[producer_id] = first_offset
@@ -285,6 +303,7 @@ class ProducerState:
             entry.epoch = marker.producer_epoch
             entry.forget_batches()
         self._unverified.pop(marker.producer_id, None)
+        self._verifying.pop(marker.producer_id, None)
         entry.txn_first_offset = -1
         entry.seen(timestamp_ms, marker.coordinator_epoch)
         self.open_txns.pop(marker.producer_id, None)

@@ -14,13 +14,14 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
 from ottla.broker.transactions import Transactions
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -32,6 +33,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TV2
 from ottla.storage.steps import Pace, Steps, run_first_step
 
 Codes = dict[TopicPartition, Code]
@@ -41,6 +43,7 @@ TRANSACTION_WORK = 100
 
 
 class Ports(Protocol):
+    cluster: Cluster
     partitions: Partitions
     transactions: Transactions
 
@@ -95,9 +98,11 @@ def _add(
     partitions = yield from _partitions(topics, pace)
     bad = yield from _unknown(ports, partitions, pace)
     for topic in topics:
-        if topic.name in INTERNAL_TOPICS:
+        is_for_a_group = client_version >= TV2 and topic.name == OFFSETS_TOPIC and not ports.cluster.state.is_alone
+        if topic.name in INTERNAL_TOPICS and not is_for_a_group:
             # As in Kafka, also without an authorizer: only AddOffsetsToTxn adds __consumer_offsets. In the versions for brokers
-            # Kafka allows internal topics to every client where it authorises nothing. ottla refuses them there, too.
+            # Kafka allows internal topics to every client where it authorises nothing. ottla refuses them there, too, but for the
+            # offsets that another broker's group coordinator adds.
             bad |= dict.fromkeys(((topic.name, index) for index in topic.partitions), Code.TOPIC_AUTHORIZATION_FAILED)
         if pace.spend(1 + len(topic.partitions) // 10):
             yield None

@@ -1,0 +1,217 @@
+"""A batch that asks a coordinator on another broker whether it may join a transaction (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.broker.peers.requests import Failure, PeerFailure
+from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.broker.interbroker.cluster_world import IDS, ONE, TOPIC, TWO, ClusterWorld, HeldPeer
+
+VERIFIED, ADDED = 11, 12
+"""Versions of Produce: of the first a batch's partition has to be part of the transaction, of the second it becomes one."""
+
+
+@pytest.fixture
+def world() -> Iterator[ClusterWorld]:
+    made = ClusterWorld()
+    yield made
+    made.close()
+
+
+def begun(world: ClusterWorld, version: int) -> Any:
+    producer = world.init()
+    if version == VERIFIED:
+        assert world.add(producer, 0, 1) == Code.NONE
+    return producer
+
+
+def sent(world: ClusterWorld, producer: Any, version: int) -> tuple[Any, tuple[int, int]]:
+    """A batch on its way to the second broker, whose question to the coordinator is held back."""
+    client = world.brokers[TWO].connect()
+    return client, client.send(world.batch(producer, 1, version), version)
+
+
+def code_of(answer: Any) -> int:
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("version", [VERIFIED, ADDED])
+def test_the_first_batch_asks_and_the_others_do_not(world: ClusterWorld, version: int) -> None:
+    producer, held = begun(world, version), HeldPeer(world, TWO)
+    held.is_holding = False
+    for _ in range(3):
+        assert world.produce(producer, 1, version=version) == Code.NONE
+    (asked,) = held.sent
+    (transaction,) = asked.transactions
+    assert transaction.verify_only is (version == VERIFIED)
+    assert (transaction.transactional_id, [t.name for t in transaction.topics]) == ("x", [TOPIC])
+    assert world.end(producer, version=5 if version == ADDED else 3).error_code == Code.NONE
+    assert world.is_stable(1)
+
+
+def test_a_batch_whose_partition_was_not_added_is_refused(world: ClusterWorld) -> None:
+    producer = world.init()
+    assert world.produce(producer, 1, version=VERIFIED) == Code.TRANSACTION_ABORTABLE
+    assert world.log(TWO, TOPIC, 1).log_end_offset == 0
+    assert world.produce(producer, 1, version=VERIFIED - 1) == Code.INVALID_TXN_STATE
+
+
+def test_a_producer_of_an_old_epoch_is_refused(world: ClusterWorld) -> None:
+    old = world.init()
+    world.init()
+    assert world.produce(old, 1) == Code.INVALID_PRODUCER_EPOCH
+    assert world.log(TWO, TOPIC, 1).log_end_offset == 0
+
+
+def test_a_batch_meets_a_coordinator_that_still_completes(world: ClusterWorld) -> None:
+    producer = world.init()
+    assert world.produce(producer, 1) == Code.NONE
+    held = HeldPeer(world, ONE)
+    producer = world.end(producer)
+    world.sequences.clear()
+    assert world.produce(producer, 1) == Code.CONCURRENT_TRANSACTIONS
+    held.let_go()
+    world.sleep(500)
+    assert world.produce(producer, 1) == Code.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [(VERIFIED, Failure.DISCONNECTED), (ADDED, Failure.TIMED_OUT), (ADDED, Failure.CLOSED)]
+)
+def test_a_coordinator_that_does_not_answer_has_the_client_try_again(world: ClusterWorld, version: int, kind: Failure) -> None:
+    producer, held = begun(world, version), HeldPeer(world, TWO)
+    client, batch = sent(world, producer, version)
+    held.is_holding = False
+    held.fail(PeerFailure(kind, "gone"))
+    assert code_of(client.receive(batch)) == Code.NOT_ENOUGH_REPLICAS
+    assert world.log(TWO, TOPIC, 1).log_end_offset == 0
+    assert code_of(client.call(world.batch(producer, 1, version), version)) == Code.NONE
+    client.close()
+
+
+def test_without_a_coordinator_the_client_tries_again(world: ClusterWorld) -> None:
+    producer = world.init()
+    world.elect(TRANSACTION_TOPIC, 0, -1)
+    assert world.produce(producer, 1) == Code.NOT_ENOUGH_REPLICAS
+    world.elect(TRANSACTION_TOPIC, 0, ONE)
+    assert world.produce(producer, 1) == Code.NONE
+
+
+def test_a_broker_that_asks_the_former_coordinator_has_the_client_try_again(world: ClusterWorld) -> None:
+    producer = world.init()
+    world.replicate(TRANSACTION_TOPIC, 0, ONE)
+    world.elect(TRANSACTION_TOPIC, 0, TWO, ONE)
+    assert world.produce(producer, 1) == Code.NOT_ENOUGH_REPLICAS
+    world.elect(TRANSACTION_TOPIC, 0, TWO, TWO)
+    world.sleep(10)
+    assert world.produce(producer, 1) == Code.NONE
+    assert world.end(producer, coordinator=TWO).error_code == Code.NONE
+    assert world.is_stable(1)
+
+
+@pytest.mark.parametrize("version", [VERIFIED, ADDED])
+def test_a_transaction_that_ends_while_the_answer_is_on_its_way_gets_no_batch_any_more(world: ClusterWorld, version: int) -> None:
+    """The answer was right when it was given. The batch would come behind the marker, and nobody would ever end it."""
+    producer, held = begun(world, version), HeldPeer(world, TWO)
+    client, batch = sent(world, producer, version)
+    ((broker_id, message, then, options),) = held.held
+    answers: list[Any] = []
+    held.held.clear()
+    held.pass_on(broker_id, message, answers.append, options)
+    world.sleep(10)
+    world.end(producer, version=5 if version == ADDED else 3)
+    (answer,) = answers
+    then(answer)
+    held.is_holding = False
+    world.brokers[TWO].env.settle()
+    held.let_go()
+    assert code_of(client.receive(batch)) in ((Code.INVALID_PRODUCER_EPOCH,) if version == ADDED else (Code.TRANSACTION_ABORTABLE,))
+    world.sleep(1_000)
+    assert world.is_stable(1)
+    client.close()
+
+
+def test_an_answer_is_good_for_one_leader_epoch(world: ClusterWorld) -> None:
+    producer, held = begun(world, ADDED), HeldPeer(world, TWO)
+    client, batch = sent(world, producer, ADDED)
+    world.elect(TOPIC, 1, TWO)
+    held.let_go()
+    world.sleep(100)
+    assert len(held.sent) == 2, "it asks once more"
+    assert code_of(client.receive(batch)) == Code.NONE
+    client.close()
+
+
+def test_an_answer_is_good_for_one_append(world: ClusterWorld) -> None:
+    producer, held = begun(world, ADDED), HeldPeer(world, TWO)
+    held.is_holding = False
+    verification: Any = world.brokers[TWO].broker.verification
+    assert world.produce(producer, 1) == Code.NONE
+    assert verification._answers == {}
+    assert len(held.sent) == 1
+
+
+def test_what_is_asked_while_a_request_is_under_way_goes_together(world: ClusterWorld) -> None:
+    producers = [world.init(transactional_id=name) for name in "abcd"]
+    held = HeldPeer(world, TWO)
+    clients = []
+    for name, producer in zip("abcd", producers, strict=True):
+        client = world.brokers[TWO].connect()
+        request = world.batch(producer, 1, ADDED)
+        request.transactional_id = name
+        clients.append((client, client.send(request, ADDED)))
+    assert [len(message.transactions) for message in held.sent] == [1]
+    held.let_go()
+    for client, batch in clients:
+        assert code_of(client.receive(batch)) == Code.NONE
+        client.close()
+    assert [len(message.transactions) for message in held.sent] == [1, 3]
+
+
+def commit(world: ClusterWorld, producer: Any, version: int, broker_id: int) -> int:
+    partitions = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=TOPIC, topic_id=IDS[TOPIC], partitions=partitions)],
+    )
+    answer = world.call(broker_id, request, version)
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_offsets_of_a_group_elsewhere_join_a_transaction(world: ClusterWorld, version: int) -> None:
+    world.elect(OFFSETS_TOPIC, 0, TWO)
+    producer = world.init()
+    if version == 4:
+        assert commit(world, producer, version, TWO) == Code.TRANSACTION_ABORTABLE
+        world.add_offsets(producer, "g")
+    assert commit(world, producer, version, TWO) == Code.NONE
+    groups = world.brokers[TWO].broker.groups
+    assert groups.shard("g")[0].offsets.pending
+    assert world.end(producer, version=5 if version == 5 else 3).error_code == Code.NONE
+    assert not groups.shard("g")[0].offsets.pending
+    assert groups.shard("g")[0].offset_count("g") == 1
+
+
+def test_offsets_whose_verification_gets_no_answer_are_sent_again(world: ClusterWorld) -> None:
+    world.elect(OFFSETS_TOPIC, 0, TWO)
+    producer = world.init()
+    world.change([world._registration(ONE, is_fenced=True)], TWO)
+    assert commit(world, producer, 5, TWO) == Code.COORDINATOR_NOT_AVAILABLE
+    world.change([world._registration(ONE)], TWO)
+    assert commit(world, producer, 5, TWO) == Code.NONE
