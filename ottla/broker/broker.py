@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -28,7 +29,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.local_partitions import MetadataParts
 from ottla.broker.logs import LOG_LEVELS
-from ottla.broker.markers import LocalTransport
+from ottla.broker.markers import LocalTransport, MarkerTransport
 from ottla.broker.metadata_source import MetadataSource
 from ottla.broker.metrics_endpoint import MetricsEndpoint
 from ottla.broker.network.addresses import Addresses
@@ -55,6 +56,9 @@ from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRA
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import NOT_OURS, check_formatted, identify
 from ottla.storage.log_dir import LogDirectory
+
+if TYPE_CHECKING:
+    from ottla.broker.interbroker.coordinators import OtherCoordinators
 
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""
@@ -102,6 +106,8 @@ class BrokerServer:
         # The transactions of which the last crash has lost a part.
         self.torn: list[TornTransaction] = []
         self.cluster_id, self.directory_id = "", NO_UUID
+        # The coordinators of the other brokers; None where this broker is its own controller.
+        self._others: OtherCoordinators | None = None
         self.log_levels = LOG_LEVELS
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
@@ -228,14 +234,24 @@ class BrokerServer:
 
     def _join(self, parts: MetadataParts) -> MetadataSource:
         # Imported here, because a broker that is its own controller does without these modules.
+        from ottla.broker.interbroker.coordinators import OtherCoordinators
         from ottla.broker.membership.joined_metadata import JoinedMetadata
 
         buffers = self.connections.buffers
         joined = JoinedMetadata(parts, identity=self._identity, addresses=self.addresses, buffers=buffers, bug=self._bug)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
+        self._others = OtherCoordinators(joined.state, joined.peers)
         return joined
 
     def _make_transactions(self) -> None:
+        transport: MarkerTransport = LocalTransport(
+            stepping=self.stepping,
+            lifecycle=self.lifecycle,
+            write=lambda request: write_txn_markers.write_markers(self, request),
+            failed=write_txn_markers.failed,
+        )
+        if self._others is not None:
+            transport = self._others.transport(transport)
         self.transactions = Transactions(
             env=self.env,
             stepping=self.stepping,
@@ -246,12 +262,7 @@ class BrokerServer:
             partitions=self.partitions,
             cluster_state=self.cluster_state,
             new_producer_id=self.producer_ids.new,
-            transport=LocalTransport(
-                stepping=self.stepping,
-                lifecycle=self.lifecycle,
-                write=lambda request: write_txn_markers.write_markers(self, request),
-                failed=write_txn_markers.failed,
-            ),
+            transport=transport,
             interception=self.interception,
             listener=self.transaction_listener,
         )
@@ -263,6 +274,8 @@ class BrokerServer:
             cluster_state=self.cluster_state,
             gate=self.gate,
         )
+        if self._others is not None:
+            self.verification = self._others.verification(self, self.verification)
         self.publisher.on_topic_deleted.append(self.transactions.topic_deleted)
         self.publisher.on_transaction_version.append(self.transactions.set_version)
 

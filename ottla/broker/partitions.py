@@ -305,7 +305,7 @@ class Partitions:
     def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth, broker_id: int) -> None:
         self._env = env
         self._broker_id = broker_id
-        self.gate = gate
+        self._gate = gate
         self._disk = disk
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
@@ -316,7 +316,7 @@ class Partitions:
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
         """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
-        partition = Partition(self._env, partition_log, self.gate, self._disk, self._broker_id, is_led=is_led)
+        partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 

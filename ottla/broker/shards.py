@@ -146,11 +146,9 @@ class Shards(Generic[S]):
         loading = self._loading.pop(index, None)
         if loading is not None:
             loading.close()
-            self._partitions.gate.forget(loading.partition.log)
         served = self._serving.pop(index, None)
         if served is not None:
             shard, runtime = served
-            self._partitions.gate.forget(runtime.partition.log)
             self._dropped(shard, runtime)
             runtime.close()
             log.info("coordinator_dropped", topic=self._topic, partition=index)

@@ -6,8 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any, cast
 
-from ottla.broker.interbroker.marker_transport import LeaderTransport
-from ottla.broker.interbroker.remote_verification import CoordinatorVerification
+from ottla.broker.interbroker.coordinators import OtherCoordinators
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import PeerEnv, Timings
@@ -85,18 +84,9 @@ class ClusterWorld:
             timings=Timings(),
         )
         sender = server.transactions._second_phase._markers
-        sender._transport = LeaderTransport(broker_id=broker_id, state=server.cluster_state, peers=peers, local=sender._transport)
-        server.verification = CoordinatorVerification(
-            clock=server.env,
-            config=server.live_config,
-            counters=server.counters,
-            gate=server.gate,
-            partitions=server.partitions,
-            transactions=server.transactions,
-            state=server.cluster_state,
-            peers=peers,
-            local=server.verification,
-        )
+        others = OtherCoordinators(server.cluster_state, peers)
+        sender._transport = others.transport(sender._transport)
+        server.verification = others.verification(server, server.verification)
 
     @staticmethod
     def _registration(broker_id: int, *, is_fenced: bool = False) -> LogRecord:

@@ -179,6 +179,25 @@ def test_what_is_asked_while_a_request_is_under_way_goes_together(world: Cluster
     assert [len(message.transactions) for message in held.sent] == [1, 3]
 
 
+def test_a_producer_that_was_fenced_and_its_successor_are_asked_about_apart(world: ClusterWorld) -> None:
+    """One request names a transaction once. Of two producers with one transactional id each gets its own answer."""
+    old, new = world.init(), world.init()
+    other = world.init(transactional_id="y")
+    held = HeldPeer(world, TWO)
+    clients = [world.brokers[TWO].connect() for _ in range(3)]
+    first = world.batch(other, 1, ADDED)
+    first.transactional_id = "y"
+    batches = [
+        client.send(request, ADDED)
+        for client, request in zip(clients, (first, world.batch(old, 1, ADDED), world.batch(new, 1, ADDED)), strict=True)
+    ]
+    held.let_go()
+    codes = [code_of(client.receive(batch)) for client, batch in zip(clients, batches, strict=True)]
+    assert codes == [Code.NONE, Code.INVALID_PRODUCER_EPOCH, Code.NONE]
+    for client in clients:
+        client.close()
+
+
 def commit(world: ClusterWorld, producer: Any, version: int, broker_id: int) -> int:
     partitions = [TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
     request = TxnOffsetCommitRequest(

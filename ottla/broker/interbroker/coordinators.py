@@ -1,0 +1,35 @@
+"""Has the coordinators of a broker ask those of the others."""
+
+from __future__ import annotations
+
+from ottla.broker.interbroker.leaders import Peers
+from ottla.broker.interbroker.marker_transport import LeaderTransport
+from ottla.broker.interbroker.remote_verification import CoordinatorVerification
+from ottla.broker.markers import MarkerTransport
+from ottla.broker.services import Services
+from ottla.broker.verification import Verification
+from ottla.coordinator.cluster import ClusterState
+
+
+class OtherCoordinators:
+    """What takes the place of a lone broker's transport of markers, and of its verification, where there are other brokers."""
+
+    def __init__(self, state: ClusterState, peers: Peers) -> None:
+        self._state = state
+        self._peers = peers
+
+    def transport(self, local: MarkerTransport) -> MarkerTransport:
+        return LeaderTransport(broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
+
+    def verification(self, services: Services, local: Verification) -> Verification:
+        return CoordinatorVerification(
+            clock=services.clock,
+            config=services.live_config,
+            counters=services.counters,
+            gate=services.gate,
+            partitions=services.partitions,
+            transactions=services.transactions,
+            state=self._state,
+            peers=self._peers,
+            local=local,
+        )
