@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+import msgspec
+
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
@@ -22,7 +24,20 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.steps import Steps
 
+MAX_OBSERVERS = 1_000
+UNKNOWN_MS = -1
+
 T = TypeVar("T")
+
+
+class Observer(msgspec.Struct, kw_only=True):
+    """A broker that fetches the log, by its last fetch."""
+
+    replica_id: int
+    directory_id: bytes
+    end_offset: int
+    fetched_ms: int
+    caught_up_ms: int = UNKNOWN_MS
 
 
 class MetadataLog(Protocol):
@@ -36,6 +51,10 @@ class MetadataLog(Protocol):
 
     @property
     def leader_epoch(self) -> int: ...
+
+    def observers(self) -> list[Observer]:
+        """Those who fetch the log from this process, by id."""
+        ...
 
     def execute(self, result: Result[T]) -> T:
         """Append the records of a decision, and replay them."""
@@ -65,6 +84,7 @@ class LocalMetadataLog:
         carry_out_effect: Callable[[Effect], None] | None = None,
     ) -> None:
         self._state = state
+        self._observers: dict[int, Observer] = {}
         self.log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
         self.has_lost = has_losses(self.log.directory, report)
         """Whether recovery has cut the log."""
@@ -103,6 +123,26 @@ class LocalMetadataLog:
     @property
     def leader_epoch(self) -> int:
         return self.log.leader_epoch
+
+    def fetched(self, replica_id: int, directory_id: bytes, offset: int, now_ms: int) -> None:
+        """Note that a broker has everything below ``offset``."""
+        if replica_id not in self._observers:
+            if len(self._observers) >= MAX_OBSERVERS:
+                return
+            self._observers[replica_id] = Observer(
+                replica_id=replica_id, directory_id=directory_id, end_offset=offset, fetched_ms=now_ms
+            )
+        observer = self._observers[replica_id]
+        observer.directory_id, observer.end_offset, observer.fetched_ms = directory_id, offset, now_ms
+        if offset >= self.log.log_end_offset:
+            observer.caught_up_ms = now_ms
+
+    def observers(self) -> list[Observer]:
+        return [self._observers[replica_id] for replica_id in sorted(self._observers)]
+
+    def forget_observers(self, before_ms: int) -> None:
+        """Forget the observers that have not fetched since ``before_ms``."""
+        self._observers = {key: observer for key, observer in self._observers.items() if observer.fetched_ms >= before_ms}
 
     def execute(self, result: Result[T]) -> T:
         return self._runtime.execute(result)

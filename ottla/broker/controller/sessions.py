@@ -13,6 +13,8 @@ from ottla.broker.lifecycle import Lifecycle
 
 SHORTEST_WAIT_MS = 10
 """The least time between two checks of the sessions, so that a clock of whole milliseconds does not make it two for one."""
+OBSERVER_SESSION_MS = 300_000
+"""For how long a broker that does not fetch any more is shown as an observer (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 MORE_ELECTIONS_MS = 10
 """When elections go on that were too many for one round."""
 
@@ -48,6 +50,7 @@ class TimedDecisions:
         if self._rebalance_interval_ms is not None:
             self._again("rebalance", self._rebalance_interval_ms, self._rebalance)
         self._again("unclean_elections", self._unclean_interval_ms, self._elect_unclean)
+        self._again("observers", OBSERVER_SESSION_MS, self._forget_observers)
 
     def stop(self) -> None:
         for timer in self._timers.values():
@@ -81,6 +84,10 @@ class TimedDecisions:
     def _rebalance(self) -> int:
         assert self._rebalance_interval_ms is not None
         return MORE_ELECTIONS_MS if self._metadata.rebalance_leaders() else self._rebalance_interval_ms
+
+    def _forget_observers(self) -> int:
+        self._metadata.log.forget_observers(self._env.now_ms() - OBSERVER_SESSION_MS)
+        return OBSERVER_SESSION_MS
 
     def _elect_unclean(self) -> int:
         return MORE_ELECTIONS_MS if self._metadata.elect_unclean_leaders() else self._unclean_interval_ms

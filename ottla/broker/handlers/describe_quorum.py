@@ -1,4 +1,4 @@
-"""DescribeQuorum, versions 0 to 2 (KIP-595): shows the voters of the metadata log, which is this node alone.
+"""DescribeQuorum, versions 0 to 2 (KIP-595): shows the voter of the metadata log, and the brokers that read it.
 
 - 1 (KIP-836): when each replica has fetched last, and when it had caught up.
 - 2 (KIP-853): directory ids, endpoints of the voters, error messages.
@@ -58,7 +58,16 @@ def handle(ports: Ports, request: DescribeQuorumRequest, context: RequestContext
         leader_epoch=log.leader_epoch,
         high_watermark=log.high_watermark,
         current_voters=[voter],
-        observers=[],
+        observers=[
+            ReplicaState(
+                replica_id=observer.replica_id,
+                replica_directory_id=observer.directory_id,
+                log_end_offset=observer.end_offset,
+                last_fetch_timestamp=observer.fetched_ms,
+                last_caught_up_timestamp=observer.caught_up_ms,
+            )
+            for observer in log.observers()
+        ],
     )
     # There is no controller listener, so the voter's endpoint is that of the client's listener.
     host, port = ports.advertised(context.listener)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.broker.membership.metadata_replica import MetadataReplica
+from ottla.broker.metadata_log import Observer
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import Steps
@@ -30,6 +31,9 @@ class ControllerLog:
     @property
     def leader_epoch(self) -> int:
         return self._replica.last_epoch
+
+    def observers(self) -> list[Observer]:
+        return []
 
     def execute(self, result: Result[T]) -> T:
         raise KafkaError(Code.NOT_CONTROLLER)

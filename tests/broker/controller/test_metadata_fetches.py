@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, TopicData
+from ottla.protocol.messages.describe_quorum import PartitionData as QuorumPartition
 from ottla.protocol.messages.fetch import FetchTopic
 from ottla.simulation.controller import NODE_ID, SimulatedController
 from tests.broker.controller.world import Broker
@@ -90,6 +92,22 @@ def test_a_broker_that_has_fetched_what_is_lost_learns_where_the_logs_part(contr
     unknown = broker.fetch(fetch_offset=end_offset, last_fetched_epoch=9)
     assert unknown.diverging_epoch.epoch == 2
     assert broker.fetch(fetch_offset=end_offset, last_fetched_epoch=1).diverging_epoch is None
+
+
+def test_the_quorum_shows_who_reads_the_log(controller: SimulatedController) -> None:
+    broker = Broker(controller, 7)
+    broker.catch_up()
+    asked = TopicData(topic_name="__cluster_metadata", partitions=[QuorumPartition(partition_index=0)])
+
+    def observers() -> list[tuple[int, int]]:
+        answer = controller.connect().call(DescribeQuorumRequest(topics=[asked]))
+        partition = answer.topics[0].partitions[0]
+        assert (partition.leader_id, [v.replica_id for v in partition.current_voters]) == (NODE_ID, [NODE_ID])
+        return [(o.replica_id, o.log_end_offset) for o in partition.observers]
+
+    assert observers() == [(7, broker.end_offset)]
+    controller.sleep(600_000)
+    assert observers() == [], "it has gone"
 
 
 def test_live_state_is_what_the_log_says(controller: SimulatedController) -> None:

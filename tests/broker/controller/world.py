@@ -96,6 +96,12 @@ class Broker:
                 return
             self.take(partition)
 
+    def join_again(self) -> None:
+        """Come back after having been fenced."""
+        self.catch_up()
+        assert not self.beat().is_fenced
+        self.catch_up()
+
     def join(self) -> Broker:
         """Register, catch up, and be unfenced."""
         assert self.register().error_code == 0

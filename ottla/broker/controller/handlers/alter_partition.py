@@ -11,6 +11,7 @@ from ottla.broker.api import RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.handlers.each import Handled
 from ottla.coordinator.controller.in_sync import UNKNOWN_EPOCH, PartitionAnswer, PartitionAsked
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_partition import (
@@ -20,17 +21,29 @@ from ottla.protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from ottla.storage.steps import Steps, run_first_step
 
 EPOCHS_FROM = 3
+PARTITIONS_PER_STEP = 100
+"""How many partitions one step decides on, in a few milliseconds. They are one batch of the log."""
 
 
 class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> AlterPartitionResponse:
+def handle(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> Handled[AlterPartitionResponse]:
+    return run_first_step(_in_steps(ports, request, context))
+
+
+def _in_steps(ports: Ports, request: AlterPartitionRequest, context: RequestContext) -> Steps[AlterPartitionResponse]:
     asked = [_asked(topic.topic_id, partition, context.version) for topic in request.topics for partition in topic.partitions]
-    answers = iter(ports.controller.alter_partitions(request.broker_id, request.broker_epoch, asked))
+    decided = ports.controller.alter_partitions(request.broker_id, request.broker_epoch, asked[:PARTITIONS_PER_STEP])
+    for at in range(PARTITIONS_PER_STEP, len(asked), PARTITIONS_PER_STEP):
+        yield None
+        some = asked[at : at + PARTITIONS_PER_STEP]
+        decided += ports.controller.alter_partitions(request.broker_id, request.broker_epoch, some)
+    answers = iter(decided)
     return AlterPartitionResponse(
         throttle_time_ms=0,
         error_code=0,

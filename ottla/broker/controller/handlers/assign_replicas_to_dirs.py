@@ -8,6 +8,7 @@ from ottla.broker.api import RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
+from ottla.broker.handlers.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -16,25 +17,33 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from ottla.storage.steps import Steps, run_first_step
 
-MAX_REPLICAS = 10_000
-"""How many replicas one request may name. Kafka's brokers name 2,250 at most (AssignReplicasToDirsRequest)."""
+REPLICAS_PER_STEP = 100
+"""How many replicas one step decides on, in a few milliseconds. They are one batch of the log."""
 
 
 class Ports(Protocol):
     controller: ControllerMetadata
 
 
-def handle(ports: Ports, request: AssignReplicasToDirsRequest, context: RequestContext) -> AssignReplicasToDirsResponse:
+def handle(ports: Ports, request: AssignReplicasToDirsRequest, context: RequestContext) -> Handled[AssignReplicasToDirsResponse]:
+    return run_first_step(_in_steps(ports, request))
+
+
+def _in_steps(ports: Ports, request: AssignReplicasToDirsRequest) -> Steps[AssignReplicasToDirsResponse]:
     asked = [
         (directory.id, topic.topic_id, partition.partition_index)
         for directory in request.directories
         for topic in directory.topics
         for partition in topic.partitions
     ]
-    if len(asked) > MAX_REPLICAS:
-        raise KafkaError(Code.INVALID_REQUEST)
-    answers = iter(ports.controller.assign_directories(request.broker_id, request.broker_epoch, asked))
+    decided = ports.controller.assign_directories(request.broker_id, request.broker_epoch, asked[:REPLICAS_PER_STEP])
+    for at in range(REPLICAS_PER_STEP, len(asked), REPLICAS_PER_STEP):
+        yield None
+        some = asked[at : at + REPLICAS_PER_STEP]
+        decided += ports.controller.assign_directories(request.broker_id, request.broker_epoch, some)
+    answers = iter(decided)
     directories = []
     for directory in request.directories:
         topics = []

@@ -18,7 +18,7 @@ from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.env import Timers
+from ottla.broker.env import Clock, Timers
 from ottla.broker.handlers.parked import ParkedFetch, Waiter
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
@@ -45,6 +45,7 @@ MAX_BYTES = 8 << 20
 class Ports(Protocol):
     controller: ControllerMetadata
     cluster_id: str
+    clock: Clock
     timers: Timers
     stepping: Stepping
     response_budget: ResponseBudget
@@ -75,6 +76,9 @@ class MetadataFetch:
         self._node = NodeEndpoint(node_id=ports.controller.node_id, host=host, port=port)
         self._max_bytes = max(0, min(MAX_BYTES, request.max_bytes, self._asked.partition_max_bytes))
         self._max_wait_ms = request.max_wait_ms
+        self._clock = ports.clock
+        state = request.replica_state
+        self._replica_id = request.replica_id if state is None else state.replica_id
 
     def answer(self) -> PartitionData:
         """What there is for the broker now."""
@@ -86,6 +90,8 @@ class MetadataFetch:
         if asked.current_leader_epoch != controller.leader_epoch:
             is_old = asked.current_leader_epoch < controller.leader_epoch
             return self._refused(Code.FENCED_LEADER_EPOCH if is_old else Code.UNKNOWN_LEADER_EPOCH)
+        if self._replica_id >= 0:
+            controller.log.fetched(self._replica_id, asked.replica_directory_id, asked.fetch_offset, self._clock.now_ms())
         data = self._data()
         diverging = self._diverging()
         if diverging is not None:

@@ -12,6 +12,7 @@ from ottla.broker.registry import Registry, modules_of
 if TYPE_CHECKING:
     from ottla.broker.api import Handler
     from ottla.broker.handlers import (
+        add_raft_voter,
         alter_client_quotas,
         alter_configs,
         alter_user_scram_credentials,
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
         delete_topics,
         describe_client_quotas,
         describe_configs,
+        describe_quorum,
         describe_user_scram_credentials,
         incremental_alter_configs,
+        remove_raft_voter,
+        unregister_controller,
         update_features,
     )
 
     # A handler that is shared is loaded by its name. So mypy sees here that a controller has all that the handler needs.
     _CHECKED: list[Handler[ControllerServices]] = [
+        add_raft_voter.handle,
         alter_client_quotas.handle,
         alter_configs.handle,
         alter_user_scram_credentials.handle,
@@ -37,12 +42,16 @@ if TYPE_CHECKING:
         delete_topics.handle,
         describe_client_quotas.handle,
         describe_configs.handle,
+        describe_quorum.handle,
         describe_user_scram_credentials.handle,
         incremental_alter_configs.handle,
+        remove_raft_voter.handle,
+        unregister_controller.handle,
         update_features.handle,
     ]
 
 SHARED = (
+    "add_raft_voter",
     "alter_client_quotas",
     "alter_configs",
     "alter_user_scram_credentials",
@@ -52,8 +61,11 @@ SHARED = (
     "delete_topics",
     "describe_client_quotas",
     "describe_configs",
+    "describe_quorum",
     "describe_user_scram_credentials",
     "incremental_alter_configs",
+    "remove_raft_voter",
+    "unregister_controller",
     "update_features",
 )
 """Handlers of the broker's that serve a controller as well."""
