@@ -73,7 +73,7 @@ class Cluster:
         self._paused: set[int] = set()
         self._ready: dict[str, Any] = {}
         self._has_ended = threading.Event()
-        self._questions = Questions(lambda: self.bootstrap)
+        self._questions = Questions(self._answering)
 
     def __repr__(self) -> str:
         running = sorted(node for node in self._running if node != CONTROLLER)
@@ -112,6 +112,11 @@ class Cluster:
     def logs(self) -> list[str]:
         """The newest lines that all processes have logged, newest last. Each names its process as ``node``."""
         return self._parent.logs
+
+    def _answering(self) -> str:
+        """The addresses of the brokers that run and are not paused; of all where there is none."""
+        able = [broker for broker in self.brokers if broker in self._running and broker not in self._paused]
+        return ",".join(self.address(broker) for broker in able) or self.bootstrap
 
     def address(self, broker: int) -> str:
         """``host:port`` of one broker."""

@@ -27,7 +27,7 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[ottla.Cluster]:
+def shared() -> Iterator[ottla.Cluster]:
     with ottla.Cluster(3, settings=SETTINGS) as cluster:
         yield cluster
         errors = [line for line in cluster.logs if '"level": "error"' in line]
@@ -37,6 +37,13 @@ def cluster() -> Iterator[ottla.Cluster]:
         with suppress(ProcessLookupError):
             os.kill(pid, 0)
             raise AssertionError(f"process {pid} is left")
+
+
+@pytest.fixture
+def cluster(shared: ottla.Cluster) -> ottla.Cluster:
+    """The cluster with all of its brokers, whatever the test before has left of it."""
+    shared.heal()
+    return shared
 
 
 @pytest.fixture
