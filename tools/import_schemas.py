@@ -31,7 +31,7 @@ APIS = """
     ExpireDelegationToken DescribeDelegationToken SaslHandshake SaslAuthenticate AddRaftVoter
     RemoveRaftVoter UnregisterBroker UnregisterController GetTelemetrySubscriptions PushTelemetry
     BrokerRegistration BrokerHeartbeat AllocateProducerIds AlterPartition Envelope
-    ControllerRegistration AssignReplicasToDirs
+    ControllerRegistration AssignReplicasToDirs FetchSnapshot
 """.split()
 
 RECORDS = """

@@ -15,6 +15,7 @@ from ottla.broker.env import Clock, Randomness, Timer, Timers
 from ottla.broker.membership.lifecycle import BrokerLifecycle
 from ottla.broker.membership.metadata_fetch import IDS_FROM, MAX_WAIT_MS, MetadataFetch, Step, Taken
 from ottla.broker.membership.metadata_replica import MetadataReplica, ReplicaRefused
+from ottla.broker.membership.snapshot_fetch import SnapshotFetch, SnapshotRefused
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
@@ -24,6 +25,8 @@ from ottla.protocol.remedies import name_of
 FETCH_TIMEOUT_MS = 2_000
 """After this time without an answer the controller is asked on another connection (controller.quorum.fetch.timeout.ms)."""
 FETCH_RETRY_MS = 100
+SNAPSHOT_TIMEOUT_MS = 10_000
+"""How long the controller may take for one piece of a snapshot."""
 
 log = structlog.get_logger("membership")
 
@@ -164,6 +167,9 @@ class Membership:
             self._fetch_later()
             return
         taken = self._fetch.take(answer)
+        if taken.step is Step.SNAPSHOT:
+            self._begin_snapshot(taken)
+            return
         try:
             is_over = self._carry_out(taken)
         except ReplicaRefused as error:
@@ -185,11 +191,39 @@ class Membership:
             return True
         if taken.step is Step.ASK_AGAIN:
             return True
-        if taken.step is Step.SNAPSHOT:
-            log.error("metadata_begins_later", first_offset=taken.end_offset, hint="snapshots of the metadata are not read yet")
-        else:
-            log.warning("metadata_not_read", reason=taken.reason)
+        log.warning("metadata_not_read", reason=taken.reason)
         return False
+
+    def _begin_snapshot(self, taken: Taken) -> None:
+        if self.replica.is_empty:
+            self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
+            return
+        # What has changed since cannot be told from a snapshot without comparing all of it.
+        log.error("metadata_begins_later", first_offset=taken.end_offset, hint="start the broker again; it fell too far behind")
+        self._fetch_later()
+
+    def _ask_for_snapshot(self, snapshot: SnapshotFetch) -> None:
+        request = snapshot.request(self._fetch.leader_epoch)
+        self._fetches.send(request, lambda answer: self._snapshot_fetched(snapshot, answer), timeout_ms=SNAPSHOT_TIMEOUT_MS)
+
+    def _snapshot_fetched(self, snapshot: SnapshotFetch, answer: Any) -> None:
+        """Take a piece. Where it is refused, the next fetch of the log begins anew."""
+        if self._is_stopped:
+            return
+        try:
+            if isinstance(answer, PeerFailure):
+                raise SnapshotRefused(answer.reason)
+            whole = snapshot.take(answer)
+            if whole is None:
+                self._ask_for_snapshot(snapshot)
+                return
+            self.replica.begin_with(whole, snapshot.end_offset, snapshot.epoch)
+        except (SnapshotRefused, ReplicaRefused) as error:
+            log.warning("metadata_snapshot_not_read", reason=str(error))
+            self._fetch_later()
+        else:
+            log.info("metadata_snapshot_read", end_offset=snapshot.end_offset, size_bytes=len(whole))
+            self._fetch_next()
 
     def _fetch_later(self) -> None:
         self._fetch_timer = self._env.call_later(FETCH_RETRY_MS, self._fetch_next)

@@ -9,6 +9,7 @@ from enum import Enum
 
 import msgspec
 
+from ottla.broker.membership.snapshot_fetch import SnapshotFetch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from ottla.protocol.primitives import Buffer
@@ -81,6 +82,10 @@ class MetadataFetch:
             max_bytes=MAX_BYTES,
             topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         )
+
+    def snapshot(self, end_offset: int, epoch: int) -> SnapshotFetch:
+        """The fetch of a snapshot that an answer has named."""
+        return SnapshotFetch(self._cluster_id, self._broker_id, self._directory_id, end_offset=end_offset, epoch=epoch)
 
     def take(self, response: FetchResponse) -> Taken:
         """What an answer means. The position is the caller's; the leader epoch and the high watermark are kept here."""

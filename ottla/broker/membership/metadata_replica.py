@@ -1,6 +1,6 @@
 """What an observer has of the cluster's metadata log: batches behind the high watermark wait, committed ones are applied.
 
-It is kept in memory, so a start reads the log from its beginning.
+It is kept in memory, so a start reads the log from its beginning, or from the end of the snapshot that the controller has.
 """
 
 from __future__ import annotations
@@ -74,6 +74,30 @@ class MetadataReplica:
             self.committed_end_offset, self._committed_epoch = header.next_offset, header.leader_epoch
         if self.committed_end_offset != before:
             self._applied()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end_offset == 0
+
+    def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
+        """Apply a snapshot, behind which the log goes on at ``end_offset``. Raises `ReplicaRefused` where it is damaged."""
+        assert self.is_empty, f"a snapshot behind the {self.end_offset} records that were read already"
+        whole: list[tuple[int, BatchHeader]] = []
+        end = 0
+        for pos, header in batches(snapshot):
+            if not crc_is_valid(snapshot[pos : pos + header.size_bytes], header):
+                raise ReplicaRefused(f"the snapshot is damaged at byte {pos}")
+            whole.append((pos, header))
+            end = pos + header.size_bytes
+        if end != len(snapshot):
+            raise ReplicaRefused(f"the snapshot is damaged at byte {end}")
+        for pos, header in whole:
+            if not header.is_control:
+                for record in records_of(snapshot[pos : pos + header.size_bytes], header):
+                    self._apply(LogRecord(record.key, record.value), end_offset - 1)
+        self.end_offset = self.committed_end_offset = end_offset
+        self.last_epoch = self._committed_epoch = epoch
+        self._applied()
 
     def truncate(self, end_offset: int) -> None:
         """Drop the batches from ``end_offset`` on. Raises `ReplicaRefused` where one of them is committed."""

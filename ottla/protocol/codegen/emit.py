@@ -208,8 +208,10 @@ class Emitter:
             else:
                 out.append(f"{indent}{_local(item)}, pos = _read_{snake(item.type)}(buf, pos, version)")
         else:
-            nullable = "nullable_" if item.nullable and item.type != "records" else ""
-            fn = self._choose(flex, f"read_compact_{nullable}{item.type}", f"read_{nullable}{item.type}")
+            # Records that must be there are read as bytes, whose reading refuses null.
+            kind = "bytes" if item.type == "records" and not item.nullable else item.type
+            nullable = "nullable_" if item.nullable and kind != "records" else ""
+            fn = self._choose(flex, f"read_compact_{nullable}{kind}", f"read_{nullable}{kind}")
             out.append(f"{indent}{_local(item)}, pos = {fn}(buf, pos)")
 
     def _read_array(self, item: Field, flex: str | None, indent: str, note: str) -> None:

@@ -68,6 +68,7 @@ APIS: dict[int, ApiEntry] = {
     56: ApiEntry("alter_partition", "AlterPartition", 2, 3, 0, 3),
     57: ApiEntry("update_features", "UpdateFeatures", 0, 2, 0, 2),
     58: ApiEntry("envelope", "Envelope", 0, 0, 0, 0),
+    59: ApiEntry("fetch_snapshot", "FetchSnapshot", 0, 1, 0, 1),
     60: ApiEntry("describe_cluster", "DescribeCluster", 0, 2, 0, 2),
     61: ApiEntry("describe_producers", "DescribeProducers", 0, 0, 0, 0),
     62: ApiEntry("broker_registration", "BrokerRegistration", 0, 4, 0, 4),

@@ -33,6 +33,13 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
+from ottla.protocol.messages.fetch_snapshot import (
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    ResponsePartitionSnapshot,
+    ResponseTopicSnapshot,
+)
+from ottla.protocol.messages.fetch_snapshot import SnapshotId as SnapshotOf
 from ottla.protocol.records import assign, build_batch
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
@@ -87,6 +94,7 @@ class Controller:
         self.records = batch(0, b"a", b"b")
         self.high_watermark = 2
         self.snapshot: SnapshotId | None = None
+        self.snapshot_bytes, self.piece_bytes, self.harm = b"", 1 << 20, ""
         self.refuses = Code.NONE
         self.lets_go = False
         self.allocations: list[tuple[int, int]] = []
@@ -109,6 +117,8 @@ class Controller:
             )
         if isinstance(request, FetchRequest):
             return self._fetch(request)
+        if isinstance(request, FetchSnapshotRequest):
+            return self._fetch_snapshot(request)
         if isinstance(request, AllocateProducerIdsRequest):
             self.allocations.append((request.broker_id, request.broker_epoch))
             return self.block
@@ -121,15 +131,30 @@ class Controller:
         if asked.current_leader_epoch != LEADER_EPOCH:
             leader = LeaderIdAndEpoch(leader_id=100, leader_epoch=LEADER_EPOCH)
             partition = PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)
+        elif self.snapshot is not None and asked.fetch_offset < self.snapshot.end_offset:
+            partition = PartitionData(high_watermark=self.high_watermark, snapshot_id=self.snapshot)
         elif asked.fetch_offset == 0:
-            partition = PartitionData(high_watermark=self.high_watermark, records=self.records, snapshot_id=self.snapshot)
+            partition = PartitionData(high_watermark=self.high_watermark, records=self.records)
         else:
             # Nothing is new: a controller waits with its answer.
             return None
         return FetchResponse(responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])])
 
+    def _fetch_snapshot(self, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
+        (asked,) = request.topics[0].partitions
+        assert (request.cluster_id, request.replica_id, asked.current_leader_epoch) == ("abc", 2, LEADER_EPOCH)
+        at = 0 if self.harm == "elsewhere" else asked.position
+        partition = ResponsePartitionSnapshot(
+            error_code=Code.SNAPSHOT_NOT_FOUND if self.harm == "refused" else Code.NONE,
+            snapshot_id=SnapshotOf(end_offset=7, epoch=2) if self.harm == "another" else asked.snapshot_id,
+            size=1 << 40 if self.harm == "large" else len(self.snapshot_bytes),
+            position=at,
+            unaligned_records=self.snapshot_bytes[at : at + self.piece_bytes],
+        )
+        return FetchSnapshotResponse(topics=[ResponseTopicSnapshot(name="__cluster_metadata", partitions=[partition])])
 
-KEYS = (1, API_VERSIONS_KEY, 62, 63, 67)
+
+KEYS = (1, 59, API_VERSIONS_KEY, 62, 63, 67)
 
 
 class World:
@@ -280,14 +305,52 @@ def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
     assert world.applied == [b"x", b"y"]
 
 
-def test_a_log_that_begins_with_a_snapshot_is_not_taken_for_an_empty_one() -> None:
+def with_snapshot(size_bytes: int = 60) -> World:
+    """A world whose controller has a snapshot of two batches, in pieces of this size, and its log from offset 900 on."""
     world = World()
-    world.controller.snapshot = SnapshotId(end_offset=900, epoch=2)
+    controller = world.controller
+    controller.snapshot = SnapshotId(end_offset=900, epoch=2)
+    controller.snapshot_bytes = batch(0, b"x", b"y") + batch(2, b"z")
+    controller.piece_bytes = size_bytes
+    return world
+
+
+@pytest.mark.parametrize("size_bytes", [1, 60, 10_000])
+def test_a_log_that_begins_later_is_read_behind_its_snapshot(size_bytes: int) -> None:
+    world = with_snapshot(size_bytes).start()
+    world.advance(1_000)
+    assert world.applied == [b"x", b"y", b"z"]
+    replica = world.membership.replica
+    assert (replica.end_offset, replica.applied_offset, replica.last_epoch) == (900, 899, 2)
+    assert world.controller.fetches[-1][1] == 900
+    assert world.membership.lifecycle.state is BrokerState.RECOVERY
+
+
+@pytest.mark.parametrize("harm", ["cut", "damaged", "another", "refused", "elsewhere", "large"])
+def test_a_snapshot_that_cannot_be_had_changes_nothing_and_is_asked_for_again(harm: str) -> None:
+    world = with_snapshot()
+    whole = world.controller.snapshot_bytes
+    world.controller.harm = harm
+    if harm == "cut":
+        world.controller.snapshot_bytes = whole[:-1]
+    elif harm == "damaged":
+        world.controller.snapshot_bytes = whole[:-1] + bytes([whole[-1] ^ 1])
     world.start()
     world.advance(1_000)
-    assert world.membership.replica.end_offset == 0
-    assert world.applied == []
+    assert (world.applied, world.membership.replica.end_offset) == ([], 0)
     assert world.membership.lifecycle.state is BrokerState.STARTING
+    world.controller.harm, world.controller.snapshot_bytes = "", whole
+    world.advance(1_000)
+    assert world.applied == [b"x", b"y", b"z"]
+
+
+def test_a_broker_that_has_fallen_behind_a_snapshot_does_not_begin_anew() -> None:
+    world = World().run()
+    before = list(world.applied)
+    world.controller.snapshot = SnapshotId(end_offset=900, epoch=4)
+    world.advance(10_000)
+    assert world.applied == before
+    assert world.membership.replica.end_offset == 2
 
 
 def test_producer_ids_come_from_the_controllers_block() -> None:
