@@ -21,10 +21,12 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.records import build_batch
 from ottla.simulation.client import SimulatedClient
-from ottla.storage.identity import DirectoryError
-from tests.broker.membership.member_world import Member, MemberWorld
+from ottla.storage.checkpoints import topic_id_text
+from ottla.storage.identity import DirectoryError, Identity, write_identity
+from tests.broker.membership.member_world import CLUSTER_ID, Member, MemberWorld
 
 
 @pytest.fixture
@@ -294,3 +296,51 @@ def described_leader(members: dict[int, Member], index: int) -> int:
     with next(iter(members.values())).connect() as client:
         leader: int = described(client, "t").partitions[index].leader_id
         return leader
+
+
+def test_a_broker_that_somebody_has_unregistered_registers_again(
+    world: MemberWorld, member: Member, client: SimulatedClient
+) -> None:
+    before = member.server.metadata.broker_epoch
+    assert client.call(UnregisterBrokerRequest(broker_id=1)).error_code == Code.NONE
+    world.sleep(5_000)
+    assert member.server.metadata.broker_epoch > before
+    registered = world.controller.cluster.state.registrations.brokers[1]
+    assert (registered.broker_epoch, registered.is_fenced) == (member.server.metadata.broker_epoch, False)
+    topic_id = created(client, "t").topic_id
+    world.sleep(100)
+    assert produce(client, topic_id) == Code.NONE
+
+
+def test_a_broker_of_another_cluster_is_not_let_in(world: MemberWorld) -> None:
+    world.fs.make_dir("/broker-1")
+    another = Identity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=topic_id_text(b"1" * 16))
+    write_identity(world.fs, "/broker-1", another)
+    with pytest.raises(ConfigError, match="INCONSISTENT_CLUSTER_ID"):
+        world.start(1)
+
+
+def test_two_brokers_of_one_id_are_told_apart(world: MemberWorld, member: Member) -> None:
+    """The second one has a directory of its own, a copy of the first one's identity, and another port."""
+    settings = {**world.settings_of(1), "log.dirs": "/copy", "listeners": "PLAINTEXT://127.0.0.1:9199"}
+    world.fs.make_dir("/copy")
+    write_identity(world.fs, "/copy", Identity(cluster_id=CLUSTER_ID, node_id=1, directory_id=topic_id_text(b"2" * 16)))
+    second = BrokerServer(cast(Any, world.env), BrokerConfig(settings))
+    with pytest.raises(ConfigError, match="DUPLICATE_BROKER_REGISTRATION"):
+        world.run(second.start())
+    assert member.server.metadata.lifecycle.state is BrokerState.RUNNING  # type: ignore[attr-defined]
+
+
+def test_a_coordinators_topic_that_cannot_be_made_is_asked_for_again_and_not_at_once() -> None:
+    world = MemberWorld({"transaction.state.log.replication.factor": "3"})
+    member = world.start(1)
+    with member.connect() as client:
+        for _ in range(20):
+            answer = client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"]))
+            assert answer.coordinators[0].error_code == Code.COORDINATOR_NOT_AVAILABLE
+            world.sleep(20)
+    asked = world.controller.counters.requests
+    assert sum(count for (key, _), count in asked.items() if key == 19) == 1
+    world.stop(member)
+    world.close()
+    assert world.bugs == 0
