@@ -182,6 +182,11 @@ class ReplicaServer:
             self.state.replay(record, self.applied)
             self.applied += 1
         self.replicas.brokers_changed()
+        for name, index in list(self.served):
+            if self.broker_id not in self.state.topics[name].partitions[index].replicas:
+                del self.served[name, index]
+                self.replicas.stop(self.partitions.replica(name, index))
+                run(self.partitions.remove(name, range(index, index + 1)))
         changed = [
             (topic, index, registration)
             for topic in self.state.topics.values()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.partitions import NotLeader
+from ottla.coordinator.controller import reassignment
 from ottla.coordinator.replication.read_replica import RACK_AWARE
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.produce import ProduceResponse
-from tests.replication.brokers import World
+from tests.replication.brokers import TOPIC, World
 from tests.storage.logs import stored
 
 
@@ -326,3 +327,24 @@ def test_records_are_deleted_once_the_followers_have_deleted_them_too(world: Wor
     world.tell(1)
     world.wait(1)
     assert results[2].error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_reassignment_gives_a_partition_to_other_brokers() -> None:
+    world = World(5, brokers=4)
+    world.settle()
+    for number in range(3):
+        Producer(world).send(1, b"%d" % number)
+    world.wait(500)
+    world.log(*reassignment.reassign(world.state, {(TOPIC, 0): (4, 2)}).records)
+    world.settle(6_000)
+    registration = world.registration()
+    assert (registration.replicas, set(registration.isr), registration.is_reassigning) == ((4, 2), {2, 4}, False)
+    leader = registration.leader
+    producer = Producer(world)
+    producer.send(leader, b"after")
+    producer.send(1, b"to the one before")
+    world.wait(500)
+    assert producer.codes[b"after"] is Code.NONE
+    assert producer.codes[b"to the one before"] is not Code.NONE
+    assert values(world, 4) == values(world, 2)
+    assert len(values(world, 4)) == 4
