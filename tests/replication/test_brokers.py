@@ -348,3 +348,27 @@ def test_a_reassignment_gives_a_partition_to_other_brokers() -> None:
     assert producer.codes[b"to the one before"] is not Code.NONE
     assert values(world, 4) == values(world, 2)
     assert len(values(world, 4)) == 4
+
+
+def test_a_follower_whose_session_the_leader_has_forgotten_begins_another(world: World) -> None:
+    sessions = world.server(1).fetch_sessions
+    assert len(sessions) == 2
+    for session_id in list(sessions._sessions):
+        sessions.close(session_id)
+    producer = Producer(world)
+    producer.send(1, b"a")
+    world.wait(1_000)
+    assert producer.codes == {b"a": Code.NONE}
+    assert len(sessions) == 2
+
+
+def test_followers_without_room_for_a_session_name_all_partitions_each_time() -> None:
+    world = World(6, partitions=3)
+    for server in world.up.values():
+        server.fetch_sessions._slots = 0
+    world.settle()
+    producer = Producer(world)
+    producer.send(1, b"a")
+    world.wait(500)
+    assert producer.codes == {b"a": Code.NONE}
+    assert len(world.server(1).fetch_sessions) == 0

@@ -284,7 +284,7 @@ class Fetch:
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
         """Read one partition: returns the partition, its answer, and whether the answer must be sent at once."""
         index = requested.key[2]
-        committed = self._request.isolation_level == READ_COMMITTED
+        committed = self._request.isolation_level == READ_COMMITTED and not self._is_replica
         try:
             partition = self._find(requested.key)
         except KafkaError as error:
