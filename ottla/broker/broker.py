@@ -51,10 +51,11 @@ from ottla.broker.takeovers import Takeovers
 from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import LocalVerification, Verification
+from ottla.broker.write_stop import WriteStop
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.identity import NOT_OURS, check_formatted, identify
+from ottla.storage.identity import check_formatted, identify
 from ottla.storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
@@ -117,9 +118,10 @@ class BrokerServer:
         self.live_config.on_change.append(self.connections.set_limits)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs)
         self.disk = DiskHealth(env, self.settings.log_dirs)
+        self.write_stop = WriteStop(self.directory, self.disk)
         self.gate = Gate(None)
         if self.settings.ottla_durability == POWER:
-            self.gate = Gate(GroupCommit(env, self.stepping, self.disk_failed, self._sync_refused))
+            self.gate = Gate(GroupCommit(env, self.stepping, self.write_stop.sync_failed, self._sync_refused))
         self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.settings.node_id)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -202,7 +204,7 @@ class BrokerServer:
             partitions=self.partitions,
             disk=self.disk,
             gate=self.gate,
-            disk_failed=self.disk_failed,
+            disk_failed=self.write_stop.sync_failed,
         )
         self._make_share_groups()
 
@@ -315,7 +317,7 @@ class BrokerServer:
         self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()
         repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle, is_by_clock=False)
-        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.check_directory, is_by_clock=False)
+        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.write_stop.check_directory, is_by_clock=False)
 
     def _bug(self) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
@@ -345,21 +347,6 @@ class BrokerServer:
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         self.partitions.sync_refused(path, error)
-
-    def disk_failed(self, error: BaseException) -> None:
-        """Accept no write after a failed sync, even if a later one succeeds: the kernel may have dropped data (fsyncgate)."""
-        self.disk.failed(error)
-        self._refuse_writes()
-
-    def check_directory(self) -> None:
-        """Accept no further writes once the lock file is gone: they would be lost, or overwrite another broker's data."""
-        if not self.disk.has_failed and not self.directory.is_ours():
-            self.disk.lost(NOT_OURS)
-            self._refuse_writes()
-
-    def _refuse_writes(self) -> None:
-        for partition_log in self.directory.logs.values():
-            partition_log.is_failed = True
 
     def _identify(self) -> None:
         if self.settings.is_member:

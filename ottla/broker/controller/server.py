@@ -31,6 +31,7 @@ from ottla.broker.network.listener import IDLE_TICK_MS, Connections, controller_
 from ottla.broker.request_topics import KnownTopics
 from ottla.broker.stepping import Stepping
 from ottla.broker.transaction_history import TransactionListener
+from ottla.broker.write_stop import WriteStop
 from ottla.coordinator.broker_registration import ControllerRegistration, ListenerEndpoint
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
@@ -80,9 +81,10 @@ class ControllerServer:
         self.addresses = Addresses(env, settings, controller_endpoints(settings))
         self.directory = LogDirectory(env.fs, settings.log_dirs)
         self.disk = DiskHealth(env, settings.log_dirs)
+        self.write_stop = WriteStop(self.directory, self.disk)
         self.gate = Gate(None)
         if settings.ottla_durability == POWER:
-            self.gate = Gate(GroupCommit(env, self.stepping, self._disk_failed, self._sync_refused))
+            self.gate = Gate(GroupCommit(env, self.stepping, self.write_stop.sync_failed, self._sync_refused))
 
     @property
     def settings(self) -> Settings:
@@ -92,12 +94,6 @@ class ControllerServer:
         """Log and count an unexpected exception. Called in an ``except`` block."""
         log.exception("work_failed")
         self.lifecycle.unexpected_errors += 1
-
-    def _disk_failed(self, error: BaseException) -> None:
-        """Accept no write after a failed sync, even if a later one succeeds: the kernel may have dropped what was written."""
-        self.disk.failed(error)
-        for metadata_log in self.directory.logs.values():
-            metadata_log.is_failed = True
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         self.disk.refused(path, error)
