@@ -63,6 +63,23 @@ print(frozen > 1000, [f() for f in references])
     )
 
 
+def test_a_second_task_neither_freezes_nor_counts_what_was_imported() -> None:
+    assert (
+        in_a_worker("""
+import gc
+from ottla.spark.worker import prepare
+prepare()
+calls = []
+gc.freeze = lambda: calls.append("freeze")
+gc.get_freeze_count = lambda: calls.append("count") or 1
+for _ in range(3):
+    prepare()
+print(calls)
+""")
+        == "[]"
+    )
+
+
 def test_archives_are_read_once(tmp_path: Path) -> None:
     assert (
         in_a_worker(f"""
