@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.spark.listening import StreamProgress, progress_of
 from ottla.spark.metrics import BatchReport
+
+REPORTS_KEPT: Final = 10_000
+"""How many batches' reports a job keeps, the newest: a job that runs for ever has ever more of them. Spark keeps the progress
+of a hundred batches, so no older report is asked for."""
 
 
 class SparksProgress(Protocol):
@@ -43,8 +47,11 @@ class Reports:
     def keep(self, report: BatchReport) -> None:
         self._reports[report.batch] = report
         self._newest = report.batch
+        if len(self._reports) > REPORTS_KEPT:
+            del self._reports[next(iter(self._reports))]
 
     def all(self) -> list[BatchReport]:
+        """The newest `REPORTS_KEPT` of them."""
         return list(self._reports.values())
 
     def new(self, query: Query) -> Iterator[StreamProgress]:

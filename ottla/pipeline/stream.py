@@ -159,7 +159,8 @@ class Running:
         on_progress: Callable[[StreamProgress], None] = lambda progress: None,
         is_stop_wanted: Callable[[], bool] = lambda: False,
     ) -> list[BatchReport]:
-        """Wait for the end of the job, or stop it as soon as that is wanted. Returns the report of every batch.
+        """Wait for the end of the job, or stop it as soon as that is wanted. Returns the batches' reports, at most the newest
+        `progress.REPORTS_KEPT`.
 
         Raises `PipelineError` with the cause in one line.
         """

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from ottla.pipeline import progress
 from ottla.pipeline.progress import Reports
 from ottla.spark.listening import StreamProgress
 from ottla.spark.metrics import BatchReport
@@ -113,3 +116,14 @@ def test_what_spark_said_while_it_waited_is_not_told_of_a_batch_that_is_done_sin
     assert told(reports, query) == []
     query.kept.append(SparksProgress(0))
     assert [progress.rows for progress in reports.new(query)] == [10]
+
+
+def test_a_job_that_runs_for_ever_keeps_the_newest_reports_and_tells_of_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "REPORTS_KEPT", 3)
+    reports, query = Reports("dead-letters"), Query()
+    dead_letters = 0
+    for batch in range(10):
+        done(reports, query, batch)
+        dead_letters += sum(told_of.dead_letters for told_of in reports.new(query))
+    assert [report.batch for report in reports.all()] == [7, 8, 9]
+    assert dead_letters == 10
