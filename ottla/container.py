@@ -51,7 +51,7 @@ class Refused(Exception):
 def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
     """The environment for ``ottla serve``, with the image's listeners and directory where neither it nor the mounted file has any.
 
-    As in Kafka's images, listeners follow the advertised ones where only these are given. Raises `Refused`.
+    As in Kafka's images, listeners follow the advertised ones where only these are given. A controller alone must be given its own.
     """
     prepared = dict(environment)
     for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"):
@@ -60,12 +60,8 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
         prepared.pop(name, None)
         if elements:
             prepared[name] = ",".join(elements)
-    roles = {
-        role.strip() for role in (environment.get("KAFKA_PROCESS_ROLES") or properties.get("process.roles", "broker")).split(",")
-    }
-    if "broker" not in roles:
-        raise Refused(f"process.roles is {','.join(sorted(roles))}; only a broker is served, which needs no controller beside it")
-    if "KAFKA_LISTENERS" not in prepared and "listeners" not in properties:
+    is_controller = (environment.get("KAFKA_PROCESS_ROLES") or properties.get("process.roles", "")).strip() == "controller"
+    if not is_controller and "KAFKA_LISTENERS" not in prepared and "listeners" not in properties:
         advertised = prepared.get("KAFKA_ADVERTISED_LISTENERS")
         prepared["KAFKA_LISTENERS"] = LISTENERS if advertised is None else _on_every_interface(advertised)
         if advertised is None and "advertised.listeners" not in properties:
@@ -133,7 +129,8 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)
     arguments = ["serve"] if file is None else ["serve", str(file)]
-    for line in STARTED_LINES:
+    # A controller serves no clients, and nobody waits for it by these lines.
+    for line in STARTED_LINES if "broker" in config.settings.process_roles else ():
         arguments += ["--started-line", line.format(node_id=config.settings.node_id)]
     return arguments, serving
 

@@ -26,14 +26,18 @@ def listening_address(ready_file: Path) -> str:
 
 
 def ask(bootstrap: str, timeout_s: float) -> None:
-    """Check that the broker at ``host:port`` answers and that its log directory is well (DescribeLogDirs). Raises `NotReady`."""
+    """Check that the broker at ``host:port`` answers and that its log directory is well (DescribeLogDirs). Raises `NotReady`.
+
+    A controller answers as well, and has no log directory to describe.
+    """
     host, port = split_address(bootstrap)
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
-            if not _knows_versions(connection):
+            offered = _offered_apis(connection)
+            if not offered:
                 raise NotReady(f"{bootstrap} answers, but not as a broker does")
-            failed = _failed_directories(connection)
+            failed = _failed_directories(connection) if DESCRIBE_LOG_DIRS in offered else []
     except (OSError, UnicodeError):
         raise NotReady(f"{bootstrap} does not answer") from None
     except (struct.error, IndexError):
@@ -47,14 +51,16 @@ def answers(host: str, port: int, timeout_s: float) -> bool:
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.settimeout(timeout_s)
-            return _knows_versions(connection)
+            return bool(_offered_apis(connection))
     except (OSError, UnicodeError, struct.error):
         return False
 
 
-def _knows_versions(connection: socket.socket) -> bool:
-    (error_code,) = struct.unpack_from(">h", _call(connection, API_VERSIONS, 0, b""))
-    return bool(error_code == 0)
+def _offered_apis(connection: socket.socket) -> set[int]:
+    """The keys of the APIs that ApiVersions names; none where it is answered with an error."""
+    answer = _call(connection, API_VERSIONS, 0, b"")
+    error_code, count = struct.unpack_from(">hi", answer)
+    return set() if error_code else {struct.unpack_from(">hhh", answer, 6 + 6 * at)[0] for at in range(count)}
 
 
 def _failed_directories(connection: socket.socket) -> list[str]:

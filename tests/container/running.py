@@ -129,6 +129,13 @@ class Container:
             assert not has_ended and time.monotonic() < deadline, self.text
             time.sleep(0.05)
 
+    def wait_for_port(self, port: int) -> None:
+        """Until a connection inside the container succeeds, which is how some libraries wait."""
+        deadline = time.monotonic() + STARTED_TIMEOUT_S
+        while self.run("/bin/bash", "-c", f"</dev/tcp/localhost/{port}").returncode:
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.05)
+
     def put(self, path: str, text: str, *, mode: int) -> None:
         """Copies a file into the container, as the engine does: whole, and as root."""
         target = self.image.at(path)

@@ -53,10 +53,10 @@ def test_a_mounted_file_stands_before_the_defaults() -> None:
     assert prepared({}, {"listeners": "PLAINTEXT://:9094", "log.dirs": "/var/lib/kafka/data"}) == {}
 
 
-def test_a_controller_alone_is_refused() -> None:
-    with pytest.raises(Refused, match="roles is controller; only a broker is served"):
-        prepared({"KAFKA_PROCESS_ROLES": "controller"}, {})
-    assert prepared({"KAFKA_PROCESS_ROLES": "broker,controller"}, {})
+def test_a_controller_alone_has_no_listeners_but_its_own(tmp_path: Path) -> None:
+    assert prepared({"KAFKA_PROCESS_ROLES": "controller"}, {}) == {"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LOG_DIRS": "/data"}
+    arguments, _ = launch({"KAFKA_PROCESS_ROLES": "controller", "KAFKA_LISTENERS": "CONTROLLER://:9094"}, tmp_path / "none")
+    assert arguments == ["serve"]
 
 
 def test_launch_serves_with_kafkas_lines_and_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

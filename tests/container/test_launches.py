@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.client import KafkaClient
+from ottla.client.description import describe
 from tests.container.committing import commit
 from tests.container.launches import CLUSTER_ID, LAUNCHES, Launch, Where
 from tests.container.running import Container, unshare
@@ -54,7 +61,7 @@ def test_a_library_starts_it(started: Started, launch: Launch) -> None:
     container.put(launch.script_path, script, mode=launch.script_mode)
     container.wait_for(launch.waits_for)
     for port in launch.waits_for_ports:
-        assert container.run("/bin/bash", "-c", f"</dev/tcp/localhost/{port}").returncode == 0
+        container.wait_for_port(port)
     assert len([line for line in container.text.splitlines() if "Transitioning from RECOVERY to RUNNING" in line]) == 1
     assert commit(f"localhost:{mapped_port}") == [b"committed"]
     assert launch.cluster_id in (None, ready(container)["cluster_id"])
@@ -103,3 +110,46 @@ def test_what_is_wrong_ends_it_with_one_line(started: Started) -> None:
     with pytest.raises(AssertionError, match=r"OUT is not in listener\.security\.protocol\.map; give OUT:PLAINTEXT"):
         container.wait_for("Kafka Server started")
     assert container.exit_code == 1
+
+
+def test_a_controller_and_brokers_of_one_cluster(tmp_path: Path) -> None:
+    """As in compose files with a container each: what joins them is CLUSTER_ID and the controller's address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        controller = f"127.0.0.1:{taken.getsockname()[1]}"
+    cluster = {
+        "CLUSTER_ID": CLUSTER_ID,
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"100@{controller}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+    nodes = {
+        100: ("controller", f"CONTROLLER://{controller}"),
+        1: ("broker", "PLAINTEXT://127.0.0.1:0"),
+        2: ("broker", "PLAINTEXT://127.0.0.1:0"),
+    }
+    with ExitStack() as running:
+        ready = {}
+        for node_id, (role, listeners) in nodes.items():
+            own = {"KAFKA_NODE_ID": str(node_id), "KAFKA_PROCESS_ROLES": role, "KAFKA_LISTENERS": listeners}
+            directory = {"KAFKA_LOG_DIRS": str(tmp_path / str(node_id)), "OTTLA_READY_FILE": str(tmp_path / f"{node_id}.json")}
+            process = running.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "ottla.container", "launch"],
+                    env={**os.environ, **cluster, **own, **directory},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                )
+            )
+            running.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline().endswith(f"is formatted for cluster {CLUSTER_ID}\n")
+            ready[node_id] = json.loads(process.stdout.readline())
+        for node_id in nodes:
+            ready_file = str(tmp_path / f"{node_id}.json")
+            command = [sys.executable, "-m", "ottla", "health", "--ready-file", ready_file]
+            assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == ""
+        with KafkaClient(ready[1]["bootstrap"], 20) as client:
+            described = describe(client.brokers)
+        assert described.cluster_id == CLUSTER_ID
+        assert sorted(broker.node_id for broker in described.brokers) == [1, 2]

@@ -81,7 +81,7 @@ def pretending(error_code: int) -> Iterator[str]:
             with connection:
                 while head := connection.recv(4):
                     request = connection.recv(*struct.unpack(">i", head))
-                    answer = struct.pack(">hi", 0, 0)
+                    answer = struct.pack(">hihhh", 0, 1, DESCRIBE_LOG_DIRS, 1, 4)
                     if struct.unpack_from(">h", request) == (DESCRIBE_LOG_DIRS,):
                         path = b"/data"
                         answer = struct.pack(">iihh", 0, 1, error_code, len(path)) + path + struct.pack(">i", 0)
