@@ -372,3 +372,15 @@ def test_followers_without_room_for_a_session_name_all_partitions_each_time() ->
     world.wait(500)
     assert producer.codes == {b"a": Code.NONE}
     assert len(world.server(1).fetch_sessions) == 0
+
+
+def test_after_an_election_followers_ask_for_their_new_partition_at_once() -> None:
+    """Their last fetch still waits at the same broker for another partition, where nothing happens."""
+    world = World(7, partitions=3, settings={"replica.fetch.wait.max.ms": "5000", "replica.lag.time.max.ms": "60000"})
+    world.settle(12_000)
+    world.move_leader(2)
+    world.tell_all()
+    producer = Producer(world)
+    producer.send(2, b"a")
+    world.wait(200)
+    assert producer.codes == {b"a": Code.NONE}

@@ -72,6 +72,12 @@ class BrokerPeers:
         self._peers[broker_id, purpose] = (peer, broker.incarnation_id)
         return peer
 
+    def hang_up(self, broker_id: int, purpose: str) -> None:
+        """Close one connection. Requests without an answer fail; the next one opens another connection."""
+        known = self._peers.pop((broker_id, purpose), None)
+        if known is not None:
+            known[0].close()
+
     def changed(self) -> None:
         """Close the connections to brokers that have another address by now, have started again, or are not registered any more.
 

@@ -1,6 +1,8 @@
 """Fetches what this broker follows from one leader (kafka.server.ReplicaFetcherThread, RemoteLeaderEndPoint).
 
-One request at a time is under way, for all partitions together. So an answer never belongs to an earlier state of a log.
+One request at a time is under way, for all partitions together. So an answer never belongs to an earlier state of a log. Where the
+leader has nothing new, a request waits there for half a second. A partition that is added meanwhile must not wait as long, because
+its producers wait too: after an election the connection is closed, and the next request names all partitions.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ IDS_FROM = 13
 LEADER_EPOCH_FROM = 4
 """The first version of ListOffsets that names the leader epoch."""
 LATEST, EARLIEST = -1, -2
+PATIENCE_MS = 20
+"""How long a partition waits for the answer to a fetch that was sent before the partition was added, in ms."""
 NO_PEER_RETRY_MS = 100
 """How long a fetcher waits before it looks again for a leader that is not registered, or fenced, in ms."""
 
@@ -63,13 +67,15 @@ class ReplicaFetcher:
         timers: Timers,
         broker: Broker,
         peer: Callable[[], Peer | None],
+        hang_up: Callable[[], None],
         logs: FollowerLogs,
         gate: Gate,
     ) -> None:
-        """``peer`` gives the connection to the leader; None where it cannot be reached now."""
+        """``peer`` gives the connection to the leader; None where it cannot be reached now. ``hang_up`` closes that connection."""
         self._timers = timers
         self._broker = broker
         self._peer = peer
+        self._hang_up = hang_up
         self._logs = logs
         self._gate = gate
         self._session = FetchSession()
@@ -78,6 +84,10 @@ class ReplicaFetcher:
         self._is_closed = False
         self._timer: Timer | None = None
         self._waits_for_peer = False
+        # How many requests were sent, and whether the last one has no answer.
+        self._sent = 0
+        self._is_awaited = False
+        self._has_hung_up = False
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -86,6 +96,20 @@ class ReplicaFetcher:
         partition_log = partition.log
         self._followed[partition_log.topic_id, partition_log.partition] = _Followed(partition=partition, following=following)
         self._fetch_after(0)
+        if self._is_awaited:
+            sent = self._sent
+            self._timers.call_later(PATIENCE_MS, lambda: self._hurry(sent))
+
+    def _hurry(self, sent: int) -> None:
+        """Give up the request that was under way when a partition was added, if it still is."""
+        if (
+            self._is_awaited
+            and self._sent == sent
+            and not self._has_hung_up
+            and any(one.fetch < 0 for one in self._followed.values())
+        ):
+            self._has_hung_up = True
+            self._hang_up()
 
     def remove(self, partition: Partition) -> None:
         self._followed.pop((partition.log.topic_id, partition.log.partition), None)
@@ -144,7 +168,8 @@ class ReplicaFetcher:
             forgotten_topics_data=forgotten,
             rack_id="",
         )
-        self._is_in_flight = True
+        self._is_in_flight = self._is_awaited = True
+        self._sent += 1
         peer.send(request, self._answered, timeout_ms=settings.replica_socket_timeout_ms, least_version=IDS_FROM)
 
     def _asked(self, followed: _Followed, settings: Settings) -> FetchPartition:
@@ -160,12 +185,13 @@ class ReplicaFetcher:
         )
 
     def _answered(self, answer: Any) -> None:
-        self._is_in_flight = False
+        has_hung_up, self._has_hung_up = self._has_hung_up, False
+        self._is_in_flight = self._is_awaited = False
         if self._is_closed:
             return
         if isinstance(answer, PeerFailure):
             self._session.lost()
-            self._fetch_after(self._broker.settings.replica_fetch_backoff_ms)
+            self._fetch_after(0 if has_hung_up else self._broker.settings.replica_fetch_backoff_ms)
             return
         if not self._session.answered(answer):
             # The session is begun anew at once. A leader that refuses a new session as well is asked again after a while.

@@ -173,7 +173,10 @@ class ReplicaManager:
             def peer() -> Peer | None:
                 return self._peers.peer(leader_id, FETCH)
 
-            fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, self._logs, self._gate)
+            def hang_up() -> None:
+                self._peers.hang_up(leader_id, FETCH)
+
+            fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, hang_up, self._logs, self._gate)
         return fetcher
 
     # time

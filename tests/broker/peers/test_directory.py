@@ -114,6 +114,19 @@ def test_what_an_earlier_life_of_a_broker_was_asked_fails_at_once() -> None:
     assert again is not peer
 
 
+def test_a_connection_that_is_given_up_is_followed_by_another() -> None:
+    world = World()
+    peer, other, answers = world.peers.peer(OTHER, FETCH), world.peers.peer(OTHER, COORDINATOR), list[Any]()
+    assert peer is not None
+    peer.send(MetadataRequest(), answers.append)
+    world.peers.hang_up(OTHER, FETCH)
+    world.peers.hang_up(3, FETCH)
+    world.env.settle()
+    assert [answer.kind for answer in answers] == [Failure.CLOSED]
+    assert world.peers.peer(OTHER, FETCH) is not peer
+    assert world.peers.peer(OTHER, COORDINATOR) is other
+
+
 def test_connections_to_who_is_not_registered_any_more_are_closed() -> None:
     world = World()
     peer = world.peers.peer(OTHER)
