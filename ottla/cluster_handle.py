@@ -143,8 +143,8 @@ class Cluster:
         self._ready = {}
         self._paused.clear()
         self._has_ended.clear()
-        self._parent.start(command, self._has_ended)
         try:
+            self._parent.start(command, self._has_ended)
             self._await(lambda: bool(self._ready) or self._has_ended.is_set(), START_TIMEOUT_S)
             if not self._ready:
                 raise self._failed("the cluster did not start")

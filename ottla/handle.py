@@ -203,8 +203,8 @@ class Broker:
         self._is_paused = False
         self._answered.clear()
         self.ready = {}
-        self._served.start(command, self._answered)
         try:
+            self._served.start(command, self._answered)
             self._wait_until_ready()
         except BaseException:
             # The process is ended even where Ctrl-C interrupts: it has a session of its own, so nothing else would end it.
