@@ -91,6 +91,8 @@ def main(specification: dict[str, object]) -> None:
         os.setgroups([])
         os.setgid(user_id)
         os.setuid(user_id)
+        # A change of user takes back what `unshare --kill-child` has asked for.
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     environment: dict[str, str] = specification["environment"]  # type: ignore[assignment]
     command: list[str] = specification["command"]  # type: ignore[assignment]
     os.environ["PATH"] = environment["PATH"]

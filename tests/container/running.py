@@ -39,6 +39,14 @@ def unshare() -> tuple[str, ...]:
     return command
 
 
+def _runs(process: int) -> bool:
+    """Whether a process is there, and not only waits for somebody to ask for its end."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
 class Log(NamedTuple):
     """One of the streams that a container writes to, by its number in the engine's API."""
 
@@ -145,9 +153,14 @@ class Container:
         unfinished.rename(target)
 
     def _first_process(self) -> int:
+        """Process 1, by its number outside."""
         assert self._process is not None
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        return int(children[0])
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        deadline = time.monotonic() + STARTED_TIMEOUT_S
+        while not (numbers := children.read_text().split()):
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.01)
+        return int(numbers[0])
 
     def run(self, *command: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
         """Runs a command in the container, as ``docker exec`` does."""
@@ -172,8 +185,15 @@ class Container:
         return self._process.wait(STARTED_TIMEOUT_S)
 
     def remove(self) -> None:
-        if self._process is not None:
+        """Kills all that runs in it: process 1 takes the others of its namespace along."""
+        if self.is_running:
+            assert self._process is not None
+            first = self._first_process()
             self._process.kill()
             self._process.wait(STARTED_TIMEOUT_S)
+            deadline = time.monotonic() + STARTED_TIMEOUT_S
+            while _runs(first):
+                assert time.monotonic() < deadline, "a container outlives the command that has started it"
+                time.sleep(0.01)
         for server in self._listening.values():
             server.close()
