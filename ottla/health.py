@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from ottla.addresses import split_address
 from ottla.ready_line import NotReady, not_a_ready_file, read_ready_file
 
 API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
 MAX_ANSWER_BYTES = 1 << 20
+AGAIN_S = 0.05
+"""The pause between two attempts to reach a broker that is being started, in seconds."""
+SHORTEST_TIMEOUT_S = 0.05
 _CORRELATION_ID = 1
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+T = TypeVar("T")
 
 
 def listening_address(ready_file: Path) -> str:
@@ -44,6 +52,21 @@ def ask(bootstrap: str, timeout_s: float) -> None:
         raise NotReady(f"{bootstrap} answers, but not as a broker does") from None
     if failed:
         raise NotReady(f"{bootstrap} answers, but it cannot use {', '.join(failed)}; its log lines say why")
+
+
+def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
+    """What ``ask_once`` returns as soon as it succeeds, for a broker that is being started.
+
+    It gets the time that is left, in seconds. Its last `NotReady` is raised when ``timeout_s`` is over.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask_once(max(deadline - time.monotonic(), SHORTEST_TIMEOUT_S))
+        except NotReady:
+            if time.monotonic() + AGAIN_S >= deadline:
+                raise
+        time.sleep(AGAIN_S)
 
 
 def answers(host: str, port: int, timeout_s: float) -> bool:

@@ -9,6 +9,9 @@ import click
 from ottla.cli.commands import Refused
 from ottla.cli.options import ADDRESS, BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PATH, READY_FILE_VARIABLE, SECONDS, json_option
 
+TIMEOUT_S = 5.0
+WAIT_S = 30.0
+
 
 @click.command(
     "health", help="Exits with 0 if a broker answers requests and its log directory is well, else with 1 and one line why."
@@ -25,26 +28,34 @@ from ottla.cli.options import ADDRESS, BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PA
     metavar="FILE",
     help=f"the broker that wrote it, at the address it listens on (default: ${READY_FILE_VARIABLE})",
 )
-@click.option("--timeout-s", type=SECONDS, default=5.0, metavar="S", help="how long to wait (default: 5)")
+@click.option("--timeout-s", type=SECONDS, metavar="S", help="how long to wait for an answer (default: 5, with --wait 30)")
+@click.option("--wait", "waits", is_flag=True, help="for a broker that is being started: ask until all is well or the time is over")
 @json_option
-def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float, as_json: bool) -> int:
+def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | None, waits: bool, as_json: bool) -> int:
     import os
 
     from ottla.addresses import broker_address
     from ottla.arguments import BadArgument
-    from ottla.health import ask, listening_address
+    from ottla.health import ask, asked_again, listening_address
     from ottla.ready_line import NotReady
 
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file both say which broker; give one of them")
     ready_file = ready_file or (Path(os.environ[READY_FILE_VARIABLE]) if os.environ.get(READY_FILE_VARIABLE) else None)
     try:
-        if bootstrap is None and ready_file is not None:
-            bootstrap = listening_address(ready_file)
-        if bootstrap is None:
+        if bootstrap is None and ready_file is None:
             bootstrap = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
             broker_address(bootstrap)
-        ask(bootstrap, timeout_s)
+
+        def ask_once(timeout_s: float) -> str:
+            address = bootstrap if bootstrap is not None else listening_address(ready_file or Path())
+            ask(address, timeout_s)
+            return address
+
+        if waits:
+            bootstrap = asked_again(ask_once, WAIT_S if timeout_s is None else timeout_s)
+        else:
+            bootstrap = ask_once(TIMEOUT_S if timeout_s is None else timeout_s)
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
     except NotReady as reason:

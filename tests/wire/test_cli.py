@@ -136,6 +136,18 @@ def test_health(ottla: Broker) -> None:
     assert subprocess.run([*command, "127.0.0.1:1"], capture_output=True, check=False).returncode == 1
 
 
+def test_health_waits_for_a_broker_that_is_being_started(tmp_path: Path) -> None:
+    ready_file = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "ottla", "health", "--wait", "--ready-file", str(ready_file)]
+    waiting = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with serving("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "d"), "--ready-file", str(ready_file)) as (_, ready):
+        assert waiting.communicate(timeout=TIMEOUT_S) == (f"{ready['bootstrap']} answers\n", None)
+    assert waiting.returncode == 0
+    never = subprocess.run([*command, "--timeout-s", "0.3"], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+    assert never.returncode == 1
+    assert never.stderr.count("\n") == 1
+
+
 def test_topics_are_made_before_the_broker_is_ready_and_left_as_they_are_later(tmp_path: Path) -> None:
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--topic")
     environment = {"KAFKA_CREATE_TOPICS": "a:1:1, b:2:3:compact"}
