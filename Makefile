@@ -16,7 +16,7 @@ SHARED := --dist loadgroup --no-loadscope-reorder
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz simulate oracle lint generate benchmark soak start-soak clean
+.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -86,10 +86,18 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-# Messages from their schemas, and what of docs/conformance.md needs no run.
+# Messages from their schemas, and the pages that are made of the code. What of docs/conformance.md needs a run stays as it is.
 generate: $(VENV)/.test
 	$(BIN)/python -m ottla.protocol.codegen
 	$(BIN)/python -m tools.conformance
+	$(BIN)/python -m tools.apis
+	$(BIN)/python -m tools.settings_page
+	$(BIN)/python -m tools.commands_page
+	$(BIN)/python -m tools.metrics_page
+
+# The documentation as a site, in .cache/site; a dead link or a page that nothing leads to is an error.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare
@@ -117,10 +125,14 @@ $(VENV)/.lint: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[lint]'
 	touch $@
 
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	touch $@
+
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@echo "Fetching what the tests and the pipeline need into $(VENV): about 0.5 GB the first time, most of it Spark"
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
-	touch $@ $(VENV)/.demo $(VENV)/.lint
+	touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.lint
 
 clean:
 	rm -rf $(VENV) .ottla .cache build *.egg-info

@@ -1,0 +1,59 @@
+"""Writes docs/commands.md, the page of the command line, from the commands' own help: ``python -m tools.commands_page``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import click
+
+from ottla.cli.root import root
+
+TARGET = Path(__file__).parent.parent / "docs" / "commands.md"
+WIDTH = 110
+HEAD = """# The command line
+
+<!-- Written by `python -m tools.commands_page`; tests/tools/test_pages.py compares. -->
+
+Every command prints this help by `--help`. Commands with `--bootstrap` work with any Kafka, and take `$OTTLA_BOOTSTRAP` where none
+is given. What is wrong is said in one line, with exit code 2.
+
+"""
+
+
+def page() -> str:
+    # A default that is the machine's own must not make the page another one.
+    with patch.dict(os.environ, {"COLUMNS": str(WIDTH)}):
+        return HEAD + "\n".join(_section(path, command) for path, command in commands())
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Each command that does something, with the words that it is called by, in the order of the help."""
+    yield from _below((), root, click.Context(root, info_name="ottla"))
+
+
+def _below(path: tuple[str, ...], group: click.Group, context: click.Context) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        if isinstance(command, click.Group):
+            yield from _below((*path, name), command, context)
+        else:
+            yield (*path, name), command
+
+
+def _section(path: tuple[str, ...], command: click.Command) -> str:
+    context = click.Context(command, info_name=" ".join(("ottla", *path)), terminal_width=WIDTH, max_content_width=WIDTH)
+    return f"## {' '.join(path)}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+
+
+def main() -> int:
+    TARGET.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

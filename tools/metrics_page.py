@@ -1,0 +1,62 @@
+"""Writes docs/metrics.md, the page of all metrics, from what a broker in memory exposes: ``python -m tools.metrics_page``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from prometheus_client.core import Metric
+
+from ottla.broker.metrics.exposition import collect
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.simulation.broker import SimulatedBroker
+
+TARGET = Path(__file__).parent.parent / "docs" / "metrics.md"
+HEAD = """# Metrics
+
+<!-- Written by `python -m tools.metrics_page`; tests/tools/test_pages.py compares. -->
+
+`ottla serve --metrics-port 9404` serves them to Prometheus at `http://127.0.0.1:9404/metrics`. Most have the names that dashboards
+for Kafka use: those of its MBeans by the JMX exporter with Strimzi's rules, and those of kafka_exporter for groups and topics.
+
+| metric | type | labels | what it says |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    return HEAD + "".join(_row(metric) for metric in sorted(exposed(), key=lambda metric: metric.name))
+
+
+def exposed() -> list[Metric]:
+    """The metrics of a broker on which a group has committed an offset, so that each metric has a sample, and its labels."""
+    simulated = SimulatedBroker().start().with_coordinators()
+    try:
+        simulated.broker.cluster.create_topic("orders", 1, {})
+        with simulated.connect() as client:
+            partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=0, committed_metadata="")
+            topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
+            client.call(OffsetCommitRequest(group_id="billing", topics=[topic]), 8)
+        return collect(simulated.broker)
+    finally:
+        simulated.abandon()
+
+
+def _row(metric: Metric) -> str:
+    labels = {label for sample in metric.samples for label in sample.labels} - {"le"}
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    shown = ", ".join(f"`{label}`" for label in sorted(labels)) or "none"
+    return f"| `{name}` | {metric.type} | {shown} | {metric.documentation} |\n"
+
+
+def main() -> int:
+    TARGET.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

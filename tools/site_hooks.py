@@ -1,0 +1,29 @@
+"""Hooks of the documentation's site, which mkdocs calls (``hooks`` in mkdocs.yml)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)(?:#[^)]*)?\)")
+
+
+class DeadLink(Exception):
+    """A page links to a file that the repository does not have."""
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Replace links to files outside of docs/, which a checkout has and the site has not, by their text.
+
+    Raises `DeadLink`.
+    """
+
+    def text_of(link: re.Match[str]) -> str:
+        text, target = link.groups()
+        if not (ROOT / "docs" / target).exists():
+            raise DeadLink(f"{page.file.src_uri} links to {target}, which is not there")
+        return text
+
+    return _OUTSIDE.sub(text_of, markdown)
