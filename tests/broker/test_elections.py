@@ -22,6 +22,8 @@ from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages import partition_change_record
+from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -31,6 +33,7 @@ from ottla.protocol.messages.partition_change_record import PartitionChangeRecor
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.client import newest
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
@@ -351,6 +354,40 @@ def test_markers_of_a_load_wait_until_what_was_decided_is_committed(node: Node, 
     node.server.partitions.get(TRANSACTION_TOPIC, 0).commit(log.log_end_offset)
     node.broker.sleep(1_000)
     assert data_log.last_stable_offset == data_log.log_end_offset
+
+
+@pytest.mark.parametrize("asks", ["init", "describe", "group"])
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_nobody_is_told_of_what_may_still_be_lost(node: Node, world: World, asks: str, is_lost: bool) -> None:
+    """Neither whoever has written it nor whoever reads it."""
+    perform(world, "topic t")
+    perform(world, "A = init x")
+    assert perform(world, "commit_offsets g t=5").startswith("NONE")
+    node.server.gate.is_replicated = True
+    topic = OFFSETS_TOPIC if asks == "group" else TRANSACTION_TOPIC
+    log = node.server.partitions.get(topic, 0).log
+    node.lose(topic)
+    log.high_watermark = 0
+    node.win(topic, has_follower=True)
+    node.broker.env.settle()
+    request = {
+        "init": InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000),
+        "describe": DescribeTransactionsRequest(transactional_ids=["x"]),
+        "group": DescribeGroupsRequest(groups=["g"]),
+    }[asks]
+    client = node.broker.connect()
+    sent = client.send(request, newest(request))
+    node.broker.sleep(1_000)
+    assert client._transport._written == []
+    if is_lost:
+        node.lose(topic)
+    else:
+        node.server.partitions.get(topic, 0).commit(log.log_end_offset)
+    answer = client.receive(sent)
+    if asks != "init":
+        answer = answer.groups[0] if asks == "group" else answer.transaction_states[0]
+    assert answer.error_code == (Code.NOT_COORDINATOR if is_lost else Code.NONE)
+    client.close()
 
 
 def test_what_held_a_shard_over_a_wait_is_refused_after_the_shard_was_dropped(node: Node, world: World) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.gate import Gate
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.interception import DecisionDelayed, Latch
 from ottla.broker.later import Later
@@ -24,6 +25,7 @@ TV2_FROM = 5
 
 
 class Ports(Protocol):
+    gate: Gate
     transactions: Transactions
     lifecycle: Lifecycle
 
@@ -42,6 +44,8 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
         return _when_released(ports, request, context, held.latch)
     except KafkaError as error:
         return failed(request, context.version, error.code)
+    # The wait below ends when the decision is committed. The record that completes the transaction needs no waiting for.
+    ports.gate.take_standing()
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
     transactions = ports.transactions
     if transactions.has_ended(request.transactional_id):
