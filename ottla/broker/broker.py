@@ -19,7 +19,6 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.first_topics import create_first_topics
 from ottla.broker.gate import Gate
 from ottla.broker.groups import Groups
-from ottla.broker.handlers import write_txn_markers
 from ottla.broker.handlers.registry import BROKER_APIS
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.inflating import InflatingMemory
@@ -27,9 +26,9 @@ from ottla.broker.inherited import Inherited, ServeMetrics
 from ottla.broker.interception import Interception
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
+from ottla.broker.local_coordinators import LocalCoordinators
 from ottla.broker.local_partitions import MetadataParts
 from ottla.broker.logs import LOG_LEVELS
-from ottla.broker.markers import LocalTransport, MarkerTransport
 from ottla.broker.metadata_source import MetadataSource
 from ottla.broker.metrics_endpoint import MetricsEndpoint
 from ottla.broker.network.addresses import Addresses
@@ -50,7 +49,7 @@ from ottla.broker.sweeps import begin_sweeps
 from ottla.broker.takeovers import Takeovers
 from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.transactions import Transactions
-from ottla.broker.verification import LocalVerification, Verification
+from ottla.broker.verification import Verification
 from ottla.broker.write_stop import WriteStop
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
@@ -107,8 +106,7 @@ class BrokerServer:
         # The transactions of which the last crash has lost a part.
         self.torn: list[TornTransaction] = []
         self.cluster_id, self.directory_id = "", NO_UUID
-        # The coordinators of the other brokers; None where this broker is its own controller.
-        self._others: OtherCoordinators | None = None
+        self._coordinators: LocalCoordinators | OtherCoordinators = LocalCoordinators()
         self.log_levels = LOG_LEVELS
         self.descriptors = share_out(env.open_file_limit(), self.settings.ottla_max_open_files)
         env.fs.max_open_files = self.descriptors.files
@@ -242,18 +240,10 @@ class BrokerServer:
         buffers = self.connections.buffers
         joined = JoinedMetadata(parts, identity=self._identity, addresses=self.addresses, buffers=buffers, bug=self._bug)
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
-        self._others = OtherCoordinators(joined.state, joined.peers)
+        self._coordinators = OtherCoordinators(joined.state, joined.peers)
         return joined
 
     def _make_transactions(self) -> None:
-        transport: MarkerTransport = LocalTransport(
-            stepping=self.stepping,
-            lifecycle=self.lifecycle,
-            write=lambda request: write_txn_markers.write_markers(self, request),
-            failed=write_txn_markers.failed,
-        )
-        if self._others is not None:
-            transport = self._others.transport(transport)
         self.transactions = Transactions(
             env=self.env,
             stepping=self.stepping,
@@ -264,20 +254,11 @@ class BrokerServer:
             partitions=self.partitions,
             cluster_state=self.cluster_state,
             new_producer_id=self.producer_ids.new,
-            transport=transport,
+            transport=self._coordinators.transport(self),
             interception=self.interception,
             listener=self.transaction_listener,
         )
-        self.verification: Verification = LocalVerification(
-            clock=self.env,
-            config=self.live_config,
-            counters=self.counters,
-            transactions=self.transactions,
-            cluster_state=self.cluster_state,
-            gate=self.gate,
-        )
-        if self._others is not None:
-            self.verification = self._others.verification(self, self.verification)
+        self.verification: Verification = self._coordinators.verification(self)
         self.publisher.on_topic_deleted.append(self.transactions.topic_deleted)
         self.publisher.on_transaction_version.append(self.transactions.set_version)
 

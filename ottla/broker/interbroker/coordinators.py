@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.broker.interbroker.leaders import Peers
 from ottla.broker.interbroker.marker_transport import LeaderTransport
 from ottla.broker.interbroker.remote_verification import CoordinatorVerification
+from ottla.broker.local_coordinators import LocalCoordinators
 from ottla.broker.markers import MarkerTransport
 from ottla.broker.services import Services
 from ottla.broker.verification import Verification
@@ -12,16 +13,18 @@ from ottla.coordinator.cluster import ClusterState
 
 
 class OtherCoordinators:
-    """What takes the place of a lone broker's transport of markers, and of its verification, where there are other brokers."""
+    """Takes the place of `LocalCoordinators`, which it asks about this broker's own partitions, where there are other brokers."""
 
     def __init__(self, state: ClusterState, peers: Peers) -> None:
         self._state = state
         self._peers = peers
+        self._local = LocalCoordinators()
 
-    def transport(self, local: MarkerTransport) -> MarkerTransport:
+    def transport(self, services: Services) -> MarkerTransport:
+        local = self._local.transport(services)
         return LeaderTransport(broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
 
-    def verification(self, services: Services, local: Verification) -> Verification:
+    def verification(self, services: Services) -> Verification:
         return CoordinatorVerification(
             clock=services.clock,
             config=services.live_config,
@@ -31,5 +34,5 @@ class OtherCoordinators:
             transactions=services.transactions,
             state=self._state,
             peers=self._peers,
-            local=local,
+            local=self._local.verification(services),
         )

@@ -85,8 +85,8 @@ class ClusterWorld:
         )
         sender = server.transactions._second_phase._markers
         others = OtherCoordinators(server.cluster_state, peers)
-        sender._transport = others.transport(sender._transport)
-        server.verification = others.verification(server, server.verification)
+        sender._transport = others.transport(server)
+        server.verification = others.verification(server)
 
     @staticmethod
     def _registration(broker_id: int, *, is_fenced: bool = False) -> LogRecord:
