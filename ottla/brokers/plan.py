@@ -10,12 +10,12 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, described
-from ottla.storage.identity import META_FILE, DirectoryError, identify
+from ottla.storage.identity import CONTROLLER_DIRECTORY, META_FILE, DirectoryError, identify
 
 CONTROLLER_ID = 3000
 """The node id of the controller: far from those of the brokers, as in Kafka's examples."""
 MAX_BROKERS = 20
-CONTROLLER_NAME = "controller"
+CONTROLLER_NAME = CONTROLLER_DIRECTORY
 CONTROLLER_LISTENER = "CONTROLLER"
 CLIENT_LISTENER = "PLAINTEXT"
 LOCALHOST = "127.0.0.1"

@@ -17,6 +17,8 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 """The records with which Apache Kafka begins its metadata log, in a directory that it has not run on yet (BootstrapMetadata)."""
 KRAFT_FILE = "quorum-state"
 """A file that Apache Kafka writes beside its metadata log, and ottla never does."""
+CONTROLLER_DIRECTORY = "controller"
+"""The directory of the controller below that of a cluster, beside those of its brokers (``ottla serve --brokers``)."""
 NOT_OURS = "something else has moved or removed the directory or its .lock"
 """The reason that a broker gives when it stops using the directory that it has locked."""
 
@@ -77,6 +79,17 @@ def check_not_kafkas(fs: Filesystem, path: str) -> None:
         f"{path} {reason}: start that on it, or take its topics into another directory with"
         f" ottla adopt --from {path} --data-dir OTHER"
     )
+
+
+def check_not_a_clusters(fs: Filesystem, path: str) -> None:
+    """Raises `DirectoryError` for a directory that has the directories of a cluster's nodes, whose names are like a topic's."""
+    try:
+        is_clusters = fs.read_file(f"{path}/{CONTROLLER_DIRECTORY}/{META_FILE}") is not None
+    except OSError:
+        # The directory cannot be read. The code that opens it next reports the error.
+        return
+    if is_clusters:
+        raise DirectoryError(f"{path} has the data of a cluster; start that on it with --brokers, or give another --data-dir")
 
 
 def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:

@@ -19,7 +19,7 @@ from ottla.storage.checkpoints import (
 from ottla.storage.cleaning import Cleaned, Dirty, clean
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem, described
-from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_not_kafkas
+from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_not_a_clusters, check_not_kafkas
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, clean_file, take_last_stop
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
@@ -96,6 +96,7 @@ class LogDirectory:
             if self._lock is None:
                 raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
             check_not_kafkas(self.fs, self.path)
+            check_not_a_clusters(self.fs, self.path)
             self._last_stop = take_last_stop(self.fs, self.path)
         except (OSError, DirectoryError) as error:
             self.fs.unlock(self._lock)

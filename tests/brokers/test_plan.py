@@ -13,6 +13,7 @@ from ottla.brokers.plan import CONTROLLER_ID, MAX_BROKERS, Node, plan, prepare
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import DirectoryError, read_identity
 from ottla.storage.last_stop import take_last_stop
+from ottla.storage.log_dir import LogDirectory
 
 DATA = "/cluster"
 
@@ -95,6 +96,15 @@ def test_directories_are_made_for_one_cluster() -> None:
     assert [identity.node_id for identity in identities if identity] == [CONTROLLER_ID, 1, 2, 3]
     assert take_last_stop(fs, nodes[1].directory).unreadable == [], "a new directory has lost nothing"
     assert prepare(fs, DATA, planned(4), ids()) == cluster_id, "a further broker joins it"
+
+
+def test_one_broker_does_not_take_a_clusters_directory() -> None:
+    """The names of its brokers' directories are like those of a topic's partitions, which a start would set aside as strays."""
+    fs = MemoryFilesystem()
+    prepare(fs, DATA, planned(), ids())
+    with pytest.raises(DirectoryError, match="--brokers"):
+        LogDirectory(fs, DATA).acquire()
+    LogDirectory(fs, f"{DATA}/broker-1").acquire()
 
 
 def test_directories_of_others_are_left_alone() -> None:
