@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.java_hash import partition_for
 from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
@@ -226,3 +228,75 @@ def test_nothing_is_lost_and_nothing_twice_while_brokers_come_and_go(neighbours:
     assert not load.refused
     for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
         assert sorted(read(bootstrap, "load", 4, len(load.acknowledged))) == sorted(load.acknowledged)
+
+
+def coordinator(neighbours: Neighbours, topic: str, key: str) -> int:
+    """The broker that leads the partition of a key in a coordinator's topic."""
+    led = partitions(neighbours.bootstrap, topic)
+    leader: int = led[partition_for(key, len(led))].leader
+    return leader
+
+
+def key_of(neighbours: Neighbours, topic: str, broker: int, stem: str) -> str:
+    """A key whose coordinator is on this broker now."""
+    return next(f"{stem}-{n}" for n in range(1_000) if coordinator(neighbours, topic, f"{stem}-{n}") == broker)
+
+
+def transactional(neighbours: Neighbours, transactional_id: str) -> Producer:
+    settings = {"transaction.timeout.ms": 30_000, "request.timeout.ms": 3_000, "socket.timeout.ms": 3_000, "log_level": 0}
+    producer = Producer({"bootstrap.servers": neighbours.bootstrap, "transactional.id": transactional_id, **settings})
+    producer.init_transactions(PATIENCE_S)
+    return producer
+
+
+def write_all(producer: Producer, topic: str, text: str, *, commit: bool) -> list[bytes]:
+    """One transaction with a record in each of four partitions; returns what may be read of it."""
+    producer.begin_transaction()
+    values = [b"%s-%d" % (text.encode(), index) for index in range(4)]
+    for index, value in enumerate(values):
+        producer.produce(topic, value, partition=index)
+    if not commit:
+        producer.flush(PATIENCE_S)
+        producer.abort_transaction(PATIENCE_S)
+        return []
+    producer.commit_transaction(PATIENCE_S)
+    return values
+
+
+@pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["coordinated by ottla", "coordinated by Apache Kafka"])
+def test_a_transaction_spans_both(neighbours: Neighbours, broker: int) -> None:
+    topic = f"spanned-{broker}"
+    neighbours.create(topic, 4)
+    assert {p.leader for p in neighbours.partitions(topic).values()} == {KAFKA, OTTLA}
+    transactional(neighbours, "the first one, for the topic")
+    until(lambda: neighbours.in_sync(TRANSACTION_TOPIC))
+    producer = transactional(neighbours, key_of(neighbours, TRANSACTION_TOPIC, broker, topic))
+    expected: list[bytes] = []
+    for n in range(10):
+        expected += write_all(producer, topic, f"{n}", commit=n % 3 != 2)
+    for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
+        assert sorted(read(bootstrap, topic, 4, len(expected))) == sorted(expected)
+
+
+@pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["ottla is killed", "Apache Kafka is killed"])
+def test_a_coordinator_is_killed_with_a_transaction_open_and_the_other_one_goes_on(neighbours: Neighbours, broker: int) -> None:
+    topic = f"handed-{broker}"
+    neighbours.create(topic, 4)
+    transactional(neighbours, "the first one, for the topic")
+    until(lambda: neighbours.in_sync(TRANSACTION_TOPIC))
+    transactional_id = key_of(neighbours, TRANSACTION_TOPIC, broker, topic)
+    producer = transactional(neighbours, transactional_id)
+    expected = write_all(producer, topic, "before", commit=True)
+    producer.begin_transaction()
+    for index in range(4):
+        producer.produce(topic, b"open-%d" % index, partition=index)
+    producer.flush(PATIENCE_S)
+    killed = neighbours.ottla if broker == OTTLA else neighbours.kafka
+    killed.kill()
+    producer.commit_transaction(PATIENCE_S)
+    expected += [b"open-%d" % index for index in range(4)]
+    expected += write_all(producer, topic, "after", commit=True)
+    killed.start()
+    until(lambda: neighbours.in_sync(topic))
+    for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
+        assert sorted(read(bootstrap, topic, 4, len(expected))) == sorted(expected)
