@@ -268,7 +268,7 @@ class Fetch:
             urgent = urgent or is_urgent
             if partition is not None:
                 partitions.append(partition)
-                self._seen_bytes += self._grown_bytes(partition)
+                self._seen_bytes += partition.fetchable_bytes if self._is_replica else partition.appended_bytes
                 self._seen_reveals += partition.reveals
             self._answers.append((requested, data))
             size_bytes = len(data.records or b"")
@@ -295,9 +295,10 @@ class Fetch:
             diverging = diverging_answer(partition, requested)
             if diverging is not None:
                 return partition, diverging, True
-            replica_id = self._preferred_replica(partition, requested)
-            if replica_id is not None:
-                return partition, read_elsewhere(partition, replica_id), True
+            if self._request.rack_id and not self._is_replica:
+                replica_id = self._preferred_replica(partition, requested)
+                if replica_id is not None:
+                    return partition, read_elsewhere(partition, replica_id), True
             piece = partition.read(
                 requested.fetch_offset,
                 max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
@@ -342,7 +343,7 @@ class Fetch:
     def _preferred_replica(self, partition: Partition, requested: RequestedPartition) -> int | None:
         """The follower from which a consumer is to read (KIP-392); None where it reads here."""
         selector = self._ports.live_config.settings.replica_selector_class
-        if selector != RACK_AWARE or not self._request.rack_id or self._is_replica or not partition.is_led:
+        if selector != RACK_AWARE or not partition.is_led:
             return None
         brokers = self._ports.cluster.state.registrations.brokers
 

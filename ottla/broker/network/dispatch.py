@@ -93,12 +93,13 @@ class Route(NamedTuple):
 class Dispatcher:
     """Dispatches the requests of one connection. An exception in a handler is logged, and only fails its own request."""
 
-    __slots__ = ("_apis", "_connection_id", "_listener", "_peer", "_ports", "_requests", "_routes", "_services")
+    __slots__ = ("_apis", "_connection_id", "_gate", "_listener", "_peer", "_ports", "_requests", "_routes", "_services")
 
     def __init__(self, ports: Ports[S], listener: str, peer: str, connection_id: int) -> None:
         self._ports: Ports[Any] = ports
         self._apis: Registry[Any] = ports.apis
         self._services: Any = ports.services
+        self._gate = ports.gate
         self._listener = listener
         self._peer = peer
         self._connection_id = connection_id
@@ -164,7 +165,7 @@ class Dispatcher:
 
     def handle(self, route: Route, request: Any) -> Any:
         """Call the handler; returns its response, `Later`, steps or None."""
-        gate = self._ports.gate
+        gate = self._gate
         if not gate.is_replicated or route.api.key in AT_ONCE:
             return self._handle(route, request)
         gate.take_standing()
