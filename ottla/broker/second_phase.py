@@ -5,7 +5,7 @@ The outcome is final once the Prepare record is in the log. So whatever fails he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import structlog
 
@@ -75,9 +75,9 @@ class SecondPhase:
         """A shard was dropped: whoever leads its partition now carries its transactions out."""
         self._markers.forget(shard)
 
-    def resume(self, shard: TransactionShard) -> None:
+    def resume(self, shard: TransactionShard, except_ids: Container[str] = ()) -> None:
         """Send the markers of what was decided before a shard was loaded, here or by another coordinator."""
-        decided = list(shard.prepared())
+        decided = [metadata for metadata in shard.prepared() if metadata.transactional_id not in except_ids]
         runtime = self._runtime_of(shard)
         if runtime is None or not decided:
             return

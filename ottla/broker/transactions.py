@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -13,6 +14,7 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.interception import DecisionDelayed, Interception, Point, Reached
 from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.lost_additions import LostAdditions
 from ottla.broker.markers import MarkerTransport
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.runtime import Replaying, Runtime
@@ -32,6 +34,7 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TV2
 from ottla.storage.steps import Steps
 
 RETRY_MS = 1_000
@@ -93,6 +96,7 @@ class Transactions:
             dropped=self._dropped,
             is_renewed_by_epoch=True,
         )
+        self._lost_additions = LostAdditions(gate, partitions.directory)
         # The ids whose time-out could not be logged, with the time of the next attempt in ms.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
@@ -130,10 +134,21 @@ class Transactions:
         """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
 
         The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
-        for the records of those decisions.
+        for the records of those decisions. Before all that, partitions are added again to transactions that a power cut has taken
+        them from.
         """
+        if self._cluster_state.is_alone:
+            self._lost_additions.find(self.shards())
+        self._add_again()
         for shard in self.shards():
-            self._second_phase.resume(shard)
+            self._second_phase.resume(shard, except_ids=self._lost_additions)
+        self._gate.effect(self._lost_additions.note_synced)
+
+    def _add_again(self) -> None:
+        """Add partitions again to their transactions. What the log refuses is tried again by each sweep and command."""
+        for transactional_id in self._lost_additions.transactional_ids():
+            with suppress(KafkaError):
+                self._shard(transactional_id)
 
     def elected(self, index: int, leader_epoch: int) -> None:
         """This broker leads partition ``index`` of ``__transaction_state`` from now on, with this coordinator epoch."""
@@ -147,6 +162,7 @@ class Transactions:
         """Drop all shards where ``__transaction_state`` itself was deleted."""
         if topic == TRANSACTION_TOPIC:
             self._shards.topic_deleted()
+            self._lost_additions.forget()
 
     def _dropped(self, shard: TransactionShard, runtime: Runtime) -> None:
         self._second_phase.forget(shard)
@@ -172,11 +188,22 @@ class Transactions:
         return partition_for(transactional_id, self._shards.partition_count())
 
     def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
-        return self._shards.get(self.partition_of(transactional_id))
+        """The shard of an id. Raises `KafkaError` where it is not in service, or does not know all partitions of the id yet."""
+        opened = self._shards.get(self.partition_of(transactional_id))
+        if transactional_id in self._lost_additions:
+            self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
+        return opened
 
     def is_synced(self, transactional_id: str) -> bool:
         """Whether every record of a transactional id is as durable as promised."""
         return self._gate.is_synced(self._shard(transactional_id)[1].partition.log)
+
+    def may_be_added_again(self, transactional_id: str) -> bool:
+        """Whether a start could add a partition again whose addition a power cut has taken (`LostAdditions`).
+
+        With several brokers the logs of the coordinator and of the partition may be elsewhere after a power cut.
+        """
+        return self._cluster_state.is_alone and self._lost_additions.may_be_added_again(transactional_id)
 
     def shards(self) -> list[TransactionShard]:
         return self._shards.shards()
@@ -239,8 +266,11 @@ class Transactions:
     ) -> bool:
         """Add partitions to a transaction; returns whether that needed a record, because one of them was not part of it yet."""
         shard, runtime = self._shard(transactional_id)
+        before = shard.ids.get(transactional_id)
         result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
         runtime.execute(result)
+        if client_version >= TV2 and before is not None:
+            self._lost_additions.note_addition(before)
         return bool(result.records)
 
     def verify(
@@ -297,6 +327,7 @@ class Transactions:
 
     def abort_timed_out(self) -> Steps[None]:
         now_ms = self._env.steady_ms()
+        self._add_again()
         if self._retry_after_ms:
             # Forget ids whose producer has ended the transaction by itself since.
             unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
@@ -305,7 +336,8 @@ class Transactions:
             for transactional_id in shard.timed_out(now_ms):
                 if self.runtime_of(shard) is None:
                     break
-                if shard.is_timed_out(transactional_id, now_ms) and self._retry_after_ms.get(transactional_id, 0) <= now_ms:
+                is_due = self._retry_after_ms.get(transactional_id, 0) <= now_ms and transactional_id not in self._lost_additions
+                if is_due and shard.is_timed_out(transactional_id, now_ms):
                     self._abort_timed_out(shard, runtime, transactional_id, now_ms)
                     yield None
 

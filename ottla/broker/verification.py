@@ -66,9 +66,10 @@ class Verification(Protocol):
 class LocalVerification:
     """`Verification` by the coordinator of this broker.
 
-    It answers before `join` returns, except with ``ottla.durability=power`` where a partition is added: that answer waits until the
-    coordinator's record is on the disk. Otherwise a power cut could leave a batch of a transaction that no coordinator knows, and
-    the last stable offset of the partition would never move again.
+    It answers before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the coordinator's
+    record that adds its partition, and the next start adds the partition again (`broker.lost_additions`). Where a start could not
+    do that, the answer waits until the record is on the disk. Otherwise no coordinator would know of the transaction, and the last
+    stable offset of the partition would never move again.
     """
 
     def __init__(
@@ -107,9 +108,12 @@ class LocalVerification:
             refusal = error
         finally:
             self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
-        is_settled = not was_added and (has_waited or not implicit_add)
-        if self._gate.is_always_open or refusal is not None or is_settled or self._transactions.is_synced(transactional_id):
+        is_settled = refusal is not None or (not was_added and (has_waited or not implicit_add))
+        transactions = self._transactions
+        if self._gate.is_always_open or is_settled or transactions.may_be_added_again(transactional_id):
             then(refusal)
+        elif transactions.is_synced(transactional_id):
+            then(None)
         else:
             # Whether the wait has brought the record to the disk shows when the caller asks again.
             self._gate.answer(lambda _: then(None))

@@ -22,11 +22,13 @@ from contextlib import suppress
 import msgspec
 
 from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.lost_additions import is_lost
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, state_of
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import BatchHeader, Record
+from ottla.protocol.records import NO_PRODUCER_ID, BatchHeader, Record
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2, TxnState
 from ottla.storage.reading import records_of
@@ -182,6 +184,8 @@ class DecisionAudit:
         self._view_of = view_of
         self._forgotten_ms = forgotten_ms
         self._newest: dict[int, Newest] = {}
+        # By the producer id that the transactional id will use next.
+        self._before_rotation: dict[int, TxnMetadata] = {}
         self._open: set[tuple[int, TopicPartition]] = set()
         self._missing: dict[tuple[str, int, int, bool, TopicPartition], _Missing] = {}
         self.decided = 0
@@ -212,6 +216,8 @@ class DecisionAudit:
             metadata = _decoded(key, known)
             if metadata is None:
                 continue
+            if metadata.next_producer_id != NO_PRODUCER_ID:
+                self._before_rotation[metadata.next_producer_id] = metadata
             self._newest[metadata.producer_id] = Newest(
                 metadata=metadata, written_ms=known.written_ms, latest_ms=known.latest_ms, previous_ms=known.previous_ms
             )
@@ -317,14 +323,36 @@ class DecisionAudit:
             # After the clock was set back, times cannot be compared until the clock has caught up.
             is_set_back = view.has_other_clock or known.written_ms < known.latest_ms
             if not is_set_back and entry.epoch == metadata.producer_epoch and _has_more_than_known(known, where, view):
+                if self._is_added_by_start(producer_id, where, view):
+                    continue
                 reason = f"the partition has what was written at epoch {entry.epoch} after the last that the coordinator knows"
                 yield TornTransaction(*where, producer_id, reason, metadata.transactional_id)
 
     def _open_without_coordinator(self, where: TopicPartition, view: PartitionView) -> Iterator[TornTransaction]:
         """Transactions that are open in a partition but not in any coordinator: their marker or their decision is lost."""
         for producer_id, offset in view.history.producers.open_txns.items():
-            if (producer_id, where) not in self._open:
+            if (producer_id, where) not in self._open and not self._is_added_by_start(producer_id, where, view):
                 yield TornTransaction(*where, producer_id, f"it is open since offset {offset}, and no coordinator knows of it")
+
+    def _is_added_by_start(self, producer_id: int, where: TopicPartition, view: PartitionView) -> bool:
+        """Whether a start adds the partition to the transaction that is open there (`coordinator.transaction.lost_additions`)."""
+        known = self._newest.get(producer_id)
+        metadata = self._before_rotation.get(producer_id) if known is None else known.metadata
+        epoch = open_epoch(view, producer_id)
+        if metadata is None or epoch is None:
+            return False
+
+        def open_elsewhere(other: TopicPartition, other_id: int) -> int | None:
+            other_view = self._view_of(other)
+            return None if other_view is None else open_epoch(other_view, other_id)
+
+        return is_lost(metadata, where, ProducerIdAndEpoch(producer_id, epoch), open_elsewhere)
+
+
+def open_epoch(view: PartitionView, producer_id: int) -> int | None:
+    """The epoch of a producer's open transaction in a partition; None where none is open."""
+    producers = view.history.producers
+    return producers.entries[producer_id].epoch if producer_id in producers.open_txns else None
 
 
 def _has_more_than_known(known: Newest, where: TopicPartition, view: PartitionView) -> bool:

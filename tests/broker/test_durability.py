@@ -21,6 +21,9 @@ from tests.scenarios.play import cut_up, perform
 from tests.scenarios.verbs import VERBS
 from tests.scenarios.world import World
 
+AFTER_VERSION_1 = ("topic t", "topic u", "A = init x", "add A u v=3", "produce A u v=11", "commit A v=4")
+"""A client whose first transaction was of version 1, so that its next one, of version 2, has the same epoch."""
+
 
 class Slow(MemoryFilesystem):
     """Remembers what was synced, and may refuse."""
@@ -92,11 +95,11 @@ def test_data_before_decisions_before_markers_before_outcomes(world: World, fs: 
 
 
 @pytest.mark.parametrize(("command", "topic"), [("produce A t", "t"), ("offsets A g t=1", "__consumer_offsets")])
-def test_a_partition_is_added_on_the_disk_before_its_first_batch_is_written(
+def test_after_a_transaction_of_version_1_a_partition_is_added_on_the_disk_before_its_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
-    """Else a power cut may leave a batch of a transaction that no coordinator knows, and the last stable offset stands still."""
-    for first in ("topic t", "A = init x"):
+    """Else a start that does not know the end of the former transaction could send its markers to batches of the latter."""
+    for first in AFTER_VERSION_1:
         perform(world, first)
     partitions = world.broker.broker.partitions  # type: ignore[attr-defined]
     written: list[int] = []
@@ -109,12 +112,16 @@ def test_a_partition_is_added_on_the_disk_before_its_first_batch_is_written(
     monkeypatch.setattr(fs, "sync_file", sync_file)
     assert perform(world, command).startswith("NONE")
     assert written == [0]
+    assert perform(world, "commit A") == "NONE p1 e1"
+    before = rounds(world)
+    assert perform(world, command).startswith("NONE")
+    assert rounds(world) - before == 1, "an epoch of its own needs no round of its own"
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_offsets_of_a_topic_that_is_deleted_while_they_wait_are_not_committed(world: World, is_made_again: bool) -> None:
     """They wait for the record that adds the group to the transaction. Another topic of the name must not get them."""
-    for command in ("topic t", "topic u", "A = init x", "commit_offsets g u=1"):
+    for command in (*AFTER_VERSION_1, "commit_offsets g u=1"):
         perform(world, command)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
     env, cluster = broker.env, broker.broker.cluster
@@ -263,7 +270,7 @@ def test_what_a_failed_sync_may_have_lost_is_not_shown(world: World, fs: Slow) -
 def test_what_inflates_is_charged_once_for_a_batch_that_waits_for_its_coordinator(fs: Slow) -> None:
     broker = SimulatedBroker({"ottla.durability": "power", "ottla.request.inflated.max.bytes": "150000"}, fs=fs).start()
     world = World(broker, "ottla", "")
-    for command in ("topic t", "A = init x"):
+    for command in AFTER_VERSION_1:
         perform(world, command)
     assert perform(world, "produce A t size=100000 codec=gzip") == "NONE @0"
     world.close()

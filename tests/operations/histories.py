@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.transaction.metadata import from_record
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -224,6 +224,8 @@ class Left:
     next_offset: int
     is_whole: bool
     oldest_marker: int | None
+    open_epochs: dict[int, int] = field(default_factory=dict)
+    """The producers whose last batch in a transaction has no marker behind it, and its epoch."""
 
 
 class Oracle:
@@ -239,6 +241,7 @@ class Oracle:
         self._history = history
         self._fs = fs
         self._left = {where: self._what_is_left(fs, where) for where, _ in history.order}
+        self._newest: dict[str, TxnMetadata | None] = {}
         self._known, self._pids = self._coordinators(fs)
         # Decisions that a start carries out, by transactional id.
         self._prepared = {
@@ -258,6 +261,10 @@ class Oracle:
                 left.is_whole, left.oldest_marker = False, None
             left.next_offset = header.next_offset
             left.offsets |= set(range(header.base_offset, header.next_offset))
+            if header.is_control:
+                left.open_epochs.pop(header.producer_id, None)
+            elif header.is_transactional:
+                left.open_epochs[header.producer_id] = header.producer_epoch
             if header.is_control and read_marker(raw, header) is not None and left.oldest_marker is None:
                 left.oldest_marker = self._history.order[where, header.base_offset]
         return left
@@ -265,7 +272,7 @@ class Oracle:
     def _coordinators(self, fs: MemoryFilesystem) -> tuple[set[tuple[int, Where]], dict[str, int]]:
         """What the coordinators still know: open transactions by producer id and partition, and the producer ids of all ids."""
         known, pids = set[tuple[int, Where]](), dict[str, int]()
-        newest = {}
+        newest = self._newest
         for where in self._left:
             if where[0] == TRANSACTION_TOPIC:
                 for _, raw in stored(fs, where):
@@ -278,6 +285,19 @@ class Oracle:
                 if metadata.state is TxnState.ONGOING or metadata.state in PREPARED:
                     known |= {(metadata.producer_id, where) for where in metadata.partitions}
         return known, pids
+
+    def _is_added_again(self, transaction: Transaction, where: Where) -> bool:
+        """Whether a start adds the partition to the transaction that its coordinator has begun next, or would have."""
+        metadata = self._newest.get(transaction.transactional_id)
+        epoch = self._left[where].open_epochs.get(transaction.pid) if where in self._left else None
+        if metadata is None or epoch is None or (metadata.producer_id, metadata.producer_epoch) != (transaction.pid, epoch):
+            return False
+        if metadata.state not in PREPARED:
+            return True
+        owing = [
+            w for w in metadata.partitions if w in self._left and self._left[w].open_epochs.get(transaction.pid, epoch) < epoch
+        ]
+        return metadata.client_version == 2 and not owing
 
     def _is_left(self, where: Where, offset: int | None) -> bool:
         return offset is not None and offset >= 0 and where in self._left and offset in self._left[where].offsets
@@ -326,7 +346,7 @@ class Oracle:
                 if earlier.markers[where] < base_of(self._fs, where):
                     self._unread.add(lost)
         is_open = bool(transaction.data.get(where)) and not self._is_left(where, marker)
-        if is_open and (pid, where) not in self._known:
+        if is_open and (pid, where) not in self._known and not self._is_added_again(transaction, where):
             # Where compaction has taken the records of what was aborted, a start knows by the producer snapshot that it is open.
             self.allowed.add(("open", pid, -1, where))
             if has_data:
