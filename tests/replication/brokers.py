@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -163,9 +164,11 @@ class ReplicaServer:
 
     def _repeat(self, name: str, interval_ms: Callable[[Any], int], task: Callable[[], Any]) -> None:
         def begin() -> None:
-            steps = task()
-            if steps is not None:
-                run(steps)
+            # As `Housekeeping`: what the disk refuses is tried again.
+            with suppress(OSError):
+                steps = task()
+                if steps is not None:
+                    run(steps)
             self.env.call_later(interval_ms(self.live_config.settings), begin)
 
         self.env.call_later(interval_ms(self.live_config.settings), begin)

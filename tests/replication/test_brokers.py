@@ -6,6 +6,7 @@ import pytest
 
 from ottla.broker.partitions import NotLeader
 from ottla.coordinator.controller import reassignment
+from ottla.coordinator.replication.follower import FetchState
 from ottla.coordinator.replication.read_replica import RACK_AWARE
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
@@ -384,3 +385,30 @@ def test_after_an_election_followers_ask_for_their_new_partition_at_once() -> No
     producer.send(2, b"a")
     world.wait(200)
     assert producer.codes == {b"a": Code.NONE}
+
+
+def test_a_follower_whose_disk_is_full_leaves_the_in_sync_set_and_comes_back_when_there_is_room(world: World) -> None:
+    producer = Producer(world)
+    producer.send(1, b"a")
+    world.wait(500)
+    world.nodes[3].disk.is_full = True
+    producer.send(1, b"b", acks=1)
+    world.settle(5_000)
+    assert set(world.registration().isr) == {1, 2}
+    assert not world.partition(3).log.is_offline
+    world.nodes[3].disk.is_full = False
+    world.settle(3_000)
+    assert set(world.registration().isr) == {1, 2, 3}
+    assert values(world, 3) == values(world, 1)
+
+
+def test_a_partition_that_is_damaged_at_its_follower_is_followed_no_more(world: World) -> None:
+    producer = Producer(world)
+    producer.send(1, b"a")
+    world.wait(500)
+    world.partition(3).log.offline_reason = "damaged"
+    producer.send(1, b"b", acks=1)
+    world.settle(5_000)
+    server = world.server(3)
+    assert server.replicas.state_of(world.partition(3)) is FetchState.FAILED
+    assert set(world.registration().isr) == {1, 2}
