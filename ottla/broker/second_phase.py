@@ -163,14 +163,14 @@ class SecondPhase:
         self.delayed -= 1
         self._complete(shard, metadata)
 
-    def has_ended(self, partition_log: Log, transactional_id: str) -> bool:
+    def has_ended(self, transactional_id: str) -> bool:
         """Whether everything that a decision began is done, so that the client may be answered at once.
 
-        False while the markers of many partitions are being written, or those of other brokers, while the decision is not committed
-        yet, and with ``ottla.durability=power``.
+        False while the markers of many partitions are being written, where a decision may have to be committed first, and with
+        ``ottla.durability=power``.
         """
-        is_committed = partition_log.high_watermark == partition_log.log_end_offset
-        return is_committed and self._gate.is_always_open and not self._markers.is_sending(transactional_id)
+        gate = self._gate
+        return gate.is_always_open and not gate.is_replicated and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, partition_log: Log, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call ``then`` after everything that a decision began is done and durable: first the decision, then its markers.

@@ -317,7 +317,7 @@ class Transactions:
 
     def has_ended(self, transactional_id: str) -> bool:
         """Whether everything that `end` began is done, so that the client may be answered at once (`SecondPhase.has_ended`)."""
-        return self._second_phase.has_ended(self._shard(transactional_id)[1].partition.log, transactional_id)
+        return self._second_phase.has_ended(transactional_id)
 
     def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call ``then`` after everything that `end` began is done and durable (`SecondPhase.when_ended`)."""

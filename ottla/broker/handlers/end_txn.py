@@ -44,8 +44,9 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
         return _when_released(ports, request, context, held.latch)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    # The wait below ends when the decision is committed. The record that completes the transaction needs no waiting for.
-    ports.gate.take_standing()
+    if ports.gate.is_replicated:
+        # The wait below ends when the decision is committed. The record that completes the transaction needs no waiting for.
+        ports.gate.take_standing()
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
     transactions = ports.transactions
     if transactions.has_ended(request.transactional_id):

@@ -62,8 +62,9 @@ def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteT
 
     The answer waits until they are committed: a marker that is lost with its leader would never be sent again.
     """
-    response = yield from _write_all(ports, request)
-    return _when_replicated(ports, response)
+    if not ports.gate.is_replicated:
+        return (yield from _write_all(ports, request))
+    return _when_replicated(ports, (yield from _write_all(ports, request)))
 
 
 def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse | Later:
