@@ -1,0 +1,132 @@
+"""Transactions on three brokers whose leaders and coordinators fail: all of a transaction is there once, or nothing of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+import ottla
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow]
+
+SESSION_MS = 1_500
+SETTINGS = {"broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 200}
+PARTITIONS = 6
+PATIENCE_S = 40.0
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[ottla.Cluster]:
+    with ottla.Cluster(3, settings=SETTINGS) as cluster:
+        yield cluster
+        errors = [line for line in cluster.logs if '"level": "error"' in line]
+    assert not errors
+
+
+@pytest.fixture
+def story(shared: ottla.Cluster) -> Story:
+    shared.heal()
+    return Story(shared)
+
+
+class Story:
+    """A producer with a topic of its own, of which every broker has a replica."""
+
+    def __init__(self, cluster: ottla.Cluster) -> None:
+        self.cluster = cluster
+        self.topic = f"t-{uuid.uuid4().hex[:8]}"
+        self.committed: list[bytes] = []
+        cluster.create_topic(self.topic, PARTITIONS, {"min.insync.replicas": "2"}, replication_factor=3)
+        # A broker that stands still answers nothing, which a client takes for a fault only after this time.
+        timeouts = {"socket.timeout.ms": 3_000}
+        self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": self.topic, **timeouts})
+        self.producer.init_transactions(PATIENCE_S)
+        self._open: list[bytes] = []
+
+    @property
+    def coordinator(self) -> int:
+        return self.cluster.coordinator(transactional_id=self.topic)
+
+    def begin(self, name: str) -> None:
+        """Begin a transaction, with a record in each partition that its leader has acknowledged."""
+        self._open = []
+        self.producer.begin_transaction()
+        self.write(name)
+        assert self.producer.flush(PATIENCE_S) == 0
+
+    def write(self, name: str) -> None:
+        for index in range(PARTITIONS):
+            value = f"{name} {index}".encode()
+            self.producer.produce(self.topic, value, partition=index)
+            self._open.append(value)
+
+    def commit(self) -> None:
+        self.producer.commit_transaction(PATIENCE_S)
+        self.committed += self._open
+
+    def check(self) -> None:
+        expected = Counter(self.committed)
+        # A commit is answered when it is decided. Its markers may come later where a leader has changed meanwhile.
+        self.cluster.wait_for(lambda: self._there() == expected, PATIENCE_S)
+
+    def _there(self) -> Counter[bytes | None]:
+        there = Counter(record.value for record in self.cluster.records(self.topic))
+        assert max(there.values(), default=1) == 1, "nothing is there twice"
+        return there
+
+
+def test_transactions_span_brokers(story: Story) -> None:
+    for number in range(6):
+        story.begin(f"{number}")
+        if number % 2:
+            story.producer.abort_transaction(PATIENCE_S)
+        else:
+            story.commit()
+    story.check()
+
+
+def coordinator(story: Story) -> int:
+    return story.coordinator
+
+
+def leader(story: Story) -> int:
+    """A broker that leads some partition, and does not coordinate."""
+    leaders = {story.cluster.leader(story.topic, index) for index in range(PARTITIONS)}
+    return next(n for n in sorted(n for n in leaders if n) if n != story.coordinator)
+
+
+@pytest.mark.parametrize("of", [coordinator, leader])
+@pytest.mark.parametrize("how", [ottla.Cluster.kill, ottla.Cluster.shut_down])
+def test_a_broker_goes_with_a_transaction_open(
+    story: Story, of: Callable[[Story], int], how: Callable[[ottla.Cluster, int], None]
+) -> None:
+    story.begin("before")
+    story.commit()
+    story.begin("open")
+    gone = of(story)
+    how(story.cluster, gone)
+    story.write("without it")
+    story.commit()
+    story.begin("after")
+    story.commit()
+    story.check()
+    story.cluster.restart(gone)
+    story.begin("with it")
+    story.commit()
+    story.check()
+
+
+def test_a_coordinator_that_stood_still_decides_nothing_any_more(story: Story) -> None:
+    story.begin("open")
+    frozen = story.coordinator
+    story.cluster.pause(frozen)
+    story.cluster.wait_for(lambda: story.cluster.in_service() == [n for n in (1, 2, 3) if n != frozen], PATIENCE_S)
+    story.commit()
+    story.cluster.resume(frozen)
+    story.begin("after")
+    story.commit()
+    story.check()
