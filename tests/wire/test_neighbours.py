@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
-from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
@@ -92,12 +92,21 @@ class Neighbours:
             future.result(PATIENCE_S)
         until(lambda: self.in_sync(topic))
 
+    def balance(self, topic: str) -> None:
+        """Have each partition led by its preferred replica. A broker that comes back gets its leaderships minutes later else."""
+        until(lambda: self.in_sync(topic))
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        everything = [TopicPartition(topic, index) for index in self.partitions(topic)]
+        admin.elect_leaders(ElectionType.PREFERRED, everything).result(PATIENCE_S)
+        until(lambda: {p.leader for p in self.partitions(topic).values()} == {KAFKA, OTTLA})
+
 
 @pytest.fixture(scope="module")
 def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]:
     try:
         made = Neighbours(tmp_path_factory.mktemp("neighbours"))
         made.start()
+        make_internal_topics(made)
     except Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")
     yield made
@@ -237,6 +246,17 @@ def coordinator(neighbours: Neighbours, topic: str, key: str) -> int:
     return leader
 
 
+def make_internal_topics(neighbours: Neighbours) -> None:
+    """Made while a broker is away, a topic has the other one as the preferred replica of each partition."""
+    transactional(neighbours, "the first one")
+    consumer = Consumer({"bootstrap.servers": neighbours.bootstrap, "group.id": "the first one", "log_level": 0})
+    consumer.subscribe(["no such topic"])
+    consumer.poll(2.0)
+    consumer.close()
+    for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC):
+        until(lambda topic=topic: neighbours.in_sync(topic))  # type: ignore[misc]
+
+
 def key_of(neighbours: Neighbours, topic: str, broker: int, stem: str) -> str:
     """A key whose coordinator is on this broker now."""
     return next(f"{stem}-{n}" for n in range(1_000) if coordinator(neighbours, topic, f"{stem}-{n}") == broker)
@@ -268,8 +288,7 @@ def test_a_transaction_spans_both(neighbours: Neighbours, broker: int) -> None:
     topic = f"spanned-{broker}"
     neighbours.create(topic, 4)
     assert {p.leader for p in neighbours.partitions(topic).values()} == {KAFKA, OTTLA}
-    transactional(neighbours, "the first one, for the topic")
-    until(lambda: neighbours.in_sync(TRANSACTION_TOPIC))
+    neighbours.balance(TRANSACTION_TOPIC)
     producer = transactional(neighbours, key_of(neighbours, TRANSACTION_TOPIC, broker, topic))
     expected: list[bytes] = []
     for n in range(10):
@@ -282,8 +301,7 @@ def test_a_transaction_spans_both(neighbours: Neighbours, broker: int) -> None:
 def test_a_coordinator_is_killed_with_a_transaction_open_and_the_other_one_goes_on(neighbours: Neighbours, broker: int) -> None:
     topic = f"handed-{broker}"
     neighbours.create(topic, 4)
-    transactional(neighbours, "the first one, for the topic")
-    until(lambda: neighbours.in_sync(TRANSACTION_TOPIC))
+    neighbours.balance(TRANSACTION_TOPIC)
     transactional_id = key_of(neighbours, TRANSACTION_TOPIC, broker, topic)
     producer = transactional(neighbours, transactional_id)
     expected = write_all(producer, topic, "before", commit=True)
@@ -300,3 +318,46 @@ def test_a_coordinator_is_killed_with_a_transaction_open_and_the_other_one_goes_
     until(lambda: neighbours.in_sync(topic))
     for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
         assert sorted(read(bootstrap, topic, 4, len(expected))) == sorted(expected)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("broker", [OTTLA, KAFKA], ids=["ottla is killed", "Apache Kafka is killed"])
+def test_a_group_goes_on_with_the_other_coordinator(neighbours: Neighbours, broker: int, protocol: str) -> None:
+    topic = f"grouped-{protocol}-{broker}"
+    neighbours.create(topic, 4)
+    first, second = ([b"%d-%d" % (n, i) for i in range(40)] for n in range(2))
+    produce(neighbours.bootstrap, topic, first, 4)
+
+    def member(group: str) -> Consumer:
+        own = {"session.timeout.ms": 10_000} if protocol == "classic" else {}
+        times = {"socket.timeout.ms": 3_000, "reconnect.backoff.max.ms": 300, "log_level": 0}
+        settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        made = Consumer({"bootstrap.servers": neighbours.bootstrap, **settings, **times, **own})
+        made.subscribe([topic])
+        return made
+
+    def take(consumer: Consumer, count: int) -> list[bytes]:
+        values, deadline_s = [], time.monotonic() + PATIENCE_S
+        while len(values) < count and time.monotonic() < deadline_s:
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                values.append(message.value() or b"")
+        return values
+
+    neighbours.balance(OFFSETS_TOPIC)
+    consumer = member(key_of(neighbours, OFFSETS_TOPIC, broker, topic))
+    assert sorted(take(consumer, 40)) == sorted(first)
+    consumer.commit(asynchronous=False)
+    killed = neighbours.ottla if broker == OTTLA else neighbours.kafka
+    killed.kill()
+    produce(neighbours.bootstrap, topic, second, 4)
+    assert sorted(take(consumer, 40)) == sorted(second), "it goes on behind what it has committed"
+    until(lambda: committed(consumer))
+    killed.start()
+    until(lambda: neighbours.in_sync(topic) and neighbours.in_sync(OFFSETS_TOPIC))
+    consumer.close()
+
+
+def committed(consumer: Consumer) -> bool:
+    consumer.commit(asynchronous=False)
+    return True
