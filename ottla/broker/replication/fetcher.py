@@ -238,6 +238,9 @@ class ReplicaFetcher:
                 self._ask_offsets(followed)
             case Wait():
                 self._timers.call_later(self._broker.settings.replica_fetch_backoff_ms, lambda: self._go_on(followed))
+            case Stop(code=Code.FENCED_LEADER_EPOCH):
+                # The leader is in a newer epoch, of which the metadata is about to tell: then the partition is followed anew.
+                log.info("follower_waits_for_epoch", partition=repr(followed.partition.log))
             case Stop(code=code):
                 log.error("follower_stopped", partition=repr(followed.partition.log), code=code.name)
 
