@@ -222,8 +222,8 @@ MUTANTS = [
         "a committed look-up ends at the high watermark",
         file="ottla/broker/handlers/list_offsets.py",
         function="_look_up",
-        old="bound = log.last_stable_offset if committed else log.high_watermark",
-        new="bound = log.high_watermark",
+        old="bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark",
+        new="bound = log.log_end_offset if to_end else log.high_watermark",
         caught_by="RDC-09",
     ),
     Mutant(
