@@ -13,7 +13,7 @@ from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.progress import Reports
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
-from ottla.spark.checkpoint import has_committed, keeps_state
+from ottla.spark.checkpoint import Checkpoint
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.formats import JSON, Format
@@ -120,12 +120,12 @@ def read(spark: SparkSession, job: Job, options: StreamOptions) -> DataFrame:
 
 def check_kept(spark: SparkSession, job: Job, options: StreamOptions) -> None:
     """What Spark keeps for deduplication is there from a checkpoint's first batch on, or never. Raises `PipelineError`."""
-    checkpoint, wanted = options.checkpoint, options.terms.deduplicate
-    if job.has_state or not has_committed(spark, checkpoint) or keeps_state(spark, checkpoint) is wanted:
+    kept, wanted = Checkpoint(spark, options.checkpoint), options.terms.deduplicate
+    if job.has_state or not kept.has_committed() or kept.keeps_state() is wanted:
         return
     how, instead = ("without", "leave it out") if wanted else ("with", "give it again")
     raise PipelineError(
-        f"the checkpoint {checkpoint} was begun {how} --deduplicate, which cannot be changed later: {instead}, or begin anew with a"
+        f"the checkpoint {kept.root} was begun {how} --deduplicate, which cannot be changed later: {instead}, or begin anew with a"
         " checkpoint, a transactional id and topics of their own"
     )
 

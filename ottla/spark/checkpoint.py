@@ -41,13 +41,78 @@ class InputEnds(msgspec.Struct, frozen=True):
         return len(self.offsets) - bool(self.at)
 
 
-def input_of(spark: SparkSession, checkpoint: str, batch: int) -> InputEnds:
-    """The input ends of a batch. Raises `PipelineError`."""
-    text = _read(spark, f"{checkpoint}/offsets/{batch}")
-    if text is None:
-        raise PipelineError(f"the checkpoint {checkpoint} has no offsets of batch {batch}")
-    ends = with_content(parse_input(text, batch), text, batch, lambda name: _read(spark, f"{checkpoint}/{name}"))
-    return ends if batch else msgspec.structs.replace(ends, begin=_begin_of(spark, checkpoint))
+class Checkpoint:
+    """The checkpoint of a stream, on any file system that Spark knows.
+
+    What stays the same for all its files is asked of the JVM once, because each question costs a batch up to a millisecond. All
+    methods raise `PipelineError`.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.root = root
+        context = spark.sparkContext
+        jvm: Any = context._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._text_of = jvm.org.apache.commons.io.IOUtils.toString
+        with self._reading(""):
+            self._filesystem = self._path(root).getFileSystem(context._jsc.hadoopConfiguration())
+        self._states = self._path(f"{root}/state")
+        self._keeps_state = False
+
+    def input_of(self, batch: int) -> InputEnds:
+        """The input ends of a batch."""
+        text = self._read(f"offsets/{batch}")
+        if text is None:
+            raise PipelineError(f"the checkpoint {self.root} has no offsets of batch {batch}")
+        ends = with_content(parse_input(text, batch), text, batch, self._read)
+        return ends if batch else msgspec.structs.replace(ends, begin=self._begin())
+
+    def keeps_state(self) -> bool:
+        """Whether the stream keeps state between batches, such as totals and windows. No stream ceases to."""
+        if not self._keeps_state:
+            with self._reading("state"):
+                self._keeps_state = bool(self._filesystem.exists(self._states))
+        return self._keeps_state
+
+    def has_committed(self) -> bool:
+        """Whether Spark has noted any batch as done."""
+        with self._reading("commits"):
+            where = self._path(f"{self.root}/commits")
+            return self._filesystem.exists(where) and any(
+                str(file.getPath().getName()).isdecimal() for file in self._filesystem.listStatus(where)
+            )
+
+    def _begin(self) -> str:
+        """Where the sources began, which the connector for Kafka writes for each source (KafkaSourceInitialOffsetWriter of
+        Spark)."""
+        begins: list[str] = []
+        while (text := self._read(f"sources/{len(begins)}/0")) is not None:
+            begins.append(text)
+        return parse_begin(begins)
+
+    def _read(self, name: str) -> str | None:
+        """The text of a file; None where the file is missing."""
+        with self._reading(name):
+            where = self._path(f"{self.root}/{name}")
+            if not self._filesystem.exists(where):
+                return None
+            stream = self._filesystem.open(where)
+            try:
+                return str(self._text_of(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Errors of the JVM inside the block are raised as `PipelineError`."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise PipelineError(
+                f"the checkpoint's {self.root}/{name} cannot be read: {error.java_exception.getMessage()}"
+            ) from None
 
 
 def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
@@ -59,14 +124,6 @@ def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], s
     return msgspec.structs.replace(ends, content=files_digest(text, before, read))
 
 
-def _begin_of(spark: SparkSession, checkpoint: str) -> str:
-    """Where the sources began, which the connector for Kafka writes for each source (KafkaSourceInitialOffsetWriter of Spark)."""
-    begins: list[str] = []
-    while (text := _read(spark, f"{checkpoint}/sources/{len(begins)}/0")) is not None:
-        begins.append(text)
-    return parse_begin(begins)
-
-
 def parse_begin(texts: Sequence[str]) -> str:
     """The offsets of each text, which consists of a zero byte, a version and the offsets; "" where a text has another form."""
     try:
@@ -76,18 +133,6 @@ def parse_begin(texts: Sequence[str]) -> str:
     # Sources of files write such notes as well, which have no offsets to begin at.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
     return _shown(sources) if sources and are_kafkas else ""
-
-
-def keeps_state(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether the stream keeps state between batches, such as totals and windows. Raises `PipelineError`."""
-    with _of_the_filesystem(spark, f"{checkpoint}/state") as (filesystem, where):
-        return bool(filesystem.exists(where))
-
-
-def has_committed(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether Spark has noted any batch as done. Raises `PipelineError`."""
-    with _of_the_filesystem(spark, f"{checkpoint}/commits") as (filesystem, where):
-        return filesystem.exists(where) and any(str(file.getPath().getName()).isdecimal() for file in filesystem.listStatus(where))
 
 
 def parse_input(text: str, batch: int) -> InputEnds:
@@ -107,28 +152,3 @@ def parse_sources(text: str, batch: int) -> list[Any]:
 def _shown(sources: list[Any]) -> str:
     shown = json.dumps(sources[0] if len(sources) == 1 else sources, sort_keys=True, separators=(",", ":"))
     return shown if len(shown) <= MAX_SHOWN_BYTES else f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}"
-
-
-def _read(spark: SparkSession, path: str) -> str | None:
-    """The text of a file on any file system that Spark knows; None where the file is missing. Raises `PipelineError`."""
-    with _of_the_filesystem(spark, path) as (filesystem, where):
-        if not filesystem.exists(where):
-            return None
-        stream = filesystem.open(where)
-        try:
-            return str(spark.sparkContext._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-
-
-@contextmanager
-def _of_the_filesystem(spark: SparkSession, path: str) -> Iterator[tuple[Any, Any]]:
-    """A file system and a path of Hadoop. Errors inside the block are raised as `PipelineError`."""
-    from py4j.protocol import Py4JJavaError
-
-    context = spark.sparkContext
-    try:
-        where = context._jvm.org.apache.hadoop.fs.Path(path)
-        yield where.getFileSystem(context._jsc.hadoopConfiguration()), where
-    except Py4JJavaError as error:
-        raise PipelineError(f"the checkpoint's {path} cannot be read: {error.java_exception.getMessage()}") from None

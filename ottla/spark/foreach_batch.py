@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ottla.spark.attempts import check_attempts
-from ottla.spark.checkpoint import InputEnds, input_of, keeps_state
+from ottla.spark.checkpoint import InputEnds
 from ottla.spark.choosing import with_places
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
@@ -27,7 +27,7 @@ from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
 from ottla.spark.registering import check_settings
 from ottla.spark.renewing import RENEW_AFTER_S, Renewing, renewed
-from ottla.spark.rows import outgoing
+from ottla.spark.rows import WRITTEN, Outgoing, outgoing, written_type
 from ottla.spark.standing import MarkPlace
 from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
@@ -50,8 +50,6 @@ REPORTS_KEPT = 100
 """As many batches' as Spark keeps by default (spark.sql.streaming.numRecentProgressUpdates)."""
 ATTEMPTS = 3
 """Transactions that a batch is tried in before its failure ends the stream."""
-_WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
-"""What a task gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
 _ASK_EVERY_ROWS = 1_000
 """So often the driver's own loop asks whether the stream is still wanted."""
 
@@ -123,6 +121,7 @@ class ExactlyOnceSink:
         self._renewing: Renewing | None = None
         self._query: RunningQuery | None = None
         self._last_batch_s = 0.0
+        self._outgoing = Outgoing(options.topic)
         self._place = MarkPlace(self._cluster, options)
         self._batch_bytes: dict[str, int] = {}
         """Of topics that take only small ones."""
@@ -164,7 +163,7 @@ class ExactlyOnceSink:
             if last is not None and last.query == name and number < last.batch:
                 report = BatchReport(number, is_replay=True)
             else:
-                rows = outgoing(frame, self._options.topic)
+                rows = self._outgoing.rows(frame)
                 run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
                 report = stream.write(name, number, lambda producer: run(rows, None, producer), ends)
             return self._counted(report, stream.epoch)
@@ -178,13 +177,13 @@ class ExactlyOnceSink:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._batch = batch
-        rows = outgoing(frame, self._options.topic)
-        query = RunningQuery(frame.sparkSession, batch)
+        rows = self._outgoing.rows(frame)
+        query = RunningQuery(frame.sparkSession, batch, self._query)
         mine = (self._cluster.bootstrap, self._options.transactional_id)
         query.check_turn(mine)
-        spark, checkpoint = frame.sparkSession, query.checkpoint
-        input_ends = input_of(spark, checkpoint, batch)
-        is_small = self._is_small(input_ends) and not keeps_state(spark, checkpoint)
+        spark = frame.sparkSession
+        input_ends = query.checkpoint.input_of(batch)
+        is_small = self._is_small(input_ends) and not query.checkpoint.keeps_state()
         self._last_ends = input_ends.offsets
         run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
         for attempt in range(ATTEMPTS):
@@ -199,7 +198,7 @@ class ExactlyOnceSink:
                 if attempt + 1 == ATTEMPTS or not query.is_active:
                     raise
                 self._count_aborted(batch, error)
-        if report.is_replay and keeps_state(spark, checkpoint):
+        if report.is_replay and query.checkpoint.keeps_state():
             # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
         query.note_turn(mine)
@@ -316,7 +315,7 @@ class ExactlyOnceSink:
         options, spark = self._options, rows.sparkSession
         write = _write(options.connecting, producer, options.compression, partitions, self._batch, self._batch_bytes)
         try:
-            written = rows.mapInArrow(write, _WRITTEN).collect()
+            written = rows.mapInArrow(write, written_type()).collect()
         except Exception as error:
             own = raised_in_task(str(error), producer.transactional_id)
             if own is None:
@@ -377,7 +376,7 @@ def _write(
             rows = [{"stage": context.stageId(), "error": error}]
         if rows:
             kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.string())
-            names = (part.split()[0] for part in _WRITTEN.split(", "))
+            names = (part.split()[0] for part in WRITTEN.split(", "))
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 
     return write

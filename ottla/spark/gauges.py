@@ -56,6 +56,8 @@ class Gauges:
         self._epoch = self._registry.register("epoch", metrics.DefaultSettableGauge(-1))
         self._last_batch = self._registry.register("last_batch", metrics.DefaultSettableGauge(-1))
         self._behind = self._registry.register("behind", metrics.DefaultSettableGauge(-1))
+        self._counters: dict[str, Any] = {}
+        self._commit_ms = self._registry.histogram("commit_ms")
         jvm.org.apache.spark.SparkEnv.get().metricsSystem().registerSource(_Source(f"ottla.{transactional_id}", self._registry))
 
     def add(self, report: BatchReport) -> None:
@@ -65,7 +67,7 @@ class Gauges:
         for topic, records in report.by_topic.items():
             self._count(f"records.{topic}", records)
         if not report.is_replay:
-            self._registry.histogram("commit_ms").update(round(report.commit_ms))
+            self._commit_ms.update(round(report.commit_ms))
         self._epoch.setValue(report.epoch)
         self._last_batch.setValue(report.batch)
 
@@ -79,7 +81,10 @@ class Gauges:
         self._count("aborted")
 
     def _count(self, name: str, more: int = 1) -> None:
-        self._registry.counter(name).inc(more)
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = self._registry.counter(name)
+        counter.inc(more)
 
 
 _MADE: dict[tuple[str, str], Gauges] = {}

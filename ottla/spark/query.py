@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.spark.checkpoint import Checkpoint
 from ottla.spark.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
-"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark)."""
+_GROUP: Final = "spark.jobGroup.id"
+"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark). The group of its jobs is
+named after the start of the stream, unless the function of foreachBatch has named another."""
 
 
 _last_turns: dict[tuple[str, str], tuple[str, int]] = {}
@@ -20,24 +23,28 @@ own."""
 
 
 class RunningQuery:
-    """``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where it keeps what it knows."""
+    """A stream in one of its batches. ``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where
+    it keeps what it knows."""
 
-    def __init__(self, spark: SparkSession, batch: int) -> None:
-        """Raises `PipelineError` outside of a batch, and in a batch with another number."""
-        query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
-        jvm: Any = spark.sparkContext._jvm
-        # A batch has a copy of the session that has no streams. The state that all sessions share has them.
-        session: Any = spark._jsparkSession
-        running = session.sharedState().activeStreamingQueries()
-        query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
-        if query is None:
-            raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
-        check_number(batch, spark.sparkContext.getLocalProperty(_BATCH))
-        self.id = str(query_id)
-        self.run = str(query.runId())
+    id: str
+    run: str
+    checkpoint: Checkpoint
+    _query: Any
+
+    def __init__(self, spark: SparkSession, batch: int, before: RunningQuery | None = None) -> None:
+        """``before`` is the stream in an earlier batch: what is known of it is asked of the JVM again only where this is another
+        start. Raises `PipelineError` outside of a batch, and in a batch with another number."""
+        context = spark.sparkContext
+        query_id = context.getLocalProperty(_QUERY_ID)
+        if before is not None and (query_id, context.getLocalProperty(_GROUP)) == (before.id, before.run):
+            self._query, self.checkpoint = before._query, before.checkpoint
+            self.id, self.run = before.id, before.run
+        else:
+            self._query = _running(spark, query_id)
+            self.checkpoint = Checkpoint(spark, str(self._query.resolvedCheckpointRoot()))
+            self.id, self.run = str(query_id), str(self._query.runId())
+        check_number(batch, context.getLocalProperty(_BATCH))
         self._turn = (self.run, batch)
-        self._query = query
-        self.checkpoint = str(query.resolvedCheckpointRoot())
 
     def check_turn(self, sink: tuple[str, str]) -> None:
         """A batch is one transaction, and within one start Spark runs no batch twice, so a ``sink``, which is a cluster and a
@@ -64,6 +71,18 @@ class RunningQuery:
         except (Py4JError, OSError):
             # Spark's JVM has ended, and with it the stream.
             return False
+
+
+def _running(spark: SparkSession, query_id: str | None) -> Any:
+    """The stream with an id, in the JVM. Raises `PipelineError` where there is none."""
+    jvm: Any = spark.sparkContext._jvm
+    # A batch has a copy of the session that has no streams. The state that all sessions share has them.
+    session: Any = spark._jsparkSession
+    running = session.sharedState().activeStreamingQueries()
+    query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
+    if query is None:
+        raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
+    return query
 
 
 def check_number(given: int, running: str | None) -> None:

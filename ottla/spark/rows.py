@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 from ottla.spark.errors import PipelineError
 
@@ -19,31 +20,68 @@ RECORD = (
 
 COLUMNS = ("topic", "key", "value", "headers", "partition")
 """The columns that the sink takes, as Spark's own Kafka sink does. All but ``value`` may be left out."""
+WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
+"""What a task of the sink gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
 _BYTES = ("binary", "string")
 _TAKEN = {"topic": ("string",), "key": _BYTES, "value": _BYTES, "partition": ("int",)}
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
-def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
-    """The topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` wins over a column of that
-    name.
+class Outgoing:
+    """Makes the topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` wins over a column of
+    that name.
 
-    A null partition leaves the choice to the key. Raises `PipelineError` for columns that are missing or have another type.
+    The columns are kept in the JVM for as long as frames have the same schema: to build them anew costs ten calls in each batch.
     """
-    from pyspark.sql import functions as f
 
-    given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
-    _check(given, has_topic=topic is not None)
-    # The expressions are SQL text: each column that is built by calls costs a millisecond in every batch.
-    expressions = [
-        "topic",
-        "CAST(key AS BINARY) AS key" if "key" in given else "CAST(NULL AS BINARY) AS key",
-        "CAST(value AS BINARY) AS value",
-        "headers" if "headers" in given else f"CAST(NULL AS {_HEADERS}) AS headers",
-        "partition" if "partition" in given else "CAST(NULL AS INT) AS partition",
-    ]
-    named = frame if topic is None else frame.withColumn("topic", f.lit(topic))
-    return named.selectExpr(*expressions)
+    def __init__(self, topic: str | None) -> None:
+        self._topic = topic
+        self._schema = ""
+        """Of the last frame, as JSON: the columns are right for it, in the JVM of `_jvm`."""
+        self._jvm: Any = None
+        self._columns: Any = None
+
+    def rows(self, frame: DataFrame) -> DataFrame:
+        """A null partition leaves the choice to the key. Raises `PipelineError` for columns that are missing or have another
+        type."""
+        from pyspark.sql import DataFrame
+
+        of_java: Any = frame._jdf
+        jvm, schema = frame.sparkSession.sparkContext._jvm, str(of_java.schema().json())
+        if schema != self._schema or jvm is not self._jvm:
+            self._columns = self._built(frame)
+            self._schema, self._jvm = schema, jvm
+        return DataFrame(of_java.select(self._columns), frame.sparkSession)
+
+    def _built(self, frame: DataFrame) -> Any:
+        """The columns, as a Seq of Scala."""
+        from pyspark.sql import functions as f
+
+        given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
+        _check(given, has_topic=self._topic is not None)
+        classic: Any = frame
+        return classic._jcols(
+            f.col("topic") if self._topic is None else f.lit(self._topic).alias("topic"),
+            f.expr("CAST(key AS BINARY) AS key" if "key" in given else "CAST(NULL AS BINARY) AS key"),
+            f.expr("CAST(value AS BINARY) AS value"),
+            f.expr("headers" if "headers" in given else f"CAST(NULL AS {_HEADERS}) AS headers"),
+            f.expr("partition" if "partition" in given else "CAST(NULL AS INT) AS partition"),
+        )
+
+
+def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:
+    """The rows of one frame; see `Outgoing.rows`."""
+    return Outgoing(topic).rows(frame)
+
+
+@functools.cache
+def written_type() -> StructType:
+    """The type of `WRITTEN`. Given as text, Spark's JVM would parse it in every batch."""
+    from pyspark.sql import types
+
+    kinds = {"STRING": types.StringType(), "INT": types.IntegerType(), "LONG": types.LongType()}
+    parts = (part.split() for part in WRITTEN.split(", "))
+    return types.StructType([types.StructField(name, kinds[kind]) for name, kind in parts])
 
 
 def check_arranged(schema: StructType) -> None:
