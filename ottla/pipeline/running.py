@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import uuid
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
     from ottla.spark.listening import StreamProgress
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
+CANCEL_INTERVAL_S = 0.2
+"""How often a job that is no stream is asked for its end, and, once a signal has come, its Spark jobs are cancelled."""
 UNSOUND_EXIT = 2
 """The exit code of a job that ran and found something wrong."""
+
+Result = TypeVar("Result")
 
 console = Console(stderr=True)
 tables = Console()
@@ -75,6 +81,20 @@ def _session(place: Place, name: str) -> Any:
     if signals:
         raise Stopped(signals[0])
     return spark
+
+
+def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
+    """What ``work`` returns, which runs in a thread of its own. A signal cancels its Spark jobs, and raises `Stopped` once it has
+    ended."""
+    with noted_signals(*ENDING) as signals, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(work)
+        while not wait([running], CANCEL_INTERVAL_S).done:
+            if signals:
+                # Again and again, because ``work`` may begin another job before it ends.
+                spark.sparkContext.cancelAllJobs()
+    if signals:
+        raise Stopped(signals[0])
+    return running.result()
 
 
 def run_stream(name: str, options: StreamSettings) -> int:
@@ -145,33 +165,37 @@ def _watched(spark: Any, job: Job, settings: StreamOptions, total: int, signals:
 
 
 def run_export(options: ExportSettings) -> int:
-    """Run the job export; returns the exit code. Raises `PipelineError`."""
+    """Run the job export; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped it."""
     from ottla.pipeline.jobs.export import ExportOptions, export
 
     settings = ExportOptions(
         options.place.bootstrap, options.topic, options.to, options.data_dir, options.part_offsets, options.group
     )
-    spark = _session(options.place, "export")
-    with Progress(console=console) as progress:
-        task = progress.add_task("parts", total=None)
+    with stopping_signals(*ENDING):
+        spark = _session(options.place, "export")
+        with Progress(console=console) as progress:
+            task = progress.add_task("parts", total=None)
 
-        def show_progress(done: int, parts: int, records: int) -> None:
-            progress.update(task, completed=done, total=parts)
+            def show_progress(done: int, parts: int, records: int) -> None:
+                progress.update(task, completed=done, total=parts)
 
-        total = export(spark, settings, show_progress)
-        progress.update(task, total=1, completed=1)
+            total = _until_stopped(spark, lambda: export(spark, settings, show_progress))
+            progress.update(task, total=1, completed=1)
     console.print(f"export of {options.topic}: {total:,} records written to {options.to}")
     return 0
 
 
 def run_audit(options: AuditSettings) -> int:
-    """Run the job audit; returns `UNSOUND_EXIT` where something is wrong, else 0. Raises `PipelineError`."""
+    """Run the job audit; returns `UNSOUND_EXIT` where something is wrong, else 0. Raises `PipelineError`, and `Stopped` where a
+    signal has stopped it."""
     from ottla.pipeline.jobs.audit import AuditOptions, audit
 
     settings = AuditOptions(
         options.place.bootstrap, options.totals, options.export, options.exported_topic, FORMATS[options.format], options.terms
     )
-    audit_result = audit(_session(options.place, "audit"), settings)
+    with stopping_signals(*ENDING):
+        spark = _session(options.place, "audit")
+        audit_result = _until_stopped(spark, lambda: audit(spark, settings))
     topics = Table(title="What lies at the offsets", title_justify="left")
     columns = ("offsets", "committed", "aborted", "open", "markers", "unexplained")
     for column in ("topic", *columns):

@@ -99,3 +99,37 @@ def test_a_job_that_is_stopped_while_it_begins_ends_clean(point: str, number: si
         assert "Traceback" not in out
         with contextlib.closing(ClusterClient(Connecting(broker.bootstrap))) as cluster:
             assert state_of(cluster, "shop") not in ONGOING
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", ["export", "audit"])
+def test_a_job_that_only_reads_ends_clean_when_it_is_stopped(name: str, number: signal.Signals, tmp_path: Path) -> None:
+    """As soon as an export has its plan, and an audit its Spark session."""
+    scratch, target = tmp_path / "scratch", tmp_path / "parquet"
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
+        fill(broker.bootstrap, PURCHASES, purchases(Workload(100_000)))
+        command = [sys.executable, "-m", "ottla", "pipeline", name, "--bootstrap", broker.bootstrap]
+        command += [] if name == "audit" else ["--to", str(target), "--topic", PURCHASES, "--part-offsets", "1000"]
+        job = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=tmp_path,
+            start_new_session=True,
+            env={**os.environ, **quick_java.environment(), "SPARK_LOCAL_DIRS": str(scratch)},
+        )
+        begun = scratch if name == "audit" else target
+        try:
+            broker.wait_for(lambda: any(begun.glob("_plan-*" if name == "export" else "blockmgr-*")), STARTS_WITHIN_S)
+            job.send_signal(number)
+            out, _ = job.communicate(timeout=ENDS_WITHIN_S)
+            assert broker.wait_for(lambda: has_gone(job.pid), ENDS_WITHIN_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+        assert job.returncode == 128 + number, out
+        assert f"stopped by {number.name}; no transaction is left open" in out
+        assert "Traceback" not in out

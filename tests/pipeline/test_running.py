@@ -1,0 +1,56 @@
+"""Jobs that are no streams end when a signal has come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.pipeline.running import _until_stopped
+from ottla.pipeline.signals import Stopped
+from ottla.spark.errors import PipelineError
+
+
+class Jobs:
+    """Spark's jobs as far as they are cancelled: each waits until it is."""
+
+    def __init__(self) -> None:
+        self.cancelled = threading.Semaphore(0)
+        self.begun = 0
+
+    def run(self) -> None:
+        self.begun += 1
+        self.cancelled.acquire()
+
+    def session(self) -> Any:
+        return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self.cancelled.release))
+
+
+def test_what_a_job_returns_or_raises_is_passed_on() -> None:
+    assert _until_stopped(Jobs().session(), lambda: 7) == 7
+
+    def fail() -> None:
+        raise PipelineError("topic is not there")
+
+    with pytest.raises(PipelineError, match="topic is not there"):
+        _until_stopped(Jobs().session(), fail)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_the_jobs_and_those_that_are_begun_afterwards(number: signal.Signals) -> None:
+    jobs = Jobs()
+
+    def work() -> None:
+        os.kill(os.getpid(), number)
+        jobs.run()
+        jobs.run()
+        raise PipelineError("the job was cancelled")
+
+    with pytest.raises(Stopped) as stopped:
+        _until_stopped(jobs.session(), work)
+    assert stopped.value.number is number
+    assert jobs.begun == 2
