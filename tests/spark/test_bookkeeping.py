@@ -63,6 +63,7 @@ REFUSALS = (
     "does not exist",
     "KAFKA_DATA_LOSS",
     "Some data may have been lost",
+    "a topic was made anew since",
 )
 """How a stream says that it does not go on."""
 
@@ -86,6 +87,7 @@ class Stream:
     transactional_id: str
     clock: Any
     history: list[list[GroupOffset]]
+    mark_log: str | None = None
     sent: int = 0
 
     @property
@@ -103,6 +105,7 @@ class Stream:
         settings |= {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": str(batch_records)}
         frame = self.spark.readStream.format("kafka").options(**settings).load().selectExpr("value")
         options = {"kafka.bootstrap.servers": self.bootstrap, "transactional.id": self.transactional_id, "topic": self.target}
+        options |= {} if self.mark_log is None else {"mark.log.topic": self.mark_log}
         sink = ottla.spark.sink(options, on_batch=lambda report: self.history.append(self.committed()))
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -360,7 +363,19 @@ ON_KAFKA = (
 )
 AFTERWARDS = {"nothing new": (0, BATCH_RECORDS), "more input": (350, BATCH_RECORDS), "other batches": (350, 1_000)}
 """How much comes, and how large a batch is then. More than there was, so that a topic made anew has all offsets of the old one."""
-CELLS = [("ottla", damage) for damage in DAMAGES] + [("kafka", damage) for damage in ON_KAFKA]
+WITH_LOG = "ottla, marks in a topic"
+LOGGED = {
+    "group lost": True,
+    "mark expired": True,
+    "checkpoint one batch back": False,
+    "input swapped": False,
+}
+"""What is done to a stream that has its marks in a topic as well, and whether it goes on."""
+CELLS = [
+    *(("ottla", damage) for damage in DAMAGES),
+    *((WITH_LOG, damage) for damage in LOGGED),
+    *(("kafka", damage) for damage in ON_KAFKA),
+]
 
 
 @pytest.fixture(scope="module")
@@ -393,7 +408,7 @@ def test_the_matrix_is_whole() -> None:
     for row in MATRIX.values():
         assert list(row) == [LOST, BACK, FAR_BACK, SWAPPED, EXPIRED]
     assert 3 * len(ON_KAFKA) >= len(DAMAGES) - 4
-    assert set(HARMLESS) | set(ON_KAFKA) <= set(DAMAGES)
+    assert set(HARMLESS) | set(ON_KAFKA) | set(LOGGED) <= set(DAMAGES)
 
 
 @pytest.mark.parametrize(("kind", "damage"), CELLS)
@@ -401,9 +416,10 @@ def test_the_matrix_is_whole() -> None:
 def test_once_or_refused(
     spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
 ) -> None:
-    bootstrap, clock = clusters(kind)
+    bootstrap, clock = clusters("ottla" if kind == WITH_LOG else kind)
     mine = uuid.uuid4().hex[:8]
-    stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [])
+    mark_log = f"marks-{mine}" if kind == WITH_LOG else None
+    stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [], mark_log)
     with KafkaClient(bootstrap, timeout_s=30) as cluster:
         cluster.create_topic(stream.source, partitions=1, configs=KEPT)
         cluster.create_topic(stream.target, partitions=2, configs=KEPT)
@@ -412,6 +428,7 @@ def test_once_or_refused(
     assert stream.values() == Counter(range(FIRST))
 
     DAMAGES[damage](stream)
+    goes_on = LOGGED[damage] if kind == WITH_LOG else damage in HARMLESS
     before = stream.values()
     more, batch_records = AFTERWARDS[afterwards]
     first = stream.sent
@@ -419,7 +436,7 @@ def test_once_or_refused(
     try:
         stream.run(batch_records)
     except Exception as error:
-        assert damage not in HARMLESS, error
+        assert not goes_on, error
         assert any(refusal in str(error) for refusal in REFUSALS), error
         assert stream.values() == before
         return
