@@ -24,6 +24,7 @@ from ottla.spark.connecting import Address, Connecting
 from ottla.spark.connection import BrokerConnection
 from ottla.spark.errors import NotServed, PipelineError
 from ottla.spark.marks import Mark, read_mark
+from ottla.spark.transaction import state_of
 from ottla.spark.wire import ClusterClient
 from tests.spark.certificates import HOST, pem_of, server_context, store
 from tests.spark.listener import answering, closed_broker, listening, open_broker, plain_broker, versions
@@ -309,6 +310,13 @@ def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], An
         return None
 
     return answer
+
+
+def test_a_broker_of_before_does_not_say_whether_a_transaction_is_open() -> None:
+    with listening(answering(older([], DescribeTransactions=-1, ApiVersions=2))) as address:
+        client = ClusterClient(connecting(address))
+        client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
+        assert state_of(client, "shop") == ""
 
 
 def test_a_broker_of_before_is_asked_in_versions_that_it_has() -> None:
