@@ -205,6 +205,22 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
 
 
+def test_totals_keep_their_state_on_disk_where_that_is_wanted(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    # The store is a setting of the session.
+    session, checkpoint = spark.newSession(), tmp_path / "totals"
+    reports = run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")
+    die_before_sparks_commit(checkpoint, reports[-1].batch)
+    assert run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")[0].is_replay
+    fill(broker.bootstrap, PURCHASES, purchases(MORE))
+    run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")
+    kept = [file.suffix for file in (checkpoint / "state").rglob("*")]
+    assert ".zip" in kept
+    assert ".delta" not in kept
+    run(spark, broker, shop.JOB, tmp_path / "shop")
+    audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True))
+    assert audit_report.is_sound, audit_report.findings
+
+
 def broken(spark: Any, broker: Broker, **options: Any) -> tuple[dict[str, int], dict[str, int]]:
     """Rules and how often they are broken, and the same of what is only noted."""
     findings = audit.audit(spark, audit.AuditOptions(broker.bootstrap, **options)).findings
