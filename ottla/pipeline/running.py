@@ -7,7 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -86,12 +86,15 @@ def _session(place: Place, name: str) -> Any:
 def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
     """What ``work`` returns, which runs in a thread of its own. A signal cancels its Spark jobs, and raises `Stopped` once it has
     ended."""
+    from py4j.protocol import Py4JError
+
     with noted_signals(*ENDING) as signals, ThreadPoolExecutor(1) as pool:
         running = pool.submit(work)
         while not wait([running], CANCEL_INTERVAL_S).done:
             if signals:
-                # Again and again, because ``work`` may begin another job before it ends.
-                spark.sparkContext.cancelAllJobs()
+                # Again and again, because ``work`` may begin another job before it ends. A JVM that has ended as well has none.
+                with suppress(Py4JError, OSError):
+                    spark.sparkContext.cancelAllJobs()
     if signals:
         raise Stopped(signals[0])
     return running.result()

@@ -54,3 +54,20 @@ def test_a_signal_cancels_the_jobs_and_those_that_are_begun_afterwards(number: s
         _until_stopped(jobs.session(), work)
     assert stopped.value.number is number
     assert jobs.begun == 2
+
+
+def test_a_jvm_that_the_signal_has_ended_as_well_is_no_error() -> None:
+    """As where a service manager sends it to all processes of the job."""
+    asked = threading.Event()
+
+    def cancel() -> None:
+        asked.set()
+        raise ConnectionRefusedError
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.wait(30)
+        raise PipelineError("Spark has gone")
+
+    with pytest.raises(Stopped):
+        _until_stopped(SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=cancel)), work)
