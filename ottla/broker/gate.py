@@ -9,7 +9,7 @@ moves the high watermark, and says so (`broker.partitions.Partition`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from ottla.broker.durability import GroupCommit, OnDurable
@@ -23,6 +23,18 @@ class Replicated(Protocol):
 
     @property
     def is_led(self) -> bool: ...
+
+
+class Standing(NamedTuple):
+    """How much of a coordinator's log an answer tells of, and the leader epoch in which that is so."""
+
+    leader_epoch: int
+    end_offset: int
+
+    @staticmethod
+    def on(partition: Replicated) -> Standing:
+        """All that a partition's log has now."""
+        return Standing(partition.log.leader_epoch, partition.log.log_end_offset)
 
 
 class Gate:
@@ -40,15 +52,15 @@ class Gate:
 
         self.is_replicated = False
         """Whether partitions may have other replicas, so that answers of coordinators wait for high watermarks."""
-        self.standing: dict[Replicated, int] = {}
-        """The partitions of coordinators of which the answer tells that is being made, and the ends of their logs."""
+        self.standing: dict[Replicated, Standing] = {}
+        """The partitions of coordinators of which the answer tells that is being made."""
 
     def stand_on(self, partition: Replicated) -> None:
         """Note that the answer that is being made tells of what a coordinator's log has."""
         if self.is_replicated:
-            self.standing[partition] = partition.log.log_end_offset
+            self.standing[partition] = Standing.on(partition)
 
-    def take_standing(self) -> dict[Replicated, int]:
+    def take_standing(self) -> dict[Replicated, Standing]:
         standing, self.standing = self.standing, {}
         return standing
 

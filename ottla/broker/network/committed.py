@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import GeneratorType
 from typing import Any
 
-from ottla.broker.gate import Gate, Replicated
+from ottla.broker.gate import Gate, Replicated, Standing
 from ottla.broker.later import Later
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import Steps
@@ -27,6 +27,10 @@ def once_committed(gate: Gate, response: Any, refusal: Refusal) -> Any:
     standing = gate.take_standing()
     if type(response) is GeneratorType:
         return _in_steps(gate, response, standing, refusal)
+    return _settled(gate, response, standing, refusal)
+
+
+def _settled(gate: Gate, response: Any, standing: Mapping[Replicated, Standing], refusal: Refusal) -> Any:
     if not standing or response is None:
         return response
     if type(response) is Later:
@@ -34,9 +38,14 @@ def once_committed(gate: Gate, response: Any, refusal: Refusal) -> Any:
     return _delayed(gate, response, standing, refusal, Later())
 
 
-def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, int], refusal: Refusal, later: Later) -> Any:
-    """The response where everything is committed already, else ``later``, which gets it."""
-    awaited = {partition: end for partition, end in standing.items() if partition.is_led and end > partition.log.high_watermark}
+def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, Standing], refusal: Refusal, later: Later) -> Any:
+    """The response where everything is committed already, else ``later``, which gets it.
+
+    Where a partition has another leader epoch by now, what the response tells of may be lost.
+    """
+    if any(not partition.is_led or partition.log.leader_epoch != stood.leader_epoch for partition, stood in standing.items()):
+        return refusal(Code.NOT_COORDINATOR)
+    awaited = {partition: s.end_offset for partition, s in standing.items() if s.end_offset > partition.log.high_watermark}
     if not awaited:
         return response
     waiting = len(awaited)
@@ -50,7 +59,7 @@ def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, int], refu
             later.resolve(response)
 
     for partition, end_offset in awaited.items():
-        gate.answer_behind(partition.log, min(end_offset, partition.log.log_end_offset), committed)
+        gate.answer_behind(partition.log, end_offset, committed)
     return later
 
 
@@ -60,16 +69,15 @@ def _once_ready(gate: Gate, ready: Later, partitions: list[Replicated], refusal:
 
     def made(response: Any) -> None:
         later.is_large = ready.is_large
-        ends = {partition: partition.log.log_end_offset for partition in partitions}
-        delayed = _delayed(gate, response, ends, refusal, later)
+        delayed = _delayed(gate, response, {partition: Standing.on(partition) for partition in partitions}, refusal, later)
         if delayed is not later:
-            later.resolve(response)
+            later.resolve(delayed)
 
     ready.on_ready(made)
     return later
 
 
-def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, int], refusal: Refusal) -> Steps[Any]:
+def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, Standing], refusal: Refusal) -> Steps[Any]:
     """Run steps, and note on which logs each of them stands. Requests of others are handled in between."""
     failure: BaseException | None = None
     while True:
@@ -82,16 +90,19 @@ def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, int], re
         except KafkaError as error:
             response = refusal(error.code)
             break
-        standing |= gate.take_standing()
+        _add(standing, gate.take_standing())
         failure = None
         try:
             yield step
         except Exception as error:
             # What the step has done in another thread was refused.
             failure = error
-    standing |= gate.take_standing()
-    if response is None or not standing:
-        return response
-    if type(response) is Later:
-        return _once_ready(gate, response, list(standing), refusal)
-    return _delayed(gate, response, standing, refusal, Later())
+    _add(standing, gate.take_standing())
+    return _settled(gate, response, standing, refusal)
+
+
+def _add(standing: dict[Replicated, Standing], newer: Mapping[Replicated, Standing]) -> None:
+    """Note what a step stands on. The leader epoch stays that of the first step: what was written in it is lost with it."""
+    for partition, stood in newer.items():
+        first = standing.setdefault(partition, stood)
+        standing[partition] = Standing(first.leader_epoch, stood.end_offset)

@@ -26,26 +26,29 @@ class World:
     """A coordinator's partition with a follower, which has fetched nothing yet, and the answers that have left."""
 
     def __init__(self) -> None:
-        env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
+        env = self.env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
         self.gate = Gate(None)
         self.gate.is_replicated = True
         log = Log(env.fs, "/t-0", "t", 0, LogConfig(), bytes(16))
         self.partition = Partition(env, log, self.gate, DiskHealth(env, "/"), 1, is_led=False)
+        self.answers: list[Any] = []
+        self.elected(0)
+
+    def elected(self, leader_epoch: int) -> None:
         self.partition.lead(
             new_leader(
                 broker_id=1,
-                leader_epoch=0,
-                start_offset=0,
+                leader_epoch=leader_epoch,
+                start_offset=self.partition.log.log_end_offset,
                 replicas=[1, 2],
                 in_sync=[1, 2],
                 partition_epoch=0,
                 max_lag_ms=30_000,
                 min_in_sync=1,
                 live_epoch=lambda _: 7,
-                now_ms=env.steady_ms(),
+                now_ms=self.env.steady_ms(),
             )
         )
-        self.answers: list[Any] = []
 
     def write(self) -> None:
         self.partition.append_own(build_batch([(b"k", b"v")], START_MS))
@@ -116,14 +119,35 @@ def test_an_answer_that_comes_later_waits_for_all_that_is_written_when_it_is_mad
     assert world.answers == ["made"]
 
 
-def test_a_parked_request_that_is_answered_after_the_election_is_answered_at_once() -> None:
+def test_a_parked_request_that_is_answered_after_the_election_is_told_that_the_coordinator_is_elsewhere() -> None:
     world = World()
     world.write()
     parked = Later()
     world.leave(parked)
     world.partition.follow(2, 1)
-    parked.resolve("not the coordinator")
-    assert world.answers == ["not the coordinator"]
+    parked.resolve("what may be lost")
+    assert world.answers == [Code.NOT_COORDINATOR]
+
+
+@pytest.mark.parametrize("is_elected_again", [False, True])
+def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_elected_again: bool) -> None:
+    world = World()
+
+    def steps() -> Steps[str]:
+        world.write()
+        yield None
+        if is_elected_again:
+            world.partition.stand()
+        return "written"
+
+    handled = once_committed(world.gate, steps(), lambda code: code)
+    next(handled)
+    world.partition.follow(2, 1)
+    if is_elected_again:
+        world.elected(2)
+    with pytest.raises(StopIteration) as ended:
+        next(handled)
+    assert ended.value.value is Code.NOT_COORDINATOR
 
 
 def test_a_client_that_has_gone_takes_its_parked_request_along() -> None:
