@@ -88,7 +88,10 @@ def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse) -> WriteTx
         for topic in marker.topics:
             for result in topic.partitions:
                 partition = ports.partitions.known(topic.name, result.partition_index) if result.error_code == Code.NONE else None
-                if partition is not None and partition.is_led and not partition.leader.is_sole:
+                if partition is not None and not partition.is_led:
+                    # Another broker was elected between two steps of the request, and may not have the marker.
+                    result.error_code = Code.NOT_LEADER_OR_FOLLOWER
+                elif partition is not None and not partition.leader.is_sole:
                     awaited.append((result, partition))
     if not awaited:
         return response

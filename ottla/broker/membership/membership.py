@@ -175,6 +175,10 @@ class Membership:
         except ReplicaRefused as error:
             log.warning("metadata_refused", reason=str(error))
             is_over = False
+        except Exception:
+            # The peer logs the bug. A broker that read no more would stay in the cluster by its heartbeats, with old metadata.
+            self._fetch_later()
+            raise
         if is_over:
             self._fetch_next()
         else:

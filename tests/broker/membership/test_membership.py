@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from itertools import pairwise
 from typing import Any, cast
 
@@ -163,6 +164,8 @@ class World:
         self.controller = Controller(self.env)
         self.applied: list[bytes | None] = []
         self.changes: list[tuple[BrokerState, bool]] = []
+        self.refused: bytes | None = None
+        self.bugs: list[str] = []
         identity = Identity(
             broker_id=2,
             cluster_id="abc",
@@ -176,7 +179,7 @@ class World:
             cast(Any, self.env),
             lifecycle=BrokerLifecycle(identity, Intervals()),
             fetch=MetadataFetch("abc", 2, b"d" * 16),
-            replica=MetadataReplica(lambda record, offset: self.applied.append(record.value), lambda: None),
+            replica=MetadataReplica(lambda record, offset: self._apply(record.value), lambda: None),
             heartbeats=self.peer(),
             fetches=self.peer(),
             changed=self._changed,
@@ -184,7 +187,17 @@ class World:
 
     def peer(self) -> Peer:
         env = cast(PeerEnv, self.env)
-        return Peer(env, HOST, PORT, client_id="2", bug=lambda: pytest.fail("a bug"), buffers=ReceiveBuffers())
+        return Peer(env, HOST, PORT, client_id="2", bug=self._bug, buffers=ReceiveBuffers())
+
+    def _bug(self) -> None:
+        if self.refused is None:
+            pytest.fail("a bug")
+        self.bugs.append(str(sys.exception()))
+
+    def _apply(self, value: bytes | None) -> None:
+        if value is not None and value == self.refused:
+            raise LookupError(f"no use for {value!r}")
+        self.applied.append(value)
 
     def _changed(self) -> None:
         lifecycle = self.membership.lifecycle
@@ -303,6 +316,16 @@ def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
     world.controller.records = batch(0, b"x", b"y")
     world.advance(200)
     assert world.applied == [b"x", b"y"]
+
+
+def test_a_record_whose_use_fails_does_not_end_the_reading_of_the_log() -> None:
+    """Heartbeats go on, so the broker would stay in the cluster, and never learn that another one leads its partitions."""
+    world = World()
+    world.refused = b"b"
+    world.start()
+    world.advance(1_000)
+    assert world.bugs == ["no use for b'b'"]
+    assert world.controller.fetches[-1][1] == 2
 
 
 def with_snapshot(size_bytes: int = 60) -> World:
