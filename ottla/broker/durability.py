@@ -16,6 +16,7 @@ from ottla.broker.stepping import Stepping
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.filesystem import Damaged, is_shortage, sync_dir, sync_file
 from ottla.storage.log import Log
+from ottla.storage.segment import Segment
 
 OnDurable = Callable[[bool], None]
 """Called with True once the data is on the disk. With False the data may be lost: the log directory has failed, or a file of the
@@ -83,9 +84,9 @@ class GroupCommit:
         """Whether written data is not on the disk yet."""
         return bool(self._dirty) or self._round is not None
 
-    def wrote(self, log: Log) -> None:
-        """Note that a log has grown."""
-        path = log.active.log.path
+    def wrote(self, log: Log, segment: Segment | None = None) -> None:
+        """Note that a log has grown in its active segment, or in another one."""
+        path = (segment or log.active).log.path
         if path not in self._dirty and not self.has_failed:
             self._dirty[path] = _RANK.get(log.topic, 0)
             if self._newest.get(log) != path:

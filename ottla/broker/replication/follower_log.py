@@ -17,6 +17,7 @@ from ottla.storage.following import UnexpectedOffset, append_as_follower
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.rebuilding import find_unreplicated
+from ottla.storage.segment import Segment
 
 log = structlog.get_logger("replication")
 
@@ -81,9 +82,24 @@ class FollowerLogs:
     def _append(self, partition: Partition, following: Following, action: Append) -> None:
         partition_log = partition.log
         if action.records:
-            append_as_follower(partition_log, action.records, following.leader_epoch, self._clock.now_ms())
+            last = partition_log.segments[-1:]
+            try:
+                append_as_follower(partition_log, action.records, following.leader_epoch, self._clock.now_ms())
+            finally:
+                self._wrote_behind(partition_log, last)
         high_watermark, start_offset = taken_over(action, view(partition_log))
         partition.copied(high_watermark, start_offset, has_grown=bool(action.records))
+
+    def _wrote_behind(self, partition_log: Log, last: list[Segment]) -> None:
+        """Note which segments an answer may have written to: ``last``, which was the last one, and those behind it.
+
+        Also where the log has refused one of the batches, because those before are there, and the next fetch begins behind them.
+        """
+        if self._gate.group_commit is not None:
+            segments = partition_log.segments
+            first = segments.index(last[0]) if last and last[0] in segments else 0
+            for segment in segments[first:]:
+                self._gate.group_commit.wrote(partition_log, segment)
 
     def _truncate(self, partition: Partition, offset: int) -> None:
         partition_log = partition.log

@@ -1,0 +1,54 @@
+"""What a follower's log takes over from its leader, and what the disk then has of it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.durability import GroupCommit
+from ottla.broker.gate import Gate
+from ottla.broker.partitions import Partition
+from ottla.broker.replication.follower_log import FollowerLogs
+from ottla.broker.stepping import Stepping
+from ottla.coordinator.replication.follower import Append, Following
+from ottla.protocol.records import assign, build_batch
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+
+
+class Synced(MemoryFilesystem):
+    """Remembers which files were synced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: set[str] = set()
+
+    def sync_file(self, path: str) -> None:
+        self.synced.add(path)
+
+
+def test_every_segment_that_an_answer_has_written_to_is_synced_before_the_next_fetch() -> None:
+    """The leader takes what is below the next fetch's offset for safe, so that no segment may be left out."""
+    fs = Synced()
+    env = cast(Any, SimulatedEnv(fs, random.Random(1), START_MS))
+    gate = Gate(GroupCommit(env, Stepping(env, lambda: None), lambda error: None, lambda path, error: None))
+    disk = DiskHealth(env, "/")
+    partition = Partition(env, Log(env.fs, "/t-0", "t", 0, LogConfig(segment_bytes=100), bytes(16)), gate, disk, 1, is_led=False)
+    partition.follow(2, 0)
+    records = bytearray()
+    for offset in range(3):
+        batch = build_batch([(None, bytes(50))], START_MS)
+        assign(batch, offset, 0)
+        records += batch
+    logs = FollowerLogs(env, cast(Any, None), disk, gate)
+    action = Append(records=bytes(records), high_watermark=0, start_offset=0)
+    assert logs.carry_out(partition, Following(leader_id=2, leader_epoch=0), action) is None
+    synced: list[bool] = []
+    gate.answer(synced.append)
+    env.settle()
+    assert synced == [True]
+    assert len(partition.log.segments) == 3
+    assert {segment.log.path for segment in partition.log.segments} <= fs.synced
