@@ -198,13 +198,15 @@ class ReplicaFetcher:
             is_new = answer.error_code in (Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH)
             self._fetch_after(0 if is_new else self._broker.settings.replica_fetch_backoff_ms)
             return
-        self._take(answer)
-        if self._gate.is_always_open:
-            self._fetch_after(0)
-        else:
-            # The leader takes what is below the offset of the next fetch for safe, so the disk must have it before.
-            self._is_in_flight = True
-            self._gate.answer(self._synced)
+        try:
+            self._take(answer)
+        finally:
+            if self._gate.is_always_open:
+                self._fetch_after(0)
+            else:
+                # The leader takes what is below the offset of the next fetch for safe, so the disk must have it before.
+                self._is_in_flight = True
+                self._gate.answer(self._synced)
 
     def _synced(self, is_durable: bool) -> None:
         """The disk has what came with the last answer. A log for which it has not is offline."""
@@ -212,11 +214,21 @@ class ReplicaFetcher:
         self._fetch_after(0)
 
     def _take(self, response: FetchResponse) -> None:
+        """Take the answers for single partitions. A bug with one of them stops that one only, and is raised afterwards."""
+        bug: Exception | None = None
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
                 if followed is not None and followed.following.is_awaited(followed.fetch):
-                    self._take_one(followed, data)
+                    try:
+                        self._take_one(followed, data)
+                    except Exception as error:
+                        log.error("follower_stopped", partition=repr(followed.partition.log), reason=repr(error))
+                        if followed.following.state is not FetchState.FAILED:
+                            followed.following.cannot_go_on()
+                        bug = error
+        if bug is not None:
+            raise bug
 
     def _take_one(self, followed: _Followed, data: PartitionData) -> None:
         diverging = data.diverging_epoch

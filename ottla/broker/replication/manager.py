@@ -65,7 +65,7 @@ class ReplicaManager:
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
         )
-        # By leader. A fetcher without partitions is closed.
+        # By leader. A fetcher without partitions sends nothing.
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._followed: dict[Partition, ReplicaFetcher] = {}
         # The partitions that this broker leads and that have other replicas.
