@@ -22,7 +22,7 @@ from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import Code, KafkaError, known_code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -261,7 +261,7 @@ class MarkerSender:
         refused: dict[Code, list[TopicPartition]] = {}
         for topic in response.markers[0].topics:
             for partition in topic.partitions:
-                where, code = (topic.name, partition.partition_index), Code(partition.error_code)
+                where, code = (topic.name, partition.partition_index), known_code(partition.error_code)
                 if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
                     written.add(where)
                     continue
@@ -392,7 +392,7 @@ class _MarkerWalk:
         def answered(response: WriteTxnMarkersResponse) -> None:
             nonlocal is_answered
             is_answered = True
-            self._note(topic, index, Code(response.markers[0].topics[0].partitions[0].error_code))
+            self._note(topic, index, known_code(response.markers[0].topics[0].partitions[0].error_code))
             if has_returned:
                 self.go_on()
 

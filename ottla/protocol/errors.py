@@ -151,6 +151,14 @@ class Code(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136
 
 
+def known_code(code: int) -> Code:
+    """The error of another broker's answer; UNKNOWN_SERVER_ERROR for one that a later release has."""
+    try:
+        return Code(code)
+    except ValueError:
+        return Code.UNKNOWN_SERVER_ERROR
+
+
 MAX_MESSAGE_CHARS = 1_000
 """The longest error message in characters. A message may quote names that clients have sent, and must fit into a string of every
 version of the protocol."""

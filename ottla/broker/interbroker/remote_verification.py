@@ -25,7 +25,7 @@ from ottla.broker.transactions import Transactions
 from ottla.broker.verification import Verification
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import Code, KafkaError, known_code
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -221,7 +221,7 @@ class CoordinatorVerification:
             self._refuse(sent, Code.UNSUPPORTED_VERSION if is_unsupported else Code.NETWORK_EXCEPTION)
             return
         if answer.error_code != Code.NONE:
-            code = Code(answer.error_code)
+            code = known_code(answer.error_code)
             # A client must not see that this broker is not authorised.
             self._refuse(sent, Code.INVALID_TXN_STATE if code is Code.CLUSTER_AUTHORIZATION_FAILED else code)
             return
@@ -230,7 +230,7 @@ class CoordinatorVerification:
             for topic in transaction.topic_results:
                 for result in topic.results_by_partition:
                     where = (topic.name, result.partition_index)
-                    codes[transaction.transactional_id, where] = Code(result.partition_error_code)
+                    codes[transaction.transactional_id, where] = known_code(result.partition_error_code)
         for asked in sent:
             code = codes.get((asked.question.transactional_id, asked.question.partition), Code.NETWORK_EXCEPTION)
             # One of the others in the request was refused, for reasons of its own.

@@ -10,7 +10,7 @@ from ottla.broker.env import Clock
 from ottla.broker.internal_topics import NewTopic
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
-from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.errors import Code, KafkaError, known_code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 TIMEOUT_MS = 30_000
@@ -58,7 +58,7 @@ class ControllersTopics:
                 return
             for result in answer.topics:
                 if result.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
-                    self._note(topic.name, KafkaError(Code(result.error_code), result.error_message))
+                    self._note(topic.name, KafkaError(known_code(result.error_code), result.error_message))
 
         self._controller.send(CreateTopicsRequest(topics=[asked], timeout_ms=TIMEOUT_MS), answered, timeout_ms=TIMEOUT_MS)
 

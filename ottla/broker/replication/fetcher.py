@@ -23,7 +23,7 @@ from ottla.broker.replication.fetch_session import FetchSession, TopicIdPartitio
 from ottla.broker.replication.follower_log import FollowerLogs, end_of_epoch, view
 from ottla.coordinator.replication.follower import Action, Answer, AskOffsets, FetchState, Following, Stop, Wait
 from ottla.coordinator.replication.leader import EpochEnd
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -307,11 +307,3 @@ class ReplicaFetcher:
         action = followed.following.offsets(first, latest, view(followed.partition.log))
         self._carry_out(followed, action)
         self._fetch_after(0)
-
-
-def known_code(code: int) -> Code:
-    """The error of an answer; UNKNOWN_SERVER_ERROR for one that a later release has."""
-    try:
-        return Code(code)
-    except ValueError:
-        return Code.UNKNOWN_SERVER_ERROR

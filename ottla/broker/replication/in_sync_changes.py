@@ -11,7 +11,7 @@ from ottla.broker.env import Timer, Timers
 from ottla.broker.partitions import Partition
 from ottla.broker.peers.requests import PeerFailure, Then
 from ottla.coordinator.replication.in_sync import InSync
-from ottla.protocol.errors import Code
+from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -147,8 +147,4 @@ class InSyncChanges:
                 self._changed(partition)
             return False
         log.info("in_sync_change_refused", partition=repr(partition.log), asked=sorted(change.proposed), error=code)
-        try:
-            known = Code(code)
-        except ValueError:
-            known = Code.UNKNOWN_SERVER_ERROR
-        return leader.alter_refused(change, known)
+        return leader.alter_refused(change, known_code(code))

@@ -10,7 +10,13 @@ from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
-from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from tests.broker.interbroker.cluster_world import ONE, TOPIC, TWO, ClusterWorld, HeldPeer
 
 
@@ -64,6 +70,18 @@ def test_markers_without_an_answer_are_sent_again(world: ClusterWorld, kind: Fai
     world.sleep(1_000)
     assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
     assert [type(message) for message in held.sent] == [WriteTxnMarkersRequest] * 2
+
+
+def test_an_error_of_a_later_release_does_not_hold_up_the_client(world: ClusterWorld) -> None:
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    ((_, message, _, _),) = held.held
+    result = WritableTxnMarkerPartitionResult(partition_index=1, error_code=9_999)
+    topic = WritableTxnMarkerTopicResult(name=TOPIC, partitions=[result])
+    answer = WritableTxnMarkerResult(producer_id=message.markers[0].producer_id, topics=[topic])
+    held.fail(WriteTxnMarkersResponse([answer]))
+    assert not world.brokers[ONE].broker.transactions._second_phase._markers.is_sending("x")
 
 
 def test_markers_that_are_written_twice_because_the_answer_was_lost_do_no_harm(world: ClusterWorld) -> None:

@@ -10,6 +10,12 @@ import pytest
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -65,6 +71,23 @@ def test_a_batch_whose_partition_was_not_added_is_refused(world: ClusterWorld) -
     assert world.produce(producer, 1, version=VERIFIED) == Code.TRANSACTION_ABORTABLE
     assert world.log(TWO, TOPIC, 1).log_end_offset == 0
     assert world.produce(producer, 1, version=VERIFIED - 1) == Code.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_an_error_of_a_later_release_is_an_answer_too(world: ClusterWorld, *, is_whole: bool) -> None:
+    producer, held = begun(world, ADDED), HeldPeer(world, TWO)
+    client, batch = sent(world, producer, ADDED)
+    world.scheduler.settle()
+    code = 9_999
+    result = AddPartitionsToTxnPartitionResult(partition_index=1, partition_error_code=code)
+    topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=[result])
+    transaction = AddPartitionsToTxnResult(transactional_id="x", topic_results=[topic])
+    if is_whole:
+        held.fail(AddPartitionsToTxnResponse(error_code=code))
+    else:
+        held.fail(AddPartitionsToTxnResponse(results_by_transaction=[transaction]))
+    assert code_of(client.receive(batch)) == Code.UNKNOWN_SERVER_ERROR
+    client.close()
 
 
 def test_a_producer_of_an_old_epoch_is_refused(world: ClusterWorld) -> None:
