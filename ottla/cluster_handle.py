@@ -11,6 +11,7 @@ import tempfile
 import threading
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +71,8 @@ class Cluster:
         self._pids: dict[int, int] = {}
         # Which processes run, as far as the parent has said.
         self._running: set[int] = set()
+        # How often each has ended, also while it started.
+        self._ends: Counter[int] = Counter()
         self._paused: set[int] = set()
         self._ready: dict[str, Any] = {}
         self._has_ended = threading.Event()
@@ -192,14 +195,20 @@ class Cluster:
         self._paused.discard(broker)
 
     def restart(self, broker: int, *, kill: bool = False) -> None:
-        """Start a broker again, after it was stopped or killed where it still runs. Returns when it listens."""
+        """Start a broker again, after it was stopped or killed where it still runs. Returns when it listens.
+
+        Raises `ClusterFailed` where it ends before.
+        """
         if broker in self._running:
             if kill:
                 self.kill(broker)
             else:
                 self.shut_down(broker)
+        ends = self._ends[broker]
         self._parent.command(str(broker))
-        self._await(lambda: broker in self._running, START_TIMEOUT_S)
+        self._await(lambda: broker in self._running or self._ends[broker] > ends, START_TIMEOUT_S)
+        if broker not in self._running:
+            raise self._failed(f"broker {broker} did not start")
 
     def heal(self) -> None:
         """Resume what is paused and start again what has ended, and wait until all brokers are in service."""
@@ -291,6 +300,7 @@ class Cluster:
                     self._pids[event["node"]] = event["pid"]
                     self._running.add(event["node"])
                 case "ended":
+                    self._ends[event["node"]] += 1
                     self._running.discard(event["node"])
                 case "ready":
                     self._ready = event

@@ -61,6 +61,7 @@ class Parent:
         self._children: dict[int, Child] = {}
         self._selector = selectors.DefaultSelector()
         self._stop_wanted = False
+        self._is_up = False
         self._unread_commands = bytearray()
         self._owner: Owner | None = None
 
@@ -80,6 +81,7 @@ class Parent:
         try:
             self._start_all()
             if not self._stop_wanted:
+                self._is_up = True
                 self._report_ready()
             while not self._stop_wanted:
                 self._wait(END_CHECK_S)
@@ -105,8 +107,10 @@ class Parent:
         if self._owner is not None and self._owner.is_gone:
             self._stop_wanted = True
         for node_id, child in self._children.items():
-            if child.look_for_exit() and child.ready is not None and not self._stop_wanted:
-                self._say(f"{child.name} has ended ({_why(child)})", event="ended", node=node_id, exit_code=child.exit_code)
+            # While all are started for the first time, one that ends is the end of the whole.
+            if child.look_for_exit() and self._is_up and not self._stop_wanted:
+                what = "has ended" if child.ready is not None else "did not start"
+                self._say(f"{child.name} {what} ({_why(child)})", event="ended", node=node_id, exit_code=child.exit_code)
 
     def _start(self, node_id: int) -> Child:
         node = self._cluster.nodes[node_id]

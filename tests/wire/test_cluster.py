@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla
-from ottla.cluster_handle import CONTROLLER
+from ottla.cluster_handle import CONTROLLER, ClusterFailed
 
 pytestmark = [pytest.mark.wire]
 
@@ -171,3 +171,17 @@ def test_a_leader_that_stood_still_is_led(cluster: ottla.Cluster) -> None:
     cluster.wait_for(lambda: cluster.in_sync(topic) == [1, 2, 3], PATIENCE_S)
     cluster.move_leader(topic, 0, to=first)
     assert values(cluster, topic) == [b"before", b"meanwhile"]
+
+
+def test_a_broker_that_does_not_start_again_says_so(cluster: ottla.Cluster) -> None:
+    cluster.kill(2)
+    identity = cluster.data_dir / "broker-2" / "meta.properties"
+    whole = identity.read_text()
+    identity.write_text(whole.replace("node.id=2", "node.id=7"))
+    try:
+        with pytest.raises(ClusterFailed, match="broker 2 did not start"):
+            cluster.restart(2)
+    finally:
+        identity.write_text(whole)
+    cluster.restart(2)
+    assert cluster.wait_for(lambda: cluster.in_service() == [1, 2, 3], PATIENCE_S)
