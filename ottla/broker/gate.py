@@ -119,10 +119,15 @@ class Gate:
     def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable; never where they may be lost."""
         assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
+
+        def committed(is_committed: bool) -> None:
+            if is_committed:
+                self.effect(then)
+
         if offset > log.high_watermark:
-            self._uncommitted.setdefault(log, []).append((offset, lambda is_committed: self.effect(then) if is_committed else None))
+            self._uncommitted.setdefault(log, []).append((offset, committed))
         else:
-            self.effect(then)
+            committed(True)
 
     # the high watermark
 

@@ -1,0 +1,16 @@
+"""Each planted fault still has its place in the code, so that the slow test plants what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.breaking import broken
+from tests.mutants.mutants import Mutant
+from tests.mutants.test_breaking import same
+from tests.simulation.planted import PLANTED, ROOT
+
+
+@pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name)
+def test_each_fault_has_its_place(fault: Mutant) -> None:
+    sound = (ROOT / fault.file).read_text()
+    assert not same(broken(sound, fault), sound)
