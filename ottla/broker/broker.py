@@ -355,9 +355,10 @@ class BrokerServer:
     # end
 
     async def stop(self) -> None:
-        """Accept no further requests, write all state to the disk, and mark the directory clean."""
-        if self.lifecycle.is_stopping:
+        """Accept no further requests, write all state to the disk, and mark the directory clean. A second call does nothing."""
+        if self.lifecycle.is_leaving or self.lifecycle.is_stopping:
             return
+        self.lifecycle.is_leaving = True
         await self.metadata.leave()
         self._end_work()
         self._close_listeners()

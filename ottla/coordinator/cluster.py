@@ -71,9 +71,11 @@ class _Alike(NamedTuple):
 class ClusterState:
     """The cluster's metadata. Unlike groups and transactions it has a single log and so a single shard."""
 
-    def __init__(self, node_id: int, *, ignores_case: bool = False) -> None:
-        """``ignores_case``: whether the file system that holds the topics ignores the case of names."""
+    def __init__(self, node_id: int, *, ignores_case: bool = False, is_member: bool = False) -> None:
+        """``ignores_case``: whether the file system that holds the topics ignores the case of names. ``is_member``: whether
+        ``node_id`` is a broker under a controller elsewhere."""
         self.node_id = node_id
+        self.is_member = is_member
         self._names = TakenNames(ignores_case=ignores_case)
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
@@ -190,8 +192,11 @@ class ClusterState:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the cluster is one broker that is its own controller: there, no broker registers, and this one leads all."""
-        return not self.registrations.brokers
+        """Whether the cluster is one broker that is its own controller: there, no broker registers, and this one leads all.
+
+        A member of a cluster whose last broker was unregistered is not.
+        """
+        return not self.is_member and not self.registrations.brokers
 
     def topic(self, name: str) -> Topic:
         """Raises UNKNOWN_TOPIC_OR_PARTITION."""

@@ -84,7 +84,7 @@ class JoinedMetadata:
         self._env = env
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
-        self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case())
+        self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case(), is_member=True)
         self.lifecycle = BrokerLifecycle(
             _identity(settings, identity, addresses, parts.env.random_uuid(), parts.directory.previous_epoch), _intervals(settings)
         )

@@ -312,6 +312,37 @@ def test_a_broker_that_somebody_has_unregistered_registers_again(
     assert produce(client, topic_id) == Code.NONE
 
 
+def test_the_last_broker_leads_nothing_while_it_is_unregistered(
+    world: MemberWorld, member: Member, client: SimulatedClient
+) -> None:
+    topic_id = created(client, "t").topic_id
+    world.sleep(100)
+    assert produce(client, topic_id) == Code.NONE
+    assert client.call(UnregisterBrokerRequest(broker_id=1)).error_code == Code.NONE
+    world.sleep(20)
+    assert produce(client, topic_id) == Code.NOT_LEADER_OR_FOLLOWER
+    world.sleep(5_000)
+    assert produce(client, topic_id) == Code.NONE
+
+
+def test_two_who_stop_a_broker_at_once_stop_it_once(world: MemberWorld, member: Member) -> None:
+    left = 0
+    leave = member.server.metadata.leave
+
+    async def leave_once() -> None:
+        nonlocal left
+        left += 1
+        await leave()
+
+    member.server.metadata.leave = leave_once  # type: ignore[method-assign]
+
+    async def both() -> None:
+        await asyncio.gather(member.server.stop(), member.server.stop())
+
+    world.run(both())
+    assert left == 1
+
+
 def test_a_broker_of_another_cluster_is_not_let_in(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-1")
     another = Identity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=topic_id_text(b"1" * 16))
