@@ -82,7 +82,8 @@ class NamedLogger:
 
     def __init__(self, stream: TextIO, name: str = ROOT) -> None:
         self.name = name
-        self.msg = structlog.PrintLogger(stream).msg
+        # Its line and the line's end are one write, so that lines of processes that share a stream do not mix.
+        self.msg = structlog.WriteLogger(stream).msg
 
     def __getattr__(self, method: str) -> Callable[[str], None]:
         if method in _NUMBERS:
