@@ -71,10 +71,12 @@ simulate: $(VENV)/.test
 kills: $(VENV)/.test
 	ORACLE=1 ROUNDS=30 $(PYTEST) -q -m slow tests/pipeline/kills
 
-# Stock clients on a broker that is killed inside commits, stopped and starved; the seed is printed, and SEED= runs it again.
+# Stock clients on a broker that is killed inside commits, stopped and starved; with BROKERS=3 on three that fail in turn. The seed is
+# printed, and SEED= runs it again.
 KILLS ?= 2000
+BROKERS ?= 1
 chaos: $(VENV)/.test
-	$(BIN)/python -m tests.chaos --kills $(KILLS) --seed "$(SEED)"
+	$(BIN)/python -m tests.chaos --brokers $(BROKERS) --kills $(KILLS) --seed "$(SEED)"
 
 # Rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.test

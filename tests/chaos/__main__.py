@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tests.chaos import several
 from tests.chaos.director import has_java, run
 from tests.chaos.table import table
 
@@ -17,6 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=2_000)
     parser.add_argument("--seed", default="", help="what a run before has printed; a new one is the default")
+    parser.add_argument("--brokers", type=int, default=1, help="3 or more: a cluster, whose brokers and controller are killed")
     parser.add_argument("--keep", type=Path, help="leave the directories of all rounds there")
     parser.add_argument("--without-java", action="store_true")
     options = parser.parse_args()
@@ -28,15 +30,19 @@ def main() -> int:
     columns = (TextColumn("kills"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, disable=not sys.stdout.isatty()) as bar:
         task = bar.add_task("kills", total=options.kills)
-        report = run(
-            options.kills,
-            seed,
-            java=java and not options.without_java,
-            progress=lambda done: bar.update(task, completed=done),
-            keep=options.keep,
-        )
-    print(table(report))
-    return 1 if report.findings else 0
+
+        def progress(done: int) -> None:
+            bar.update(task, completed=done)
+
+        java = java and not options.without_java
+        if options.brokers > 1:
+            of_cluster = several.run(options.kills, seed, brokers=options.brokers, java=java, progress=progress, keep=options.keep)
+            findings, shown = of_cluster.findings, str(of_cluster)
+        else:
+            of_broker = run(options.kills, seed, java=java, progress=progress, keep=options.keep)
+            findings, shown = of_broker.findings, table(of_broker)
+    print(shown)
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

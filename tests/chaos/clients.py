@@ -53,11 +53,12 @@ class _Worker:
 class Clients:
     """One process each by name, and the zombies that once had a name."""
 
-    def __init__(self, directory: Path, bootstrap: str, seed: str, names: list[str]) -> None:
+    def __init__(self, directory: Path, bootstrap: str, seed: str, workers: dict[str, tuple[str, tuple[str, ...]]]) -> None:
         self._directory = directory
         self._bootstrap = bootstrap
         self._seed = seed
-        self._names = names
+        self._actors = workers
+        self._names = list(workers)
         self._instances: Counter[str] = Counter()
         self._workers: dict[str, _Worker] = {}
         self._zombies: list[_Worker] = []
@@ -68,7 +69,7 @@ class Clients:
             self._spawn(name)
 
     def _spawn(self, name: str) -> _Worker:
-        client, actors = WORKERS[name]
+        client, actors = self._actors[name]
         self._instances[name] += 1
         instance = self._instances[name]
         history = self._directory / f"history-{name}-{instance}"
@@ -101,7 +102,7 @@ class Clients:
         for zombie in self._zombies:
             if zombie.stopped_s is None or zombie.successor is None:
                 continue
-            actors = sum(not actor.startswith("watch") for actor in WORKERS[zombie.name][1])
+            actors = sum(not actor.startswith("watch") for actor in self._actors[zombie.name][1])
             begun = [s for s in read(list(self._directory.glob(f"{zombie.successor.name}.*"))).sessions if s.session == 1]
             if all_of_them or len(begun) == actors or time.monotonic() > zombie.stopped_s + ZOMBIE_S:
                 zombie.signal_all(signal.SIGCONT)

@@ -119,8 +119,8 @@ class Round:
             features={"transaction.version": TRANSACTION_VERSIONS[number % len(TRANSACTION_VERSIONS)]},
         )
         self._start([])
-        names = [name for name in WORKERS if java or name != "java"]
-        self.clients = Clients(directory, self.broker.bootstrap, seed, names)
+        workers = {name: worker for name, worker in WORKERS.items() if java or name != "java"}
+        self.clients = Clients(directory, self.broker.bootstrap, seed, workers)
 
     def run(self, kills: int, progress: Callable[[int], None]) -> None:
         """Raises what a broker that does not start raises; what is wrong otherwise goes into the report."""

@@ -1,0 +1,314 @@
+"""Chaos on several brokers: stock clients at work while leaders, coordinators and the controller are killed, paused and stopped.
+
+All topics have a replica on each of three brokers and want two in sync, so one broker may always be away. At the end all brokers
+are healed and stopped, and the clients' history is compared with what is visible, and with the files of each broker.
+``python -m tests.chaos --brokers 3 --kills 60 --seed 7``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from ottla.client.errors import ClientError
+from ottla.cluster_handle import CONTROLLER, Cluster, ClusterFailed
+from ottla.simulation.checker import Observation, check, outcomes
+from ottla.simulation.history import History
+from tests.chaos import observe
+from tests.chaos.clients import TOPICS, WORKERS, Clients
+from tests.chaos.director import ALL_PARTITIONS, PARTITIONS, SETTLE_S
+
+SESSION_MS = 1_500
+SETTINGS: dict[str, str | int | bool] = {
+    "broker.session.timeout.ms": SESSION_MS,
+    "broker.heartbeat.interval.ms": 200,
+    "replica.lag.time.max.ms": 2_000,
+    "min.insync.replicas": 2,
+    "log.segment.bytes": 60_000,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    "transaction.state.log.num.partitions": 3,
+    "offsets.topic.num.partitions": 3,
+    "auto.create.topics.enable": False,
+}
+AWAY_S = (0.1, 2.5)
+"""How long a killed process stays away: less and more than a session."""
+BETWEEN_S = (0.3, 1.5)
+PAUSE_S = SESSION_MS / 1000 + 1.0
+IN_SYNC_S = 40.0
+KILLS_A_ROUND = 30
+
+LEADER = "leader"
+TRANSACTIONS = "transaction coordinator"
+GROUPS = "group coordinator"
+CONTROL = "controller"
+TWO = "two brokers"
+STARTING = "while starting"
+PAUSED = "paused"
+STOPPED = "stopped"
+MOVED = "leader moved"
+EMPTIED = "directory deleted"
+TOPIC = "topic created and deleted"
+KILLING = {LEADER: 1, TRANSACTIONS: 1, GROUPS: 1, CONTROL: 1, TWO: 2, STARTING: 2, EMPTIED: 1}
+"""How many kills each of these is."""
+DECK = (
+    *(LEADER, TRANSACTIONS, GROUPS, CONTROL, TWO, STARTING, LEADER, TRANSACTIONS, EMPTIED, GROUPS),
+    *(PAUSED, PAUSED, STOPPED, MOVED, MOVED, TOPIC),
+)
+CLUSTER_WORKERS = {
+    name: (client, tuple(actor for actor in actors if client != "confluent-kafka" or not actor.startswith("pipe:")))
+    for name, (client, actors) in WORKERS.items()
+}
+"""Without the pipes of librdkafka: its send_offsets_to_transaction ignores its timeout and does not return where the group's
+coordinator has left the metadata (librdkafka's issues 5456 and 5511)."""
+
+
+@dataclass(slots=True)
+class ClusterReport:
+    """What a run has done and found."""
+
+    seed: str
+    kills: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+    transactions: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def killed(self) -> int:
+        return self.kills.total()
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {self.killed} kills: {_counted(self.kills)}"]
+        lines.append(f"also: {_counted(self.others)}")
+        lines.append(f"{self.transactions.total():,} transactions: {_counted(self.transactions)}")
+        return "\n".join([*lines, *(f"FOUND {finding}" for finding in self.findings)])
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()))
+
+
+class ClusterRound:
+    """One cluster, its clients, and what happens to it."""
+
+    def __init__(self, directory: Path, seed: str, report: ClusterReport, *, brokers: int, java: bool) -> None:
+        self._rng = random.Random(seed)
+        self._seed = seed
+        self._report = report
+        self.cluster = Cluster(brokers, data_dir=directory / "data", settings=SETTINGS)
+        self.cluster.start()
+        workers = {name: worker for name, worker in CLUSTER_WORKERS.items() if java or name != "java"}
+        self.clients = Clients(directory, self.cluster.bootstrap, seed, workers)
+        self._actors = [actor.split(":")[1] for _, actors in workers.values() for actor in actors]
+
+    def run(self, kills: int, progress: Callable[[int], None]) -> None:
+        for topic, count in TOPICS.items():
+            self.cluster.create_topic(topic, count, replication_factor=3)
+        self.clients.start()
+        time.sleep(2.0)
+        upto = self._report.killed + kills
+        cards: list[str] = []
+        try:
+            while self._report.killed < upto:
+                if not cards:
+                    cards = list(DECK)
+                    self._rng.shuffle(cards)
+                self._play(cards.pop())
+                progress(self._report.killed)
+                time.sleep(self._rng.uniform(*BETWEEN_S))
+            self.cluster.heal()
+            time.sleep(2.0)
+        finally:
+            history = self.clients.end()
+        self._judge(history)
+
+    # what happens
+
+    def _play(self, card: str) -> None:
+        cluster, rng, report = self.cluster, self._rng, self._report
+        if card in KILLING:
+            report.kills[card] += KILLING[card]
+        else:
+            report.others[card] += 1
+        if card == CONTROL:
+            self._kill([CONTROLLER])
+        elif card == TWO:
+            self._kill(rng.sample(cluster.brokers, 2))
+        elif card == STARTING:
+            self._kill_while_starting(self._victim(LEADER))
+        elif card == EMPTIED:
+            self._empty(self._victim(LEADER))
+        elif card in (PAUSED, STOPPED):
+            victim = self._victim(rng.choice([LEADER, TRANSACTIONS, GROUPS]))
+            if card == PAUSED:
+                cluster.pause(victim)
+                time.sleep(PAUSE_S)
+                cluster.resume(victim)
+            else:
+                cluster.restart(victim)
+        elif card == MOVED:
+            self._move()
+        elif card == TOPIC:
+            self._topic_while_one_is_away(rng.choice(cluster.brokers))
+        else:
+            self._kill([self._victim(card)])
+
+    def _victim(self, of: str) -> int:
+        """The broker with a role; any one where the role is nobody's at this moment."""
+        cluster, rng = self.cluster, self._rng
+        name = rng.choice(self._actors)
+        with suppress(ClientError, TimeoutError):
+            if of == LEADER:
+                return cluster.leader(*rng.choice(PARTITIONS)) or rng.choice(cluster.brokers)
+            if of == TRANSACTIONS:
+                return cluster.coordinator(transactional_id=name)
+            return cluster.coordinator(group=f"g-{name.rpartition('-')[0]}")
+        return rng.choice(cluster.brokers)
+
+    def _kill(self, nodes: list[int]) -> None:
+        for node in nodes:
+            self.cluster.kill(node)
+        time.sleep(self._rng.uniform(*AWAY_S))
+        for node in nodes:
+            self.cluster.restart(node)
+
+    def _kill_while_starting(self, broker: int) -> None:
+        """Killed, and killed again at some moment between the fork and its being ready."""
+        cluster = self.cluster
+        cluster.kill(broker)
+        parent = _parent(cluster.pid(CONTROLLER))
+        before = _children(parent)
+        restarting = threading.Thread(target=self._restart_that_may_fail, args=[broker])
+        restarting.start()
+        while not (starting := _children(parent) - before) and restarting.is_alive():
+            time.sleep(0.001)
+        time.sleep(self._rng.random() * 0.4)
+        for pid in starting:
+            os.kill(pid, signal.SIGKILL)
+        restarting.join()
+        cluster.heal()
+
+    def _restart_that_may_fail(self, broker: int) -> None:
+        with suppress(ClusterFailed):
+            self.cluster.restart(broker)
+
+    def _empty(self, broker: int) -> None:
+        """A disk is replaced: the broker returns with nothing, once all others have what it has."""
+        self._await_in_sync()
+        self.cluster.kill(broker)
+        directory = self.cluster.data_dir / f"broker-{broker}"
+        for path in directory.iterdir():
+            # As of a replaced disk that was formatted: kafka-storage format writes this file only.
+            if path.is_dir():
+                shutil.rmtree(path)
+        time.sleep(SESSION_MS / 1000 + 1.0)
+        self.cluster.restart(broker)
+        self._await_in_sync()
+
+    def _move(self) -> None:
+        topic, index = self._rng.choice(PARTITIONS)
+        with suppress(ClientError, TimeoutError):
+            others = [n for n in self.cluster.in_sync(topic, index) if n != self.cluster.leader(topic, index)]
+            if others:
+                self.cluster.move_leader(topic, index, self._rng.choice(others))
+
+    def _topic_while_one_is_away(self, broker: int) -> None:
+        """A topic comes and another one goes while a broker that has replicas of both is away."""
+        cluster, number = self.cluster, self._report.others[TOPIC]
+        cluster.create_topic(f"gone-{number}", 3, {"min.insync.replicas": "1"}, replication_factor=3)
+        cluster.kill(broker)
+        time.sleep(SESSION_MS / 1000 + 1.0)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        for future in admin.delete_topics([f"gone-{number}"]).values():
+            future.result(10)
+        for future in admin.create_partitions([NewPartitions(f"kept-{number - 1}", 5)]).values() if number > 1 else ():
+            future.result(10)
+        cluster.create_topic(f"kept-{number}", 3, replication_factor=2)
+        cluster.restart(broker)
+        cluster.wait_for(lambda: not list(cluster.data_dir.glob(f"broker-*/gone-{number}-?")), IN_SYNC_S)
+
+    def _await_in_sync(self) -> None:
+        cluster = self.cluster
+        cluster.wait_for(lambda: all(len(cluster.in_sync(*where)) == 3 for where in ALL_PARTITIONS), IN_SYNC_S)
+
+    # the end
+
+    def _judge(self, history: History) -> None:
+        cluster = self.cluster
+        ends = observe.settled(cluster.bootstrap, ALL_PARTITIONS, SETTLE_S)
+        self._await_in_sync()
+        groups = sorted({a.group for a in history.attempts if a.group})
+        inputs = [where for where in PARTITIONS if where[0] == "in"]
+        committed = observe.shown(cluster.bootstrap, PARTITIONS, committed=True)
+        seen = Observation(
+            committed=committed,
+            uncommitted=observe.shown(cluster.bootstrap, PARTITIONS, committed=False),
+            stored={},
+            ends=ends,
+            offsets={group: observe.committed_offsets(cluster.bootstrap, group, inputs) for group in groups},
+            others={"kafka-python": observe.shown_to("kafka-python", cluster.bootstrap, sorted(TOPICS), committed)},
+        )
+        code = cluster.stop()
+        findings = [*self.clients.findings, *([f"the cluster ended with {code}"] if code else [])]
+        stored = {broker: observe.stored(cluster.data_dir / f"broker-{broker}") for broker in cluster.brokers}
+        seen.stored = stored[1]
+        for broker, batches in stored.items():
+            other = [where for where in ALL_PARTITIONS if batches.get(where) != stored[1].get(where)]
+            findings += [f"broker {broker} stores {where} other than broker 1" for where in other]
+            seen.unfinished += observe.unfinished(cluster.data_dir / f"broker-{broker}")
+            seen.audit += observe.audit(cluster.data_dir / f"broker-{broker}")
+        seen.errors = observe.complaints(cluster.logs, disk_was_full=False)
+        seen.errors += [line for line in cluster.logs if '"unexpected_errors": ' in line and '"unexpected_errors": 0' not in line]
+        report = self._report
+        report.findings += [f"{self._seed}: {finding}" for finding in [*findings, *check(history, seen)]]
+        report.transactions += outcomes(history, seen)
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _children(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def run(
+    kills: int,
+    seed: str,
+    *,
+    brokers: int,
+    java: bool,
+    progress: Callable[[int], None] = lambda done: None,
+    keep: Path | None = None,
+) -> ClusterReport:
+    """Run to so many kills. With ``keep`` the directories of all rounds stay there, else those with findings."""
+    report = ClusterReport(seed)
+    number = 0
+    while report.killed < kills and not report.findings:
+        number += 1
+        directory = Path(tempfile.mkdtemp(prefix=f"ottla-chaos-{number}-", dir=keep))
+        one = ClusterRound(directory, f"{seed}/{number}", report, brokers=brokers, java=java)
+        try:
+            one.run(min(KILLS_A_ROUND, kills - report.killed), progress)
+        except Exception:
+            report.findings.append(f"{seed}/{number}: {traceback.format_exc()}")
+        finally:
+            (directory / "logs.txt").write_text("\n".join(one.cluster.logs))
+            one.cluster.close()
+        if report.findings:
+            report.findings.append(f"the directory of this round is {directory}")
+        elif keep is None:
+            shutil.rmtree(directory)
+    return report

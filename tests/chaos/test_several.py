@@ -1,0 +1,24 @@
+"""Fifteen kills of leaders, coordinators and the controller of three brokers, while stock clients write transactions."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.chaos.director import has_java
+from tests.chaos.several import run
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java]
+
+KILLS = int(os.environ.get("KILLS", "15"))
+SEED = os.environ.get("SEED") or str(time.time_ns() % 1_000_000)
+
+
+def test_exactly_once_over_kills_of_brokers(capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(KILLS, SEED, brokers=3, java=has_java()[0])
+    with capsys.disabled():
+        print(f"\n{report}")
+    assert not report.findings
+    assert report.killed >= KILLS
