@@ -49,6 +49,9 @@ class Node:
         return self.node_id == CONTROLLER_ID
 
 
+LARGEST_PORT = 65_535
+
+
 def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[Node]:
     """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
@@ -62,6 +65,9 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
     client = _endpoint(config.settings.listeners, "listeners")
     given = config.settings.advertised_listeners
     advertised = None if given is None else _endpoint(given, "advertised.listeners")
+    for endpoint in (client, advertised):
+        if endpoint is not None and endpoint.port + broker_count - 1 > LARGEST_PORT:
+            raise ConfigError(f"--brokers {broker_count}: the ports from {endpoint.port} on end before; give a lower one, or 0")
     controller_port = free_port(LOCALHOST)
     shared = {**_defaults(broker_count), **config.given}
     shared.pop("advertised.listeners", None)

@@ -27,6 +27,8 @@ def serve_brokers(
     # What all processes need is imported before they are forked, and then shared by them.
     from ottla.broker import controller_main, main
     from ottla.broker.env import free_port
+    from ottla.broker.interbroker import coordinators  # noqa: F401
+    from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.ready_file import ReadyFile
     from ottla.broker.steering import Steering
     from ottla.brokers.parent import Cluster, Parent

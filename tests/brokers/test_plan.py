@@ -76,6 +76,8 @@ def test_what_is_given_counts_for_all() -> None:
         (3, {"process.roles": "broker"}, "process.roles"),
         (3, {"advertised.listeners": "INTERNAL://a:1"}, "advertised.listeners"),
         (3, {"listeners": "INTERNAL://127.0.0.1:1"}, "listeners"),
+        (3, {"listeners": "PLAINTEXT://127.0.0.1:65534"}, "the ports from 65534 on"),
+        (3, {"advertised.listeners": "PLAINTEXT://a:65534"}, "the ports from 65534 on"),
     ],
 )
 def test_what_no_cluster_can_have(broker_count: int, given: dict[str, str], named: str) -> None:
