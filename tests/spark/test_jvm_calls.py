@@ -101,10 +101,14 @@ def test_a_sink_serves_starts_of_a_stream_in_several_sessions(spark: Any, number
         sink(frame, batch)
         runs.setdefault(frame.sparkSession.sparkContext.getLocalProperty("spark.jobGroup.id"), []).append(batch)
 
-    for start, session in enumerate((spark, spark, spark.newSession()), 1):
-        numbers.add(2)
-        numbers.run(session, write)
-        assert numbers.written() == list(range(start * 2 * BATCH_RECORDS))
+    try:
+        for start, session in enumerate((spark, spark, spark.newSession()), 1):
+            numbers.add(2)
+            numbers.run(session, write)
+            assert numbers.written() == list(range(start * 2 * BATCH_RECORDS))
+    finally:
+        # Spark looks for data sources in the session that was active last, and the other one knows none of ours.
+        spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
     assert list(runs.values()) == [[0, 1], [2, 3], [4, 5]]
     # A start has the reports of its own batches, and of no others.
     for run, batches in runs.items():
