@@ -56,9 +56,8 @@ class Gate:
         """The partitions of coordinators of which the answer tells that is being made."""
 
     def stand_on(self, partition: Replicated) -> None:
-        """Note that the answer that is being made tells of what a coordinator's log has."""
-        if self.is_replicated:
-            self.standing[partition] = Standing.on(partition)
+        """Note that the answer that is being made tells of what a coordinator's log has. Only where `is_replicated`."""
+        self.standing[partition] = Standing.on(partition)
 
     def take_standing(self) -> dict[Replicated, Standing]:
         standing, self.standing = self.standing, {}

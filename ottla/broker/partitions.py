@@ -61,12 +61,12 @@ class Partition:
     __slots__ = (
         "_disk",
         "_env",
-        "_gate",
         "_leader",
         "_on_written",
         "appended_bytes",
         "bytes_in",
         "fetchable_bytes",
+        "gate",
         "leader_id",
         "log",
         "messages_in",
@@ -78,7 +78,7 @@ class Partition:
     def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth, broker_id: int, *, is_led: bool = True) -> None:
         """``is_led``: the broker is the only replica, and leads. Else nobody is known to lead yet."""
         self._env = env
-        self._gate = gate
+        self.gate = gate
         self._on_written = gate.on_written
         self._disk = disk
         self.log = partition_log
@@ -123,7 +123,7 @@ class Partition:
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id = None, leader_id
         self.log.leader_epoch = leader_epoch
-        self._gate.forget(self.log)
+        self.gate.forget(self.log)
         if self.waiters:
             self._wake()
 
@@ -138,7 +138,7 @@ class Partition:
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
             self.reveals += 1
-            self._gate.committed(self.log)
+            self.gate.committed(self.log)
             if self.waiters:
                 self._wake()
 
@@ -167,10 +167,6 @@ class Partition:
         """Where the logs of all live replicas begin, as far as the leader knows: what is below is nowhere any more."""
         low_watermark = self.leader.low_watermark
         return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
-
-    def stand(self) -> None:
-        """The answer that is being made tells of this log. It leaves when the log is committed as far as it is written now."""
-        self._gate.stand_on(self)
 
     def _check_replicas(self, acks: int) -> None:
         """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS where all replicas are to have a batch and too few are in sync."""
@@ -235,20 +231,20 @@ class Partition:
         else:
             self.fetchable_bytes += by_bytes or 1
             self.advance()
-        self._written()
+        if self._disk.is_refusing:
+            self._disk.accepted(log.directory)
+        if self._on_written is not None:
+            self._on_written(log)
         if self.waiters:
             self._wake()
-
-    def _written(self) -> None:
-        if self._disk.is_refusing:
-            self._disk.accepted(self.log.directory)
-        if self._on_written is not None:
-            self._on_written(self.log)
 
     def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
         """Note what the leader has sent: whether the log has grown by it, and the leader's watermarks."""
         if has_grown:
-            self._written()
+            if self._disk.is_refusing:
+                self._disk.accepted(self.log.directory)
+            if self._on_written is not None:
+                self._on_written(self.log)
         self.commit(high_watermark)
         if log_start_offset > self.log.log_start_offset:
             self.log.start_at(log_start_offset)

@@ -175,15 +175,19 @@ class Shards(Generic[S]):
         served = self._serving.get(index)
         if served is not None:
             if not served[1].partition.log.is_offline:
-                served[1].partition.stand()
+                partition = served[1].partition
+                if partition.gate.is_replicated:
+                    partition.gate.stand_on(partition)
                 return served
             # No record can be written any more, so the shard's state in memory must not be used either.
             self.resigned(index)
         elif index in self._loading:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
-        opened = self._load_now(coordinator_partition(self._partitions, self._topic, index))
+        partition = coordinator_partition(self._partitions, self._topic, index)
+        opened = self._load_now(partition)
         self._loaded(opened[0])
-        opened[1].partition.stand()
+        if partition.gate.is_replicated:
+            partition.gate.stand_on(partition)
         return opened
 
     def runtime_of(self, shard: S) -> Runtime | None:

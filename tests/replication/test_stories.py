@@ -86,7 +86,7 @@ def answers_though_it_does_not_lead_any_more(patched: pytest.MonkeyPatch) -> dic
             then(True)
 
     def follow(partition: Partition, leader_id: int, leader_epoch: int) -> None:
-        partition._gate.forget(partition.log)
+        partition.gate.forget(partition.log)
         followed(partition, leader_id, leader_epoch)
 
     followed = Partition.follow

@@ -52,7 +52,7 @@ class World:
 
     def write(self) -> None:
         self.partition.append_own(build_batch([(b"k", b"v")], START_MS))
-        self.partition.stand()
+        self.gate.stand_on(self.partition)
 
     def fetched(self, offset: int) -> None:
         self.partition.replica_fetched(2, offset, 0, 7)
@@ -79,7 +79,7 @@ def test_an_answer_waits_for_what_it_has_read_and_not_for_what_came_after() -> N
     world = World()
     world.write()
     world.gate.take_standing()
-    world.partition.stand()
+    world.gate.stand_on(world.partition)
     world.leave("read")
     world.write()
     world.fetched(1)
@@ -92,7 +92,7 @@ def test_an_answer_that_stands_on_nothing_leaves_at_once() -> None:
     world.gate.take_standing()
     world.leave("nothing")
     world.fetched(1)
-    world.partition.stand()
+    world.gate.stand_on(world.partition)
     world.leave("committed")
     assert world.answers == ["nothing", "committed"]
 
@@ -107,7 +107,7 @@ def test_where_another_broker_leads_meanwhile_the_coordinator_is_elsewhere() -> 
 
 def test_an_answer_that_comes_later_waits_for_all_that_is_written_when_it_is_made() -> None:
     world = World()
-    world.partition.stand()
+    world.gate.stand_on(world.partition)
     parked = Later()
     world.leave(parked)
     world.write()
@@ -137,7 +137,7 @@ def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_e
         world.write()
         yield None
         if is_elected_again:
-            world.partition.stand()
+            world.gate.stand_on(world.partition)
         return "written"
 
     handled = once_committed(world.gate, steps(), lambda code: code)
@@ -152,7 +152,7 @@ def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_e
 
 def test_a_client_that_has_gone_takes_its_parked_request_along() -> None:
     world, gone = World(), list[str]()
-    world.partition.stand()
+    world.gate.stand_on(world.partition)
     later = once_committed(world.gate, Later(on_abandoned=lambda: gone.append("gone")), lambda code: code)
     later.abandon()
     assert gone == ["gone"]
