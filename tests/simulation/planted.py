@@ -1,7 +1,7 @@
 """Faults planted into a broker, which a simulated world must catch: ``python -m tests.simulation.planted NAME``.
 
-Says which is the first seed that catches the fault, and what it found. Those of `tests.mutants` are used where a world of one
-broker can tell; the others are of syncs and crashes, which no scenario has.
+Says which seed catches the fault, and what it found: the one that did so last time, or else the first that does. Those of
+`tests.mutants` are used where a world of one broker can tell; the others are of syncs and crashes, which no scenario has.
 """
 
 from __future__ import annotations
@@ -62,18 +62,27 @@ OWN = (
         caught_by="",
     ),
 )
+CAUGHT_BEFORE_BY = {
+    "init leaves an open transaction alone": 15,
+    "producer ids are given out again after a kill": 434,
+    "markers are sent before the disk has the decision": 11,
+}
+"""The first seed that catches a fault, of those that more than a few seeds miss. A change of ottla may make it another."""
 PLANTED = [*(mutant for mutant in MUTANTS if mutant.name in OF_SCENARIOS), *OWN]
 
 
-def first_catching(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None:
-    """The first seed that finds something in a broker with the fault in it, and what. Once for a process."""
+def catching_seed(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None:
+    """A seed that finds something in a broker with the fault in it, and what. Once for a process.
+
+    The seed of `CAUGHT_BEFORE_BY` is tried before all others: most of a search is worlds in which the fault has no effect.
+    """
     module = mutant.file.removesuffix(".py").replace("/", ".")
     assert module not in sys.modules, f"{module} is there already, without the fault"
     sys.meta_path.insert(0, Changed(module, broken((ROOT / mutant.file).read_text(), mutant)))
     from ottla.simulation.judging import judge
     from ottla.simulation.plan import draw
 
-    for seed in range(1, seeds + 1):
+    for seed in (CAUGHT_BEFORE_BY.get(mutant.name, 1), *range(1, seeds + 1)):
         verdict = judge(draw(seed, TRANSACTIONS))
         if verdict.findings:
             return seed, verdict.findings[0]
@@ -82,7 +91,7 @@ def first_catching(mutant: Mutant, seeds: int = SEEDS) -> tuple[int, str] | None
 
 def main() -> int:
     (mutant,) = [mutant for mutant in PLANTED if mutant.name == sys.argv[1]]
-    caught = first_catching(mutant)
+    caught = catching_seed(mutant)
     if caught is None:
         return 0
     print(f"seed {caught[0]}: {caught[1]}")

@@ -7,10 +7,14 @@ import pytest
 from tests.mutants.breaking import broken
 from tests.mutants.mutants import Mutant
 from tests.mutants.test_breaking import same
-from tests.simulation.planted import PLANTED, ROOT
+from tests.simulation.planted import CAUGHT_BEFORE_BY, PLANTED, ROOT
 
 
 @pytest.mark.parametrize("fault", PLANTED, ids=lambda fault: fault.name)
 def test_each_fault_has_its_place(fault: Mutant) -> None:
     sound = (ROOT / fault.file).read_text()
     assert not same(broken(sound, fault), sound)
+
+
+def test_each_seed_is_of_a_fault() -> None:
+    assert set(CAUGHT_BEFORE_BY) <= {fault.name for fault in PLANTED}
