@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
-import uuid
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.questions import Questions, wait_for
-from ottla.served import ServedProcess
+from ottla.served import ServedProcess, new_directory, remove_directory, setting_arguments
 
 if TYPE_CHECKING:
     from ottla.client.reading import Isolation
@@ -59,9 +56,9 @@ class Cluster:
         features: Mapping[str, int] | None = None,
     ) -> None:
         # The cluster makes the directory, so that a handle that is never started leaves nothing behind.
-        self._temporary = Path(tempfile.gettempdir(), f"ottla-{uuid.uuid4().hex[:12]}")
+        self._temporary = new_directory()
         self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
-        weakref.finalize(self, _remove, self._temporary, os.getpid())
+        weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         self._count = brokers
         self._host = host
         self._settings = dict(settings or {})
@@ -139,10 +136,7 @@ class Cluster:
         command = [sys.executable, "-m", "ottla", "serve", "--brokers", str(self._count), "--listen", f"{self._host}:0"]
         command += ["--data-dir", str(self._data_dir), "--log-format", "json", "--takes-commands"]
         command += ["--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
-        for key, value in self._settings.items():
-            command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
-        for name, level in self._features.items():
-            command += ["--feature", f"{name}={level}"]
+        command += setting_arguments(self._settings, self._features)
         self._ready = {}
         self._paused.clear()
         self._has_ended.clear()
@@ -170,7 +164,7 @@ class Cluster:
         try:
             self.stop()
         finally:
-            _remove(self._temporary, os.getpid())
+            remove_directory(self._temporary, os.getpid())
 
     # what happens to single brokers
 
@@ -325,9 +319,3 @@ class Cluster:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self.close)
-
-
-def _remove(directory: Path, pid: int) -> None:
-    """Remove the directory. A process that was forked off has a copy of the handle, but must not remove directories."""
-    if os.getpid() == pid:
-        shutil.rmtree(directory, ignore_errors=True)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
-import uuid
 import weakref
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -22,7 +19,7 @@ from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
 from ottla.control.remote_faults import RemoteFaults
 from ottla.questions import Questions, wait_for
-from ottla.served import ServedProcess
+from ottla.served import ServedProcess, new_directory, remove_directory, setting_arguments
 
 if TYPE_CHECKING:
     from ottla.client.reading import Isolation
@@ -124,10 +121,10 @@ class Broker:
             if name in (settings or {}):
                 raise ValueError(f"settings: {name!r} is given by {instead}")
         # The broker makes the directory, so that a handle that is never started leaves nothing behind.
-        self._temporary = Path(tempfile.gettempdir(), f"ottla-{uuid.uuid4().hex[:12]}")
+        self._temporary = new_directory()
         self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
         # This removes the directory where nobody closes the handle. Where this process is killed, the broker removes it.
-        weakref.finalize(self, _remove, self._temporary, os.getpid())
+        weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
         self.clock = Clock(self._control, is_manual=clock == "manual")
@@ -193,10 +190,7 @@ class Broker:
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
         if self._is_steered:
             command += ["--control-port", "0", "--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
-        for key, value in self._settings.items():
-            command += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
-        for name, level in self._features.items():
-            command += ["--feature", f"{name}={level}"]
+        command += setting_arguments(self._settings, self._features)
         if self.clock.is_manual:
             command += ["--clock", "manual" if self.clock.last_ms is None else f"manual:{self.clock.last_ms}"]
         self._temporary.mkdir(mode=0o700, exist_ok=True)
@@ -257,7 +251,7 @@ class Broker:
         try:
             self.stop()
         finally:
-            _remove(self._temporary, os.getpid())
+            remove_directory(self._temporary, os.getpid())
 
     def reset(self) -> None:
         """Remove all topics, groups, transactions and settings. Clients lose their connections; address and cluster id stay.
@@ -337,10 +331,3 @@ class Broker:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await asyncio.to_thread(self.close)
-
-
-def _remove(directory: Path, pid: int) -> None:
-    """Remove the directory. A process that was forked off the handle's process has a copy of the handle, but must not remove
-    directories."""
-    if os.getpid() == pid:
-        shutil.rmtree(directory, ignore_errors=True)

@@ -5,14 +5,39 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
+import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any
 
 KEPT_LOG_LINES = 10_000
+
+
+def setting_arguments(settings: Mapping[str, object], features: Mapping[str, int]) -> list[str]:
+    """The arguments of ``ottla serve`` for settings, which may be numbers and truth values, and for feature levels."""
+    arguments = []
+    for key, value in settings.items():
+        arguments += ["--set", f"{key}={str(value).lower() if isinstance(value, bool) else value}"]
+    for name, level in features.items():
+        arguments += ["--feature", f"{name}={level}"]
+    return arguments
+
+
+def new_directory() -> Path:
+    """A directory for temporary data that is not there yet."""
+    return Path(tempfile.gettempdir(), f"ottla-{uuid.uuid4().hex[:12]}")
+
+
+def remove_directory(directory: Path, pid: int) -> None:
+    """Remove a directory of process ``pid``. One that was forked off has a copy of its handle, but must not remove directories."""
+    if os.getpid() == pid:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 class ServedProcess:
