@@ -117,16 +117,12 @@ class Gate:
 
     def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable; never where they may be lost."""
-        assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
 
         def committed(is_committed: bool) -> None:
             if is_committed:
                 self.effect(then)
 
-        if offset > log.high_watermark:
-            self._uncommitted.setdefault(log, []).append((offset, committed))
-        else:
-            committed(True)
+        self._behind(log, offset, committed)
 
     # the high watermark
 
@@ -135,17 +131,22 @@ class Gate:
 
         ``then(False)`` means that they may be lost: another broker leads the partition by now, or the disk has failed.
         """
+
+        def committed(is_committed: bool) -> None:
+            if is_committed:
+                self.answer(then)
+            else:
+                then(False)
+
+        self._behind(log, offset, committed)
+
+    def _behind(self, log: Log, offset: int, then: OnDurable) -> None:
+        """Call ``then`` once the records of ``log`` below ``offset`` are committed, with False where another broker decides."""
         assert offset <= log.log_end_offset, f"{log.name}: {offset} is behind the log end {log.log_end_offset}"
         if offset > log.high_watermark:
-            self._uncommitted.setdefault(log, []).append((offset, lambda is_committed: self._committed(then, is_committed)))
+            self._uncommitted.setdefault(log, []).append((offset, then))
         else:
-            self.answer(then)
-
-    def _committed(self, then: OnDurable, is_committed: bool) -> None:
-        if is_committed:
-            self.answer(then)
-        else:
-            then(False)
+            then(True)
 
     def committed(self, log: Log) -> None:
         """Carry out what waited for the high watermark of ``log``, which has moved, in the order of waiting."""

@@ -231,20 +231,22 @@ class Partition:
         else:
             self.fetchable_bytes += by_bytes or 1
             self.advance()
-        if self._disk.is_refusing:
-            self._disk.accepted(log.directory)
-        if self._on_written is not None:
-            self._on_written(log)
+        if self._on_written is not None or self._disk.is_refusing:
+            self._written()
         if self.waiters:
             self._wake()
+
+    def _written(self) -> None:
+        """Tell those who wait for the disk: until it has what was written, or until it takes writes again."""
+        if self._disk.is_refusing:
+            self._disk.accepted(self.log.directory)
+        if self._on_written is not None:
+            self._on_written(self.log)
 
     def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
         """Note what the leader has sent: whether the log has grown by it, and the leader's watermarks."""
         if has_grown:
-            if self._disk.is_refusing:
-                self._disk.accepted(self.log.directory)
-            if self._on_written is not None:
-                self._on_written(self.log)
+            self._written()
         self.commit(high_watermark)
         if log_start_offset > self.log.log_start_offset:
             self.log.start_at(log_start_offset)
