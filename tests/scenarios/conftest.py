@@ -52,7 +52,7 @@ def raw(bootstrap: str) -> Iterator[RawClient]:
 
 @pytest.fixture
 def topic(raw: RawClient) -> str:
-    """A fresh topic of one partition."""
+    """A fresh topic of one partition. It keeps records of long ago, although retention is checked twice a second."""
     name = f"bad-{uuid.uuid4().hex[:8]}"
-    create(raw, name)
+    create(raw, name, retention_ms="-1")
     return name

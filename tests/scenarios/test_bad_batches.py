@@ -174,7 +174,7 @@ def test_zstd_needs_a_newer_produce(raw: RawClient, topic: str, version: int) ->
 @pytest.mark.entry("PRD-13")
 def test_two_producers_in_one_transactional_request(raw: RawClient) -> None:
     name = f"two-{time.time_ns()}"
-    create(raw, name, 2)
+    create(raw, name, 2, retention_ms="-1")
     options: dict[str, Any] = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     raw_batches = [bytes(build_batch([(None, b"v")], 1, producer_id=50 + i, **options)) for i in range(2)]
     parts = [PartitionProduceData(index=i, records=raw_batch) for i, raw_batch in enumerate(raw_batches)]
@@ -270,7 +270,7 @@ def test_an_unknown_fetch_session(raw: RawClient) -> None:
 @pytest.mark.entry("BAD-10")
 def test_partitions_are_described_in_pages(raw: RawClient) -> None:
     name = f"pages-{time.time_ns()}"
-    create(raw, name, 5)
+    create(raw, name, 5, retention_ms="-1")
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name)], response_partition_limit=2, cursor=None)
     first = raw.call(request, 0)
     assert [p.partition_index for p in first.topics[0].partitions] == [0, 1]
