@@ -16,7 +16,7 @@ SHARED := --dist loadgroup --no-loadscope-reorder
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test tests test-fast test-all conformance mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs benchmark soak start-soak clean
+.PHONY: run pipeline serve test tests test-fast test-all conformance compatibility mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
@@ -51,6 +51,14 @@ conformance: $(VENV)/.test
 	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(SLOW_AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
 
+# Stock clients, tools and libraries against ottla; writes docs/compatibility.md.
+CLIENTS_TESTS := $(addprefix tests/wire/test_,clients.py retries.py consumer_groups.py shop.py pipes.py admin_tools.py \
+	admin_surface.py java_admin.py share_groups.py streams.py tools.py mirror.py examples.py mixed_cluster.py mixed_transactions.py) \
+	tests/container/test_testcontainers.py
+compatibility: $(VENV)/.test
+	-$(PYTEST) -q $(CLIENTS_TESTS) -n $(SLOW_AT_ONCE) $(SHARED) --outcomes .cache/outcomes.json
+	$(BIN)/python -m tools.compatibility .cache/outcomes.json
+
 # Many more crash states than CI has time for.
 crash-nightly: $(VENV)/.test
 	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
@@ -63,9 +71,10 @@ search: $(VENV)/.test
 fuzz: $(VENV)/.test
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.fuzz --seeds $(SEEDS) --inputs $(INPUTS) $(OPTIONS)
 
-# Whole worlds by seeds: a broker, clients, network and disks under faults, judged (docs/simulation.md).
+# Whole worlds by seeds: a broker, clients, network and disks under faults, judged; with BROKERS=3 three and their controller
+# (docs/simulation.md).
 simulate: $(VENV)/.test
-	$(BIN)/python -m ottla.simulation --seeds $(SEEDS) --must-reach
+	$(BIN)/python -m ottla.simulation --brokers $(BROKERS) --seeds $(SEEDS) --must-reach
 
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
 kills: $(VENV)/.test
@@ -92,6 +101,7 @@ lint: $(VENV)/.lint
 generate: $(VENV)/.test
 	$(BIN)/python -m ottla.protocol.codegen
 	$(BIN)/python -m tools.conformance
+	$(BIN)/python -m tools.compatibility
 	$(BIN)/python -m tools.apis
 	$(BIN)/python -m tools.settings_page
 	$(BIN)/python -m tools.commands_page
@@ -100,6 +110,14 @@ generate: $(VENV)/.test
 # The documentation as a site, in .cache/site; a dead link or a page that nothing leads to is an error.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The pictures of docs/console.md, in Debian's Chromium.
+pictures: $(VENV)/.test
+	$(BIN)/python -m tools.console_pictures
+
+# Builds what is published, checks it, and prints the command that publishes it. Nothing leaves this machine.
+release: $(VENV)/.release
+	$(BIN)/python -m tools.release
 
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.compare
@@ -131,10 +149,14 @@ $(VENV)/.docs: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	touch $@
 
+$(VENV)/.release: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[release]'
+	touch $@
+
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@echo "Fetching what the tests and the pipeline need into $(VENV): about 0.5 GB the first time, most of it Spark"
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
-	touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.lint
+	touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.lint $(VENV)/.release
 
 clean:
 	rm -rf $(VENV) .ottla .cache build *.egg-info

@@ -8,6 +8,9 @@ MAX_PORT = 65_535
 MAX_ADDRESSES = 100
 """How many brokers a list of bootstrap addresses may name."""
 
+LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a server that listens at all addresses is reached from its own machine."""
+
 Address = tuple[str, int]
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ottla.control.remote import ControlError, Remote
+from ottla.control.remote_faults import RemoteFault, RemoteFaults
 from ottla.questions import Questions, wait_for
 from ottla.served import ServedProcess, new_directory, remove_directory, setting_arguments
 
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from ottla.client.reading import Isolation
     from ottla.client.records import Record
     from ottla.client.transactions import Transaction
-    from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 T = TypeVar("T")
 
@@ -41,9 +42,10 @@ class ClusterFailed(Exception):
 class Cluster:
     """``brokers`` brokers with the ids 1, 2, 3 and so on, and their controller, each in a process of its own.
 
-    ``settings`` are Kafka's ``server.properties`` keys of all brokers, and ``features`` are feature levels. Without ``data_dir``
-    the cluster has a temporary directory, which is removed at the end. Ports stay the same over restarts of brokers. All processes
-    end with the process that has started the cluster, even where that process is killed.
+    ``settings`` are Kafka's ``server.properties`` keys of all brokers, and ``features`` are feature levels. ``broker.rack`` may be
+    a rack for each broker, as ``a,b,c``. Without ``data_dir`` the cluster has a temporary directory, which is removed at the end.
+    Ports stay the same over restarts of brokers. All processes end with the process that has started the cluster, even where that
+    process is killed.
     """
 
     def __init__(
@@ -66,6 +68,8 @@ class Cluster:
         self._parent = ServedProcess(self._happened)
         self._changed = threading.Condition()
         self._pids: dict[int, int] = {}
+        self._doors: dict[int, Remote] = {}
+        self._partitioned: dict[int, RemoteFault] = {}
         # Which processes run, as far as the parent has said.
         self._running: set[int] = set()
         # How often each has ended, also while it started.
@@ -122,6 +126,18 @@ class Cluster:
         """``host:port`` of one broker."""
         return str(self._ready["brokers"][str(broker)]["bootstrap"])
 
+    def faults(self, broker: int) -> RemoteFaults:
+        """Faults on demand of one broker, such as errors, delays, lost answers and crashes: `docs/faults.md`.
+
+        They end with the broker's process. Adding one raises `ControlError` for a broker that does not run.
+        """
+        return RemoteFaults(lambda: self._door(broker))
+
+    def _door(self, broker: int) -> Remote:
+        if broker not in self._running or broker not in self._doors:
+            raise ControlError(f"broker {broker} is not running; start it first")
+        return self._doors[broker]
+
     def pid(self, broker: int) -> int:
         """The process id of a broker, or of the controller (`CONTROLLER`)."""
         return self._pids[broker]
@@ -134,7 +150,7 @@ class Cluster:
             return self
         self._temporary.mkdir(mode=0o700, exist_ok=True)
         command = [sys.executable, "-m", "ottla", "serve", "--brokers", str(self._count), "--listen", f"{self._host}:0"]
-        command += ["--data-dir", str(self._data_dir), "--log-format", "json", "--takes-commands"]
+        command += ["--data-dir", str(self._data_dir), "--log-format", "json", "--takes-commands", "--control-port", "0"]
         command += ["--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
         command += setting_arguments(self._settings, self._features)
         self._ready = {}
@@ -188,6 +204,15 @@ class Cluster:
         self._signal(broker, signal.SIGCONT)
         self._paused.discard(broker)
 
+    def partition(self, broker: int) -> None:
+        """Let nothing arrive that other brokers ask of a broker, until `heal`: a partition of the network in one way.
+
+        Their connections break whenever they ask. What this broker asks of them does arrive, as do its heartbeats at the controller
+        and what clients ask.
+        """
+        if broker not in self._partitioned:
+            self._partitioned[broker] = self.faults(broker).add(client_id="broker-*", cut="before", times=None)
+
     def restart(self, broker: int, *, kill: bool = False) -> None:
         """Start a broker again, after it was stopped or killed where it still runs. Returns when it listens.
 
@@ -205,9 +230,14 @@ class Cluster:
             raise self._failed(f"broker {broker} did not start")
 
     def heal(self) -> None:
-        """Resume what is paused and start again what has ended, and wait until all brokers are in service."""
+        """Resume what is paused, end partitions, start again what has ended, and wait until all brokers are in service."""
         for node in sorted(self._paused):
             self.resume(node)
+        for node in sorted(self._partitioned):
+            partition = self._partitioned.pop(node)
+            # A broker that has ended since has forgotten it.
+            with suppress(ControlError):
+                partition.remove()
         for node in (CONTROLLER, *self.brokers):
             if node not in self._running:
                 self.restart(node)
@@ -215,8 +245,7 @@ class Cluster:
 
     def in_service(self) -> list[int]:
         """The ids of the brokers that clients are told of. Raises `ottla.client.ClientError`."""
-        with self._questions.cluster() as cluster:
-            return [node.node_id for node in cluster.brokers.nodes()]
+        return self._questions.in_service()
 
     def _signal(self, broker: int, number: int) -> None:
         if broker not in self._running:
@@ -228,36 +257,19 @@ class Cluster:
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
         """The id of a partition's leader; None where it has none now. Raises `ottla.client.ClientError`, as do the following."""
-        leader = self._partition(topic, partition).leader_id
-        return None if leader < 0 else leader
+        return self._questions.leader(topic, partition)
 
     def in_sync(self, topic: str, partition: int = 0) -> list[int]:
         """The ids of the brokers with the in-sync replicas of a partition."""
-        return sorted(self._partition(topic, partition).isr_nodes)
-
-    def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
-        from ottla.client.leadership import described
-
-        with self._questions.cluster() as cluster:
-            return described(cluster.brokers, topic, partition)
+        return self._questions.in_sync(topic, partition)
 
     def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
         """The id of the broker that coordinates a transactional id or a group."""
-        from ottla.client.brokers import GROUP, TRANSACTION
-
-        if (transactional_id is None) is (group is None):
-            raise ValueError("give one of transactional_id= and group=")
-        kind, key = (GROUP, group) if transactional_id is None else (TRANSACTION, transactional_id)
-        with self._questions.cluster() as cluster:
-            brokers = cluster.brokers
-            return brokers.until_final(f"looking for the coordinator of {key!r}", lambda: brokers.coordinator_id(kind, key or ""))
+        return self._questions.coordinator(transactional_id=transactional_id, group=group)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Have an in-sync replica lead a partition, and wait until it does."""
-        from ottla.client.leadership import move_leader
-
-        with self._questions.cluster() as cluster:
-            move_leader(cluster.brokers, topic, partition, to)
+        self._questions.move_leader(topic, partition, to)
         self.wait_for(lambda: self.leader(topic, partition) == to, CHANGE_TIMEOUT_S)
 
     # questions, as `ottla.Broker` answers them
@@ -266,8 +278,7 @@ class Cluster:
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
     ) -> None:
         """Create a topic. By default it has ``num.partitions`` partitions and ``default.replication.factor`` replicas."""
-        with self._questions.cluster() as cluster:
-            cluster.create_topic(name, -1 if partitions is None else partitions, dict(configs or {}), replication_factor)
+        self._questions.create_topic(name, partitions, configs, replication_factor=replication_factor)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
         """All records that a topic has now, by partition and offset."""
@@ -292,6 +303,8 @@ class Cluster:
             match event.get("event"):
                 case "started":
                     self._pids[event["node"]] = event["pid"]
+                    if "control" in event:
+                        self._doors[event["node"]] = Remote(event["control"]["url"], event["control"]["token"])
                     self._running.add(event["node"])
                 case "ended":
                     self._ends[event["node"]] += 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -19,7 +18,10 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import load, read_file
-from ottla.storage.checkpoints import RECOVERY_POINTS, topic_id_text, write_offsets
+from ottla.broker.env import random_uuid
+from ottla.process import print_error
+from ottla.protocol.uuids import uuid_text
+from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, described
 from ottla.storage.identity import DirectoryError, identify, read_identity
 from ottla.storage.log_dir import LOCK_FILE
@@ -102,7 +104,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
         if formatted is None:
             # As a first start does: from now on a missing checkpoint means that it was lost.
             write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
-            identify(fs, path, config.settings.node_id, lambda: uuid.uuid4().bytes, cluster_id)
+            identify(fs, path, config.settings.node_id, random_uuid, cluster_id)
             return f"{path} is formatted for cluster {cluster_id}"
     except DirectoryError as error:
         raise Refused(str(error)) from None
@@ -138,7 +140,7 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
 def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     """What ``kafka-storage`` prints. Options by which a quorum of controllers begins have no meaning here. Raises as `launch`."""
     if [*arguments] == ["random-uuid"]:
-        return topic_id_text(uuid.uuid4().bytes)
+        return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
         raise Refused(f"it is asked for {' '.join(arguments) or 'nothing'}; it knows {STORAGE_USAGE}")
     given = _options(arguments[1:])
@@ -208,7 +210,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             raise Refused("launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE is wanted")
     except (Refused, ConfigError) as error:
-        print(f"{what if rest else 'ottla'}: {error}", file=sys.stderr)
+        print_error(f"{what if rest else 'ottla'}: {error}")
         return 1
     os.environ.clear()
     os.environ.update(environment)

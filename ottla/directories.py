@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import msgspec
 
+from ottla.process import print_error
+
 if TYPE_CHECKING:
     from ottla.operations.graduation import GraduationPlan
 
@@ -75,9 +77,9 @@ def _carefully(work: Callable[[], int]) -> int:
     try:
         return work()
     except (DirectoryError, KafkaError) as error:
-        print(f"ottla: {error}", file=sys.stderr)
+        print_error(f"ottla: {error}")
     except OSError as error:
-        print(f"ottla: {described(error)}", file=sys.stderr)
+        print_error(f"ottla: {described(error)}")
     return 1
 
 
@@ -183,7 +185,7 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
     from ottla.broker.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
-    from ottla.storage.checkpoints import topic_id_text
+    from ottla.protocol.uuids import uuid_text
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError, Identity
     from ottla.storage.real_filesystem import RealFilesystem
@@ -192,7 +194,7 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
 
     def work() -> int:
         check_apart(source, target)
-        identity = Identity(topic_id_text(env.random_uuid()), 1, topic_id_text(env.random_uuid()))
+        identity = Identity(uuid_text(env.random_uuid()), 1, uuid_text(env.random_uuid()))
         with locked_for_reading(log_dir_of(source)):
             plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
             with locked_for_writing(env.fs, target):
@@ -203,7 +205,7 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
                         f"{described(error)}; nothing was adopted into {target}, mend it and adopt again"
                     ) from error
                 except KeyboardInterrupt:
-                    print(f"ottla: interrupted; nothing was adopted into {target}, adopt again", file=sys.stderr)
+                    print_error(f"ottla: interrupted; nothing was adopted into {target}, adopt again")
                     raise
         adopted = [
             TopicSize(name, topic.partition_count, sum(p.size_bytes for (t, _), p in plan.partitions.items() if t == name))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ottla.addresses import split_address
+from ottla.addresses import LOOPBACK, split_address
 from ottla.ready_line import NotReady, not_a_ready_file, read_ready_file
 
 API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
@@ -18,7 +18,6 @@ AGAIN_S = 0.05
 """The pause between two attempts to reach a broker that is being started, in seconds."""
 SHORTEST_TIMEOUT_S = 0.05
 _CORRELATION_ID = 1
-_LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 T = TypeVar("T")
 
@@ -29,7 +28,7 @@ def listening_address(ready_file: Path) -> str:
         host, port = split_address(next(iter(read_ready_file(ready_file)["listening"].values())))
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         raise not_a_ready_file(ready_file) from None
-    host = _LOOPBACK.get(host, host)
+    host = LOOPBACK.get(host, host)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -34,6 +34,15 @@ def open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(descriptor, "r" if descriptor == 0 else "w", closefd=False))
 
 
+def print_error(line: str) -> None:
+    """Print a line to stderr by one write, so that lines of the processes of a cluster, which share it, stay whole.
+
+    ``print`` writes a line and its end apart where Python is told not to buffer (PYTHONUNBUFFERED, as in many containers).
+    """
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 def interrupt_on_ctrl_c() -> None:
     """Let Ctrl-C raise KeyboardInterrupt from now on, so that a command can end what it begins; see `ottla.__main__`."""
     with suppress(ValueError):

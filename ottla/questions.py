@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ottla.client.reading import Isolation
     from ottla.client.records import Record
     from ottla.client.transactions import Transaction
+    from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 T = TypeVar("T")
 
@@ -34,12 +35,12 @@ class Questions:
 
         return KafkaClient(self._bootstrap(), TIMEOUT_S)
 
-    def create_topic(self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic. By default it has as many partitions as the broker's ``num.partitions`` says."""
-        from ottla.client.topics import BROKER_DEFAULT
-
+    def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
+    ) -> None:
+        """Create a topic. By default it has as many partitions and replicas as the broker's settings say."""
         with self.cluster() as cluster:
-            cluster.create_topic(name, BROKER_DEFAULT if partitions is None else partitions, configs=dict(configs or {}))
+            cluster.create_topic(name, -1 if partitions is None else partitions, dict(configs or {}), replication_factor)
 
     def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
         """All records that a topic has now, by partition and offset."""
@@ -54,6 +55,46 @@ class Questions:
         """How many records a group has not committed yet, by topic and partition."""
         with self.cluster() as cluster:
             return cluster.lag(group)
+
+    # of a cluster of several brokers
+
+    def in_service(self) -> list[int]:
+        """The ids of the brokers that clients are told of."""
+        with self.cluster() as cluster:
+            return [node.node_id for node in cluster.brokers.nodes()]
+
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        """The id of a partition's leader; None where it has none now."""
+        leader = self._partition(topic, partition).leader_id
+        return None if leader < 0 else leader
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        """The ids of the brokers with the in-sync replicas of a partition."""
+        return sorted(self._partition(topic, partition).isr_nodes)
+
+    def _partition(self, topic: str, partition: int) -> MetadataResponsePartition:
+        from ottla.client.leadership import described
+
+        with self.cluster() as cluster:
+            return described(cluster.brokers, topic, partition)
+
+    def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
+        """The id of the broker that coordinates a transactional id or a group."""
+        from ottla.client.brokers import GROUP, TRANSACTION
+
+        if (transactional_id is None) is (group is None):
+            raise ValueError("give one of transactional_id= and group=")
+        kind, key = (GROUP, group) if transactional_id is None else (TRANSACTION, transactional_id)
+        with self.cluster() as cluster:
+            brokers = cluster.brokers
+            return brokers.until_final(f"looking for the coordinator of {key!r}", lambda: brokers.coordinator_id(kind, key or ""))
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        """Have an in-sync replica lead a partition."""
+        from ottla.client.leadership import move_leader
+
+        with self.cluster() as cluster:
+            move_leader(cluster.brokers, topic, partition, to)
 
 
 def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:

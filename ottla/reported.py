@@ -22,11 +22,12 @@ def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None
     """
     from ottla.cli.commands import Refused
     from ottla.cli.output import printable
-    from ottla.cli.txn_history import history, merged
+    from ottla.cli.txn_history import history
     from ottla.cli.txn_timeline import lines as shown
     from ottla.client import ClientError, KafkaClient
     from ottla.client.timeline import Event, timeline
     from ottla.control.remote import ControlError
+    from ottla.control.timeline import merged
 
     told: list[tuple[str, list[Event]]] = []
     try:

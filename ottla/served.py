@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 KEPT_LOG_LINES = 10_000
+NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
+"""What begins so speaks to another broker, or of the test that starts this one: PYTEST_CURRENT_TEST is as long as the test's id,
+and Linux starts no process with a variable above 128 KiB."""
 
 
 def setting_arguments(settings: Mapping[str, object], features: Mapping[str, int]) -> list[str]:
@@ -66,7 +69,7 @@ class ServedProcess:
 
     def start(self, command: Sequence[str], ended: threading.Event) -> None:
         """Start the process. ``ended`` is set at the end of its stdout."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "OTTLA_"))}
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
         process = self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

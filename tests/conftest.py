@@ -25,11 +25,28 @@ settings.register_profile("searching", UNTIMED, print_blob=True)
 settings.load_profile("repeatable")
 
 RESULTS: list[dict[str, Any]] = []
+OUTCOMES: dict[str, str] = {}
+"""Of all tests, by their ids."""
+
+MAX_ID_LENGTH = 200
+BEGIN_LENGTH = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what the brokers answer into the scenario files")
     parser.addoption("--scoreboard", metavar="FILE", help="write which rules' tests passed against which broker")
+    parser.addoption("--outcomes", metavar="FILE", help="write each test's outcome (python -m tools.compatibility reads it)")
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A long value is named by its beginning and its length.
+
+    pytest puts a test's id into the environment, PYTEST_CURRENT_TEST, and Linux starts no process with a variable above 128 KiB.
+    """
+    if isinstance(val, str | bytes) and len(val) > MAX_ID_LENGTH:
+        begin = val[:BEGIN_LENGTH]
+        return f"{begin if isinstance(begin, str) else begin.hex()}... ({len(val)})"
+    return None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -96,16 +113,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     properties = dict(report.user_properties)
+    if report.when == "call" or report.outcome != "passed":
+        OUTCOMES[report.nodeid.partition("@")[0]] = report.outcome
     if "entries" in properties and (report.when == "call" or report.outcome != "passed"):
         RESULTS.append({"test": report.nodeid, "outcome": report.outcome, **properties})
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    target = session.config.getoption("--scoreboard")
-    # With xdist the workers' reports all come to the controller, which writes alone.
-    if target and not hasattr(session.config, "workerinput"):
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        Path(target).write_text(json.dumps(RESULTS))
+    for option, results in (("--scoreboard", RESULTS), ("--outcomes", OUTCOMES)):
+        target = session.config.getoption(option)
+        # With xdist the workers' reports all come to the controller, which writes alone.
+        if target and not hasattr(session.config, "workerinput"):
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            Path(target).write_text(json.dumps(results))
 
 
 @pytest.fixture(scope="session")

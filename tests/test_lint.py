@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
 DOORS = {
     "ottla/broker/env.py": {"time", "os", "socket", "uuid"},
-    "ottla/broker/http_requests.py": {"socket"},
+    "ottla/broker/http_requests.py": {"socket", "time"},
     "ottla/broker/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},
     # A fault may end the process, and has random numbers by its own seed.
@@ -22,6 +22,7 @@ DOORS = {
     "ottla/control/faults.py": {"os"},
     "ottla/control/clock.py": {"time"},
     "ottla/control/door.py": {"secrets", "threading"},
+    "ottla/control/pages.py": {"threading"},
     "ottla/control/remote_faults.py": {"time"},
 }
 """The only modules of the broker's rooms that may reach the outside world."""

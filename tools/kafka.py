@@ -223,11 +223,12 @@ class ApacheKafka:
         node_id: int = 1,
         under: tuple[str, str] | None = None,
         is_controller: bool = False,
+        controller_port: int = 0,
     ) -> None:
         """``listeners`` are ports by security protocol, besides PLAINTEXT; ``settings`` configure the rest of them.
 
         ``under``: the id of another cluster, and its controller as ``ID@HOST:PORT``. This is a broker of that cluster then.
-        ``is_controller``: this is the controller of brokers elsewhere.
+        ``is_controller``: this is the controller of brokers elsewhere, which know it at ``controller_port``.
         """
         self._node_id = node_id
         self._under = under
@@ -237,9 +238,9 @@ class ApacheKafka:
         self.log_dir = self.data_dir / "logs" if log_dir is None else log_dir
         # A directory that was formatted elsewhere has no voters, so the config names them.
         self._quorum_key = "controller.quorum.bootstrap.servers" if log_dir is None else "controller.quorum.voters"
-        self._quorum_prefix = "" if log_dir is None else "1@"
+        self._quorum_prefix = "" if log_dir is None else f"{node_id}@"
         self._port = port or free_port()
-        self._controller_port = free_port()
+        self._controller_port = controller_port or free_port()
         self._settings = dict(settings or {})
         self._heap = heap
         self._jvm = jvm
@@ -286,7 +287,8 @@ class ApacheKafka:
         if self._under is not None:
             del settings[self._quorum_key]
             settings |= {"process.roles": "broker", "controller.quorum.voters": self._under[1]}
-            settings["listeners"] = settings["advertised.listeners"]
+            # What is advertised may be a proxy in front of it.
+            settings["listeners"] = f"PLAINTEXT://127.0.0.1:{self._port}{further}"
         if self._is_controller:
             del settings["advertised.listeners"], settings["inter.broker.listener.name"]
             settings |= {"process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{self._controller_port}"}
@@ -310,16 +312,21 @@ class ApacheKafka:
 
     def start(self) -> Self:
         """Prepare, start, and wait until the broker responds. Raises `Unavailable`."""
+        self.launch()
+        self.wait_until_up()
+        return self
+
+    def launch(self) -> None:
+        """Prepare and start, and leave it to `wait_until_up` to wait."""
         config = self.prepare()
         memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm.arguments(self._version)]
         properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]
         command = [java(), *memory, *properties, "-cp", jars("all", self._version), "kafka.Kafka", str(config)]
         with (self.data_dir / "broker.log").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        self._wait_until_up()
-        return self
 
-    def _wait_until_up(self) -> None:
+    def wait_until_up(self) -> None:
+        """Raises `Unavailable`, with what it has logged."""
         from ottla.health import answers
 
         deadline = time.monotonic() + START_TIMEOUT_S

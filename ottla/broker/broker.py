@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -54,7 +54,7 @@ from ottla.broker.write_stop import WriteStop
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.identity import check_formatted, identify
+from ottla.storage.identity import DirectoryError, check_formatted, identify
 from ottla.storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class BrokerServer:
         self.takeovers = Takeovers(env, transaction_listener)
         # The transactions of which the last crash has lost a part.
         self.torn: list[TornTransaction] = []
+        self.on_given_up: Callable[[DirectoryError], None] = lambda error: None
+        """Called where this broker cannot go on, and has to be stopped and started again."""
         self.cluster_id, self.directory_id = "", NO_UUID
         self._coordinators: LocalCoordinators | OtherCoordinators = LocalCoordinators()
         self.log_levels = LOG_LEVELS
@@ -238,10 +240,20 @@ class BrokerServer:
         from ottla.broker.membership.joined_metadata import JoinedMetadata
 
         buffers = self.connections.buffers
-        joined = JoinedMetadata(parts, identity=self._identity, addresses=self.addresses, buffers=buffers, bug=self._bug)
+        joined = JoinedMetadata(
+            parts,
+            identity=self._identity,
+            addresses=self.addresses,
+            buffers=buffers,
+            bug=self._bug,
+            give_up=self._give_up,
+        )
         self.apis = BROKER_APIS.changed_by(joined.forwarding.through)
         self._coordinators = OtherCoordinators(joined.state, joined.peers)
         return joined
+
+    def _give_up(self, error: DirectoryError) -> None:
+        self.on_given_up(error)
 
     def _make_transactions(self) -> None:
         self.transactions = Transactions(
@@ -307,7 +319,8 @@ class BrokerServer:
 
     def _audit(self) -> None:
         read = self.metadata.take_read()
-        if self.directory.was_clean and not self.metadata.has_lost:
+        if self.settings.is_member or (self.directory.was_clean and not self.metadata.has_lost):
+            # A replica may lag behind the coordinator's decisions, and its leader has what it lacks.
             return
         forgotten_ms = self.env.now_ms() - self.settings.producer_id_expiration_ms
         self.torn = find_torn_transactions(self.partitions, self.metadata.topics_born(), read, forgotten_ms)

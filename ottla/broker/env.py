@@ -12,13 +12,19 @@ import resource
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Protocol
+from typing import Any, Protocol
 
+from ottla.protocol.uuids import typeable_uuid
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.real_filesystem import RealFilesystem
+
+
+def random_uuid() -> bytes:
+    """A random UUID of version 4, 16 bytes, as Kafka gives them out."""
+    return typeable_uuid(lambda: uuid.uuid4().bytes)
 
 
 class Timer(Protocol):
@@ -42,7 +48,7 @@ class Clock(Protocol):
 
 class Randomness(Protocol):
     def random_uuid(self) -> bytes:
-        """Sixteen random bytes, a version-4 UUID."""
+        """Sixteen random bytes, a version-4 UUID that may be typed (`typeable_uuid`)."""
         ...
 
 
@@ -87,10 +93,24 @@ class Env(Clock, Randomness, Timers, Protocol):
         """
         ...
 
+    def waiter(self) -> Waiter:
+        """For a coroutine that waits until something has happened."""
+        ...
+
     def host_name(self) -> str: ...
 
     def open_file_limit(self) -> int:
         """Raise the process's limit of file descriptors as far as the operating system allows, and return the limit."""
+        ...
+
+
+class Waiter(Protocol):
+    """Awaited by one coroutine, which goes on in a later turn of the loop than the call of `release`."""
+
+    def __await__(self) -> Generator[Any, Any, None]: ...
+
+    def release(self) -> None:
+        """End the wait. A second call does nothing."""
         ...
 
 
@@ -189,6 +209,18 @@ class WallClock:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
 
 
+class _LoopWaiter:
+    def __init__(self) -> None:
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._future.__await__()
+
+    def release(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+
 class RealEnv:
     """`Env` on this machine. ``clock`` replaces the machine's clock."""
 
@@ -205,7 +237,7 @@ class RealEnv:
         return time.monotonic() * 1000
 
     def random_uuid(self) -> bytes:
-        return uuid.uuid4().bytes
+        return random_uuid()
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
@@ -241,6 +273,9 @@ class RealEnv:
     ) -> Attempt:
         return _RealAttempt(host, port, factory, failed)
 
+    def waiter(self) -> Waiter:
+        return _LoopWaiter()
+
     def host_name(self) -> str:
         return socket.gethostname()
 
@@ -255,12 +290,28 @@ class RealEnv:
         return wanted if soft == resource.RLIM_INFINITY else soft
 
 
+LISTENING_PORTS = range(20_000, 32_768)
+"""Below the ports that Linux, Windows and macOS give to connections (32768 or 49152 and above)."""
+PORTS_TRIED = 100
+
+
 def free_port(host: str) -> int:
-    """A port of this machine that is free now."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+    """A port of this machine that is free now.
+
+    It is taken from `LISTENING_PORTS`, where that has one, because any connection may take one of the system's free ports before a
+    server listens there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    first = int.from_bytes(os.urandom(4), "big")
+    for at in range(PORTS_TRIED):
+        port = LISTENING_PORTS[(first + at) % len(LISTENING_PORTS)]
+        with socket.socket(family) as probe, suppress(OSError):
+            probe.bind((host, port))
+            return port
+    with socket.socket(family) as probe:
         probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        own: int = probe.getsockname()[1]
+        return own
 
 
 def process_id() -> int:

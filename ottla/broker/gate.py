@@ -15,6 +15,10 @@ from weakref import WeakKeyDictionary
 from ottla.broker.durability import GroupCommit, OnDurable
 from ottla.storage.log import Log
 
+MAX_ANSWERS_A_LOG = 100_000
+"""How many answers and effects may wait for the high watermark of one log before further answers are refused. Effects, which follow
+from what a coordinator has decided, wait in any number."""
+
 
 class Replicated(Protocol):
     """A partition of a coordinator (`broker.partitions.Partition`)."""
@@ -40,7 +44,7 @@ class Standing(NamedTuple):
 class Gate:
     """Delays answers and effects. ``group_commit`` is None where they do not wait for the disk."""
 
-    __slots__ = ("_uncommitted", "group_commit", "is_always_open", "is_replicated", "on_written", "standing")
+    __slots__ = ("_uncommitted", "group_commit", "is_always_open", "is_replicated", "leaderships_lost", "on_written", "standing")
 
     def __init__(self, group_commit: GroupCommit | None) -> None:
         self.group_commit = group_commit
@@ -52,6 +56,12 @@ class Gate:
 
         self.is_replicated = False
         """Whether partitions may have other replicas, so that answers of coordinators wait for high watermarks."""
+        self.leaderships_lost = 0
+        """How many times another broker was to lead a partition.
+
+        A request that is handled over several turns of the loop notes this number. `Partition.was_lost_since` then tells whether
+        what it has written may be gone, also where this broker leads again.
+        """
         self.standing: dict[Replicated, Standing] = {}
         """The partitions of coordinators of which the answer tells that is being made."""
 
@@ -129,8 +139,13 @@ class Gate:
     def answer_behind(self, log: Log, offset: int, then: OnDurable) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
 
-        ``then(False)`` means that they may be lost: another broker leads the partition by now, or the disk has failed.
+        ``then(False)`` means that they may be lost: another broker leads the partition by now, or the disk has failed. It is also
+        called where `MAX_ANSWERS_A_LOG` wait already.
         """
+        waiting = self._uncommitted.get(log) if offset > log.high_watermark else None
+        if waiting is not None and len(waiting) >= MAX_ANSWERS_A_LOG:
+            then(False)
+            return
 
         def committed(is_committed: bool) -> None:
             if is_committed:
@@ -162,6 +177,7 @@ class Gate:
 
     def forget(self, log: Log) -> None:
         """Another broker leads the partition, and decides there: effects never happen, and answers are told."""
+        self.leaderships_lost += 1
         for _, then in self._uncommitted.pop(log, ()):
             then(False)
 

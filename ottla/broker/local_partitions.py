@@ -7,6 +7,7 @@ A broker alone, whose metadata is its own log, and a broker under a controller e
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -19,6 +20,7 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.log_failures import log_offline
+from ottla.broker.metadata_faults import Faults
 from ottla.broker.partitions import NotLeader, Partition, Partitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
@@ -35,10 +37,12 @@ from ottla.storage.recovery import RecoveryReport
 from ottla.storage.steps import Pace, Steps, run_first_step
 from ottla.storage.transaction_history import TransactionHistory
 
-OPENED_AT_ONCE = 100
-"""How many partitions of a new topic are put into service at once. The others follow in the background."""
+WORK_AT_ONCE = 1_500
+"""How much of one change is carried out at once, in units of `storage.steps.Pace`. The rest follows in steps."""
 OPEN_WORK = 15
-"""The cost of putting a new partition into service, in units of `storage.steps.Pace`."""
+"""The cost of putting a new partition into service, in the same units."""
+SETTLE_WORK = 8
+"""The cost of having a partition led or followed that is in service already, in the same units."""
 LOG_CONFIGS_KEPT = 1_000
 
 log = structlog.get_logger("cluster")
@@ -134,6 +138,9 @@ class LocalPartitions:
         """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
         # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
         self._read: dict[TopicPartition, TransactionHistory] = {}
+        # Partitions that are to be brought in line with the metadata in steps, by topic id and number, in order.
+        self._unsettled: dict[tuple[bytes, int], None] = {}
+        self._is_settling = False
         self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
         parts.partitions.open_missing = self.open_missing
         parts.partitions.led_elsewhere = self.led_elsewhere
@@ -147,18 +154,24 @@ class LocalPartitions:
 
     def begin(self) -> None:
         """Put every replica into service, set directories aside that belong to none, and load the coordinators."""
-        on_disk = set()
+        on_disk, set_aside = set(), set()
         for name, index in list(self._directory.partitions_on_disk()):
             if self._belongs(name, index):
                 on_disk.add((name, index))
             elif (name, index) != (METADATA_TOPIC, 0):
+                set_aside.add((name, index))
                 self._set_aside(name, index)
         moves: list[_Move] = []
         for topic in self._state.topics.values():
             config = self.log_config(topic.name)
             for index, registration in enumerate(topic.partitions):
                 if self._is_replica(topic, registration):
-                    exists = (topic.name, index) in on_disk or self._directory.was_written(topic.name, index)
+                    where = (topic.name, index)
+                    # While a member of a cluster was away, others may have made the topic anew. What the checkpoints say of the
+                    # directory that was set aside is not about the present topic then. One broker alone makes topics itself, so
+                    # there it is damage, and the partition goes offline.
+                    was_made_anew = where in set_aside and not self._state.is_alone
+                    exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
                     self._assign(self._open(topic, index, config, exists=exists), registration, moves)
         self._directory.loaded()
         for name in self.coordinators:
@@ -188,60 +201,81 @@ class LocalPartitions:
 
     # changes
 
-    def apply(self, delta: MetadataDelta) -> None:
+    def apply(self, delta: MetadataDelta, faults: Faults) -> None:
         """Follow a change of the metadata: first what was deleted, then who follows, then who leads, then the coordinators."""
         if delta.has_changed_brokers:
-            self._replicas.brokers_changed()
+            faults.attempt(self._replicas.brokers_changed, "brokers")
         for topic in delta.deleted:
-            self._remove(topic, range(topic.partition_count))
-        moves: list[_Move] = []
+            faults.attempt(partial(self._remove, topic, range(topic.partition_count)), "remove", topic=topic.name)
         changed = list(self._changed(delta.partitions))
         led = [self._leads(topic.partitions[index]) for topic, index in changed]
-        for is_led in (False, True):
-            for (topic, index), leads in zip(changed, led, strict=True):
-                if leads is is_led:
-                    self._settle(topic, index, moves)
+        wanted = [where for where, leads in zip(changed, led, strict=True) if not leads]
+        wanted += [where for where, leads in zip(changed, led, strict=True) if leads]
         for topic_id in delta.created:
             topic = self._state.topics_by_id[topic_id]
-            for index in self._first(topic, range(topic.partition_count)):
-                self._settle(topic, index, moves)
-        self._move(moves)
+            wanted += [(topic, index) for index in range(topic.partition_count)]
+        moves: list[_Move] = []
+        for topic, index in self._first(wanted):
+            faults.attempt(partial(self._settle, topic, index, moves), "change", topic=topic.name, partition=index)
+        self._move_all(moves, faults)
 
     def _changed(self, partitions: dict[bytes, dict[int, None]]) -> Iterable[tuple[Topic, int]]:
-        """The partitions that have changed, without those of many new ones that are put into service in the background."""
         for topic_id, indexes in partitions.items():
             topic = self._state.topics_by_id.get(topic_id)
             if topic is not None:
-                there = [index for index in indexes if 0 <= index < topic.partition_count]
-                is_new = len(there) > OPENED_AT_ONCE and not any(self._partitions.known(topic.name, index) for index in there)
-                for index in self._first(topic, there) if is_new else there:
-                    yield topic, index
+                yield from ((topic, index) for index in indexes if 0 <= index < topic.partition_count)
 
-    def _first(self, topic: Topic, indexes: Sequence[int]) -> Sequence[int]:
-        """The first of many new partitions. The others are put into service in the background, or when a client names them."""
-        if len(indexes) > OPENED_AT_ONCE:
-            self._stepping.run(self._open_rest(topic, indexes[OPENED_AT_ONCE:]), lambda _: None, self._step_failed)
-        return indexes[:OPENED_AT_ONCE]
+    def _move_all(self, moves: list[_Move], faults: Faults) -> None:
+        for move in moves:
+            faults.attempt(partial(self._move, [move]), "coordinator", topic=move.topic, partition=move.index)
 
-    def _open_rest(self, topic: Topic, indexes: Iterable[int]) -> Steps[None]:
-        pace = Pace()
-        for index in indexes:
-            self.open_missing(topic.name, index, topic)
-            if pace.spend(OPEN_WORK):
-                yield None
+    # large changes
 
-    def open_missing(self, name: str, index: int, topic: Topic | None = None) -> Partition | None:
-        """Put a replica into service if it is not, and return it; None where this broker has no such replica.
+    def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
+        """The first of the partitions that are to be brought in line, which the caller does at once. The others follow in steps.
 
-        ``topic``: do so only while the name still belongs to this topic.
+        Until then they are as they were before the change, as if it came later. A client that names a new one has it opened.
         """
-        current = self._state.topics.get(name)
-        if current is None or (topic is not None and current is not topic) or not 0 <= index < current.partition_count:
+        count, left = 0, WORK_AT_ONCE
+        while count < len(wanted) and left > 0:
+            left -= self._work_of(*wanted[count])
+            count += 1
+        self._unsettled.update(dict.fromkeys((topic.topic_id, index) for topic, index in wanted[count:]))
+        if self._unsettled and not self._is_settling:
+            self._is_settling = True
+            self._stepping.run(self._settle_rest(), lambda _: None, self._step_failed)
+        return wanted[:count]
+
+    def _work_of(self, topic: Topic, index: int) -> int:
+        return OPEN_WORK if self._partitions.known(topic.name, index) is None else SETTLE_WORK
+
+    def _settle_rest(self) -> Steps[None]:
+        """Bring partitions in line as the metadata is when each has its turn, until none is left."""
+        pace, faults = Pace(), Faults()
+        while self._unsettled:
+            topic_id, index = next(iter(self._unsettled))
+            topic = self._state.topics_by_id.get(topic_id)
+            if topic is None:
+                del self._unsettled[topic_id, index]
+                continue
+            work = self._work_of(topic, index)
+            moves: list[_Move] = []
+            faults.attempt(partial(self._settle, topic, index, moves), "change", topic=topic.name, partition=index)
+            self._move_all(moves, faults)
+            if pace.spend(work):
+                yield None
+        self._is_settling = False
+        faults.raise_first()
+
+    def open_missing(self, name: str, index: int) -> Partition | None:
+        """Put a replica into service if it is not, and return it; None where this broker has no such replica."""
+        topic = self._state.topics.get(name)
+        if topic is None or not 0 <= index < topic.partition_count:
             return None
         partition = self._partitions.known(name, index)
         if partition is None:
             moves: list[_Move] = []
-            partition = self._settle(current, index, moves)
+            partition = self._settle(topic, index, moves)
             self._move(moves)
         return partition
 
@@ -261,6 +295,7 @@ class LocalPartitions:
 
     def _settle(self, topic: Topic, index: int, moves: list[_Move]) -> Partition | None:
         """Bring one partition in line with its registration; returns it where this broker has a replica."""
+        self._unsettled.pop((topic.topic_id, index), None)
         registration = topic.partitions[index]
         partition = self._partitions.known(topic.name, index)
         if not self._is_replica(topic, registration):

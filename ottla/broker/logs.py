@@ -22,6 +22,7 @@ LOGGERS = (
     "fetch",
     "groups",
     "housekeeping",
+    "http",
     "markers",
     "network",
     "membership",

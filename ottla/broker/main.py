@@ -33,6 +33,8 @@ def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None
         ready["metrics"] = broker.metrics_url
     if door is not None:
         ready["control"] = {"url": door.url, "token": door.token}
+        if door.pages_url is not None:
+            ready["console"] = door.pages_url
     report_ready(ready, ready_file, _for_people(broker, door), *started_lines, is_secret=door is not None)
 
 
@@ -42,6 +44,8 @@ def _for_people(broker: BrokerServer, door: Door | None) -> str:
         lines.append(f"its metrics are at {broker.metrics_url}")
     if door is not None:
         lines.append(f"it is steered at {door.url} with the token {door.token}")
+        if door.pages_url is not None:
+            lines.append(f"a browser shows it at {door.pages_url}")
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 
@@ -80,13 +84,15 @@ async def _serve(
     # Remove the file of a killed broker. As this broker has the directory's lock, the file is not that of a running broker.
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
+    # Before the start, so that a port that is busy is found before anything has begun, and been logged.
+    door = None if steering.open_door is None else steering.open_door(serving)
     if not await _started(serving):
         return
     # The objects that the start has made live as long as the process, too.
     gc.freeze()
-    door = None
     try:
-        door = steering.open_door(serving) if steering.open_door is not None else None
+        if door is not None:
+            door.serve()
         _report_ready(serving.broker, ready_file, door, started_lines)
         await serving.stop_wanted.wait()
     finally:
@@ -94,8 +100,9 @@ async def _serve(
             door.close()
         ready_file.remove()
         await serving.stop()
-    if serving.failure is not None:
-        raise serving.failure
+    failure = serving.failure or serving.given_up
+    if failure is not None:
+        raise failure
 
 
 async def _started(serving: Serving) -> bool:

@@ -48,7 +48,11 @@ RETRIABLE_MARKER_CODES = {
     Code.REQUEST_TIMED_OUT,
     Code.KAFKA_STORAGE_ERROR,
 }
-"""The answers to a marker after which it is sent again. Any other error is final for that partition."""
+"""The answers to a marker after which it is sent again. Any other error is final for that partition.
+
+A coordinator that was replaced without knowing it is answered TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH where the
+producer has begun its next transaction (TransactionMarkerRequestCompletionHandler).
+"""
 
 log = structlog.get_logger("markers")
 
@@ -271,7 +275,10 @@ class MarkerSender:
                 else:
                     # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
                     # marker.
-                    refused_by = log.warning if code is Code.TRANSACTION_COORDINATOR_FENCED else log.error
+                    is_late = code is Code.TRANSACTION_COORDINATOR_FENCED or (
+                        code is Code.INVALID_PRODUCER_EPOCH and not self._cluster_state.is_alone
+                    )
+                    refused_by = log.warning if is_late else log.error
                     refused_by("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
         if self._listener is not None and refused:
             _report_markers(self._listener, self._env.now_ms(), metadata, refused)

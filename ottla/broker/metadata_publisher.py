@@ -7,11 +7,13 @@ here, in one order (BrokerMetadataPublisher).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.local_partitions import LocalPartitions
+from ottla.broker.metadata_faults import Faults
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.metadata_delta import MetadataDelta
 
@@ -41,33 +43,38 @@ class MetadataPublisher:
         self._local.begin()
 
     def publish(self) -> None:
-        """Put into force what has been replayed since the last call. Before `begin` this does nothing."""
+        """Put into force what has been replayed since the last call. Before `begin` this does nothing.
+
+        Raises the first bug that has come up, after everything else is in force.
+        """
         delta = self._state.delta
         if delta is None or delta.is_empty:
             return
         self._state.delta = MetadataDelta()
-        self._local.apply(delta)
+        faults = Faults()
+        self._local.apply(delta, faults)
         for gone in delta.deleted:
             for deleted in self.on_topic_deleted:
-                deleted(gone.name)
-            self._topic_changed(gone.name)
+                faults.attempt(partial(deleted, gone.name), "topic deleted", topic=gone.name)
+            self._topic_changed(gone.name, faults)
             log.info("topic_deleted", topic=gone.name)
         if delta.configs:
-            self._apply_configs(delta)
+            faults.attempt(partial(self._apply_configs, delta), "configs")
         if delta.features:
-            self._apply_features(delta)
+            faults.attempt(partial(self._apply_features, delta), "features")
         for topic_id in delta.created:
             created = self._state.topics_by_id[topic_id]
-            self._topic_changed(created.name)
+            self._topic_changed(created.name, faults)
             log.info("topic_created", topic=created.name, partitions=created.partition_count)
         for topic_id in delta.grown:
             topic = self._state.topics_by_id.get(topic_id)
             if topic is not None:
-                self._topic_changed(topic.name)
+                self._topic_changed(topic.name, faults)
+        faults.raise_first()
 
-    def _topic_changed(self, name: str) -> None:
+    def _topic_changed(self, name: str, faults: Faults) -> None:
         for changed in self.on_topic_changed:
-            changed(name)
+            faults.attempt(partial(changed, name), "topic changed", topic=name)
 
     def _apply_configs(self, delta: MetadataDelta) -> None:
         if any(kind == BROKER_RESOURCE for kind, _ in delta.configs):

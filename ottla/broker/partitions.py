@@ -62,6 +62,7 @@ class Partition:
         "_disk",
         "_env",
         "_leader",
+        "_lost",
         "_on_written",
         "appended_bytes",
         "bytes_in",
@@ -90,6 +91,7 @@ class Partition:
         # In the order of waiting: the waiter that has waited longest is called first.
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
+        self._lost = 0
         self.leader_id = NOBODY
         self.on_expansion: Callable[[InSync], None] | None = None
         """Called with the in-sync set to ask the controller for, where a follower has caught up."""
@@ -110,6 +112,11 @@ class Partition:
             raise NotLeader(self.leader_id, self.log.leader_epoch)
         return leader
 
+    def check_leads(self) -> None:
+        """Raises `NotLeader`."""
+        if self._leader is None:
+            raise NotLeader(self.leader_id, self.log.leader_epoch)
+
     def lead(self, leader: Leader) -> None:
         """Begin a leader epoch, in which this broker leads."""
         assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
@@ -124,8 +131,13 @@ class Partition:
         self._leader, self.leader_id = None, leader_id
         self.log.leader_epoch = leader_epoch
         self.gate.forget(self.log)
+        self._lost = self.gate.leaderships_lost
         if self.waiters:
             self._wake()
+
+    def was_lost_since(self, leaderships_lost: int) -> bool:
+        """Whether this broker does not lead, or has not all the time since `Gate.leaderships_lost` had this value."""
+        return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
         """Move the high watermark as far as the replicas that this broker knows of allow."""
@@ -367,19 +379,18 @@ class Partitions:
 
     def find(self, topic: str, index: int) -> Partition | None:
         """A partition of which this broker has a replica."""
-        partition = self._by_name.get((topic, index))
-        return self.open_missing(topic, index) if partition is None else partition
+        return self._by_name.get((topic, index)) or self.open_missing(topic, index)
 
     def get(self, topic: str, index: int) -> Partition:
         """A partition that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
-        partition = self.replica(topic, index)
+        partition = self._by_name.get((topic, index)) or self.replica(topic, index)
         if partition._leader is None:
             raise NotLeader(partition.leader_id, partition.log.leader_epoch)
         return partition
 
     def replica(self, topic: str, index: int) -> Partition:
         """A partition that this broker leads or follows. Raises as `get` does where it is no replica."""
-        partition = self.find(topic, index)
+        partition = self._by_name.get((topic, index)) or self.open_missing(topic, index)
         if partition is None:
             raise self.led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return partition

@@ -46,7 +46,7 @@ class SolePlacement:
         if replication_factor > 1:
             raise KafkaError(
                 Code.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {replication_factor} time(s): only 1 broker(s) are registered.",
+                f"The target replication factor of {replication_factor} cannot be reached because only 1 broker(s) are registered.",
             )
         return [sole_replica(self._node_id)] * partition_count
 

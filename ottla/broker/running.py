@@ -15,6 +15,7 @@ import structlog
 from ottla.broker import logs
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.ready_file import ReadyFile
+from ottla.process import print_error
 from ottla.storage.identity import DirectoryError
 from ottla.storage.memory import keep_freed_memory
 
@@ -68,11 +69,11 @@ def run_process(
     try:
         _run(serve())
     except (DirectoryError, ConfigError) as error:
-        print(f"ottla: {error}", file=sys.stderr)
+        print_error(f"ottla: {error}")
         return 1
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
-        print(f"ottla: cannot start: {where}{error.strerror or error}", file=sys.stderr)
+        print_error(f"ottla: cannot start: {where}{error.strerror or error}")
         return 1
     finally:
         if owner is not None:

@@ -91,7 +91,7 @@ class Runtime:
         return self._carry_out(self._batch(result), result)
 
     def _batch(self, result: Result[T]) -> bytearray | None:
-        return build_batch(((r.key, r.value) for r in result.records), self._env.now_ms()) if result.records else None
+        return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
 
     def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
         """`execute` for a command with thousands of records: another thread calls ``command``, which must only read state.
@@ -117,7 +117,7 @@ class Runtime:
         batch = None
         if result.records:
             batch = build_batch(
-                ((r.key, r.value) for r in result.records),
+                [(r.key, r.value) for r in result.records],
                 self._env.now_ms(),
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,

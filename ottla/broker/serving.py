@@ -29,7 +29,14 @@ class Serving:
         """Set when the process must end."""
         self.failure: Exception | None = None
         """The error with which a replacement has failed. The process then has no broker and must end."""
+        self.given_up: DirectoryError | None = None
+        """Why the broker cannot go on. The process then must stop it, and end with this error."""
         self.broker = new_broker(None)
+        self.broker.on_given_up = self._give_up
+
+    def _give_up(self, error: DirectoryError) -> None:
+        self.given_up = error
+        self.stop_wanted.set()
 
     @property
     def directory(self) -> str:

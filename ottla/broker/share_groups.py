@@ -22,7 +22,7 @@ from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import id_work
-from ottla.storage.checkpoints import topic_id_text
+from ottla.protocol.uuids import uuid_text
 from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10
@@ -99,7 +99,7 @@ class ShareGroupStates:
             shard, runtime = self._groups.shard(key.group_id)
             result = shard.shares.state_lost(*key)
             if result.records:
-                log.warning("share_state_lost", group=key.group_id, topic_id=topic_id_text(key.topic_id), partition=key.partition)
+                log.warning("share_state_lost", group=key.group_id, topic_id=uuid_text(key.topic_id), partition=key.partition)
             runtime.execute(result)
         except KafkaError as error:
             log.warning("share_states_not_noted", group=key.group_id, error=str(error))

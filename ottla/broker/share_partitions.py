@@ -69,12 +69,9 @@ def persister_error(error: KafkaError) -> KafkaError:
 
 
 class OpenSharePartition:
-    """A share partition in memory, with the partition that it reads. Each of ``waiters`` is called once when it may have records.
+    """A share partition in memory, with the partition that it reads. Each waiter is called once when it may have records."""
 
-    Where ``is_gone`` is True, the share partition is out of date, and its users must open it again.
-    """
-
-    __slots__ = ("armed_ms", "dead_letters", "is_gone", "key", "partition", "source", "waiters")
+    __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
 
     def __init__(self, key: ShareKey, partition: SharePartition, source: Partition) -> None:
         self.key = key
@@ -83,9 +80,20 @@ class OpenSharePartition:
         self.waiters: dict[Callable[[], None], None] = {}
         # The earliest noted time at which a lock may end, in ms; None where none is noted.
         self.armed_ms: int | None = None
-        self.is_gone = False
+        self.is_fenced = False
+        self._leaderships_lost = source.gate.leaderships_lost
         # The records whose dead letters are to be written, in order. The share partition stays in memory until they are written.
         self.dead_letters: deque[DeadLetters] = deque()
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether another broker leads the partition, or has led it meanwhile, and has given its records to members."""
+        return self.source.was_lost_since(self._leaderships_lost)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the share partition is out of date, so that its users must open it again."""
+        return self.is_fenced or self.has_moved
 
 
 class SharePartitions:
@@ -209,7 +217,8 @@ class SharePartitions:
     def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Iterable[Acknowledgement]) -> None:
         """Acknowledge a member's records. Raises `KafkaError` with nothing changed."""
         shared = self._shared.get(key)
-        if shared is None:
+        if shared is None or shared.has_moved:
+            self.forget(key)
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
         if shared.is_gone:
             self.forget(key)
@@ -367,7 +376,7 @@ class SharePartitions:
         """
         shared = self._shared.get(key)
         if shared is not None:
-            shared.is_gone = True
+            shared.is_fenced = True
             self._wake(shared)
 
     def forget(self, key: ShareKey) -> None:
@@ -375,7 +384,7 @@ class SharePartitions:
         shared = self._shared.pop(key, None)
         if shared is None:
             return
-        shared.is_gone = True
+        shared.is_fenced = True
         of_group = self._of_groups[key.group_id]
         del of_group[key]
         if not of_group:

@@ -21,7 +21,7 @@ from ottla.coordinator.share.shard import ShareShard
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import partition_for
-from ottla.storage.checkpoints import topic_id_text
+from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
 from ottla.storage.steps import Steps
 
@@ -102,7 +102,7 @@ class ShareStates:
         Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
         """
         count = self._shards.partition_count("This is not the correct coordinator.")
-        return partition_for(f"{key.group_id}:{topic_id_text(key.topic_id)}:{key.partition}", count)
+        return partition_for(f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}", count)
 
     def shards(self) -> list[ShareShard]:
         return self._shards.shards()

@@ -19,6 +19,12 @@ class Door(Protocol):
 
     url: str
     token: str
+    pages_url: str | None
+    """Where a browser finds the console, with the token; None where the door serves none."""
+
+    def serve(self) -> None:
+        """Answer requests, those included that have come before."""
+        ...
 
     def close(self) -> None: ...
 
@@ -29,7 +35,7 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     begin: Callable[[], None] | None = None
     """Called first, after the log was configured."""
     open_door: Callable[[Serving], Door] | None = None
-    """Called once the broker serves. Raises `ConfigError`."""
+    """Called before the broker starts; the door answers once it is told to. Raises `ConfigError`."""
     owner: Owner | None = None
     clock: TimeSource | None = None
     """Replaces the machine's clock."""

@@ -12,7 +12,6 @@ import json
 import os
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,7 +21,7 @@ from typing import Any
 from ottla.broker.ready_file import ReadyFile
 from ottla.brokers.plan import Node
 from ottla.brokers.processes import Child, start
-from ottla.process import Owner
+from ottla.process import Owner, print_error
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -86,7 +85,7 @@ class Parent:
             while not self._stop_wanted:
                 self._wait(END_CHECK_S)
         except StartFailed as failed:
-            print(f"ottla: {failed}", file=sys.stderr)
+            print_error(f"ottla: {failed}")
             return 1
         finally:
             self._stop_all()
@@ -158,12 +157,13 @@ class Parent:
     def _say_started(self, node_id: int, child: Child) -> None:
         assert child.ready is not None
         where = child.ready.get("bootstrap") or child.ready.get("controller")
-        self._say(f"{child.name} listens at {where}", event="started", node=node_id, name=child.name, pid=child.pid, at=where)
+        what = {"node": node_id, "name": child.name, "pid": child.pid, "at": where, **_ports(child.ready)}
+        self._say(f"{child.name} listens at {where}", event="started", **what)
 
     def _report_ready(self) -> None:
         ready = self.ready_line()
         line = json.dumps(ready)
-        self._ready_file.write(line + "\n")
+        self._ready_file.write(line + "\n", is_secret=any("control" in broker for broker in ready["brokers"].values()))
         if self._cluster.is_terminal:
             print(f"ottla listens at {ready['bootstrap']}")
             print(f"Ctrl-C, or kill {os.getpid()}, stops all of it; started again it has all its data", flush=True)
@@ -180,6 +180,7 @@ class Parent:
                     "pid": child.pid,
                     "data_dir": child.ready["data_dir"],
                     "listening": child.ready["listening"],
+                    **_ports(child.ready),
                 }
         controller = next(c for n, c in self._children.items() if self._cluster.nodes[n].is_controller)
         return {
@@ -238,9 +239,14 @@ class Parent:
                 self._wait(max(0.0, deadline_s - time.monotonic()))
             for child in group:
                 if child.is_running:
-                    print(f"ottla: {child.name} did not stop in {STOP_TIMEOUT_S:.0f} s and is killed", file=sys.stderr)
+                    print_error(f"ottla: {child.name} did not stop in {STOP_TIMEOUT_S:.0f} s and is killed")
                     child.send(signal.SIGKILL)
                     os.waitpid(child.pid, 0)
+
+
+def _ports(ready: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a broker serves its metrics and is steered, of its ready line; nothing where it has no such ports."""
+    return {name: ready[name] for name in ("metrics", "control", "console") if name in ready}
 
 
 def _why(child: Child) -> str:

@@ -28,10 +28,10 @@ _OF_EACH_NODE = (
     "controller.quorum.voters",
     "controller.quorum.bootstrap.servers",
     "inter.broker.listener.name",
-    "ottla.metrics.port",
-    "ottla.control.port",
 )
 """Settings that cannot be the same for all processes of a cluster."""
+_PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
+"""Settings that name the first broker's port. The controller has none of them."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,7 +55,8 @@ LARGEST_PORT = 65_535
 def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[Node]:
     """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
-    The brokers listen on ports in a row from that of the settings on, where it is 0 on free ones, and are advertised likewise.
+    The brokers listen on ports in a row from that of the settings on, where it is 0 on free ones, and are advertised likewise. So
+    it is with the ports of `_PORTS_OF_BROKERS`.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
@@ -65,11 +66,13 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
     client = _endpoint(config.settings.listeners, "listeners")
     given = config.settings.advertised_listeners
     advertised = None if given is None else _endpoint(given, "advertised.listeners")
-    for endpoint in (client, advertised):
-        if endpoint is not None and endpoint.port + broker_count - 1 > LARGEST_PORT:
-            raise ConfigError(f"--brokers {broker_count}: the ports from {endpoint.port} on end before; give a lower one, or 0")
-    controller_port = free_port(LOCALHOST)
-    shared = {**_defaults(broker_count), **config.given}
+    shared = {**defaults(broker_count), **config.given}
+    first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
+    for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
+        if port + broker_count - 1 > LARGEST_PORT:
+            raise ConfigError(f"--brokers {broker_count}: the ports from {port} on end before; give a lower one, or 0")
+    new_port = _distinct(free_port)
+    controller_port = new_port(LOCALHOST)
     shared.pop("advertised.listeners", None)
     shared["controller.listener.names"] = CONTROLLER_LISTENER
     shared["controller.quorum.voters"] = f"{CONTROLLER_ID}@{LOCALHOST}:{controller_port}"
@@ -79,15 +82,41 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
         own = {"process.roles": role, "node.id": str(node_id), "listeners": listener, "log.dirs": directory, **further}
         return Node(name, node_id, directory, BrokerConfig({**shared, **own}))
 
+    racks = _racks(shared.pop("broker.rack", None), broker_count)
     nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}")]
     shared["inter.broker.listener.name"] = CLIENT_LISTENER
     for broker_id in range(1, broker_count + 1):
-        port = client.port + broker_id - 1 if client.port else free_port(client.host or LOCALHOST)
-        own = {}
+        port = client.port + broker_id - 1 if client.port else new_port(client.host or LOCALHOST)
+        own = {name: str(first + broker_id - 1 if first else 0) for name, first in first_ports.items()}
+        if racks is not None:
+            own["broker.rack"] = racks[broker_id - 1]
         if advertised is not None:
             own["advertised.listeners"] = _text(advertised.host, advertised.port + broker_id - 1 if advertised.port else port)
         nodes.append(node(f"broker-{broker_id}", broker_id, "broker", _text(client.host, port), **own))
     return nodes
+
+
+def _distinct(free_port: Callable[[str], int]) -> Callable[[str], int]:
+    """``free_port`` without what it has returned before: nobody listens there yet."""
+    returned = set[int]()
+
+    def new_port(host: str) -> int:
+        while (port := free_port(host)) in returned:
+            pass
+        returned.add(port)
+        return port
+
+    return new_port
+
+
+def _racks(given: str | None, broker_count: int) -> list[str] | None:
+    """The brokers' racks: one for all, or one for each, separated by commas. Raises `ConfigError`."""
+    if given is None:
+        return None
+    racks = [rack.strip() for rack in given.split(",")]
+    if len(racks) not in (1, broker_count):
+        raise ConfigError(f"broker.rack={given}: give one rack, or with --brokers {broker_count} as many, separated by commas")
+    return racks * broker_count if len(racks) == 1 else racks
 
 
 def _text(host: str, port: int) -> str:
@@ -102,7 +131,7 @@ def _endpoint(texts: tuple[str, ...], key: str) -> Endpoint:
     return endpoints[0]
 
 
-def _defaults(broker_count: int) -> dict[str, str]:
+def defaults(broker_count: int) -> dict[str, str]:
     """Kafka's own replication of internal topics, as far as there are brokers for it, in place of ottla's for one broker.
 
     Sessions are a third of Kafka's, because the brokers and their controller are on one machine, and whoever has them fail waits.
@@ -119,6 +148,21 @@ def _defaults(broker_count: int) -> dict[str, str]:
     }
 
 
+def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None) -> str:
+    """Make a directory that of a node, in a new cluster where ``cluster_id`` is None. Returns the cluster's id.
+
+    Raises OSError, and `DirectoryError` for a directory of another cluster or node.
+    """
+    fs.make_dir(path)
+    identity, is_new = identify(fs, path, node_id, new_uuid, cluster_id)
+    if is_new:
+        # A later start takes a directory without this checkpoint for one that has lost it.
+        write_offsets(fs, f"{path}/{RECOVERY_POINTS}", {})
+    if cluster_id not in (None, identity.cluster_id):
+        raise DirectoryError(f"{path} is of the cluster {identity.cluster_id}, and the others are of {cluster_id}")
+    return identity.cluster_id
+
+
 def prepare(fs: Filesystem, data_dir: str, nodes: list[Node], new_uuid: Callable[[], bytes]) -> str:
     """Make each node's directory one of the same cluster, as kafka-storage format does; returns the cluster's id.
 
@@ -129,16 +173,7 @@ def prepare(fs: Filesystem, data_dir: str, nodes: list[Node], new_uuid: Callable
             raise DirectoryError(f"{data_dir} has the data of one broker; give a cluster another --data-dir")
         cluster_id: str | None = None
         for node in nodes:
-            fs.make_dir(node.directory)
-            identity, is_new = identify(fs, node.directory, node.node_id, new_uuid, cluster_id)
-            if is_new:
-                # A later start takes a directory without this checkpoint for one that has lost it.
-                write_offsets(fs, f"{node.directory}/{RECOVERY_POINTS}", {})
-            if cluster_id not in (None, identity.cluster_id):
-                raise DirectoryError(
-                    f"{node.directory} is of the cluster {identity.cluster_id}, and the others are of {cluster_id}"
-                )
-            cluster_id = identity.cluster_id
+            cluster_id = format_directory(fs, node.directory, node.node_id, new_uuid, cluster_id)
     except OSError as error:
         raise DirectoryError(f"cannot use {data_dir}: {described(error)}") from error
     assert cluster_id is not None

@@ -11,7 +11,7 @@ import os
 import sys
 
 from ottla.arguments import as_text
-from ottla.process import open_standard_streams
+from ottla.process import open_standard_streams, print_error
 
 USAGE_EXIT = 2
 FAILED_EXIT = 1
@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         # A character that the terminal's encoding does not have is shown as an escape sequence.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    code = 0
     try:
         code = _run([as_text(argument) for argument in sys.argv[1:]] if arguments is None else arguments)
         sys.stdout.flush()
@@ -41,6 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         # The usual cause is a redirection to a full disk.
         _forget_output()
+        if code:
+            # The command has failed and said so already; it may have met the full disk itself.
+            return code
         _say(f"ottla: {error.strerror or error}")
         return FAILED_EXIT
     return code
@@ -86,4 +90,4 @@ def _say(text: str) -> None:
     """Print an error to stderr. Its text may contain names from elsewhere, so control characters are escaped."""
     from ottla.cli.output import printable
 
-    print(printable(text), file=sys.stderr)
+    print_error(printable(text))

@@ -36,7 +36,7 @@ def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap:
         configs = get_configs(cluster.brokers, ConfigKind[kind.replace("-", "_").upper()], _resource(name, kind))
     unknown = sorted(set(keys) - {config.name for config in configs})
     if unknown:
-        raise Refused(f"{kind} {name!r} has no config {unknown[0]!r}; ottla config get {kind} {name} --all names those it has")
+        raise Refused(f"{kind} {name!r} has no config {unknown[0]!r}; --all names those it has")
     wanted = [config for config in configs if (config.name in keys if keys else shows_all or config.own)]
     if as_json:
         show_json([{"name": c.name, "value": c.value, "source": c.source, "read_only": c.read_only} for c in wanted])

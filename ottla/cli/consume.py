@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.options import COUNT, asks, cluster_at
+from ottla.cli.options import COUNT, PARTITION, asks, cluster_at
 from ottla.cli.output import note, printable, show_json, text_or_base64, time_text
 from ottla.cli.positions import PLACE, Position
-from ottla.cli.produce import PARTITION
 
 if TYPE_CHECKING:
     from ottla.client import Record

@@ -13,6 +13,7 @@ from ottla.cli.commands import Refused
 from ottla.cli.options import PATH, READY_FILE_VARIABLE, json_option
 
 if TYPE_CHECKING:
+    from ottla.client import KafkaClient
     from ottla.control.remote import Remote
 
 URL_VARIABLE, TOKEN_VARIABLE = "OTTLA_CONTROL_URL", "OTTLA_CONTROL_TOKEN"
@@ -99,6 +100,29 @@ def bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
         return listening_address(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
+
+
+def time_of(cluster: KafkaClient, door: Remote | None) -> int:
+    """The time in ms by which a cluster's transactions began and time out.
+
+    It is that of the door's broker, whose clock may stand still. Without a door of this cluster it is the machine's, which is all
+    that is known. Raises `Refused` where a door that the command line names does not answer.
+    """
+    from ottla.client import wall_clock
+    from ottla.control.remote import ControlError
+
+    if door is None:
+        return wall_clock.now_ms()
+    try:
+        # The environment may name the door of one cluster while the command asks another.
+        if door.get("/v1/state")["cluster_id"] != cluster.brokers.cluster_id():
+            return wall_clock.now_ms()
+        now_ms: int = door.get("/v1/clock")["now_ms"]
+        return now_ms
+    except ControlError as error:
+        if any(map(_is_given, ("ready_file", "url", "token"))):
+            raise Refused(str(error)) from None
+        return wall_clock.now_ms()
 
 
 def _is_given(name: str) -> bool:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.commands import CommandGroup, Refused
-from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
-from ottla.cli.output import NOTHING, note, show_json, show_pairs, show_table
+from ottla.cli.options import LISTED_IN_PART, TOPIC_OR_PARTITION, asks, check_all_answered, cluster_at
+from ottla.cli.output import NOTHING, note, short, show_json, show_pairs, show_table
 from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
-    from ottla.client import KafkaClient
+    from ottla.client import ClientError, KafkaClient
     from ottla.client.groups import GroupDescription
 
 
@@ -22,19 +22,23 @@ def command() -> None:
     pass
 
 
-@command.command("list", help="Lists the groups of all coordinators.")
+@command.command("list", help=f"Lists the groups of all coordinators. {LISTED_IN_PART}")
 @asks
 def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client import groups
+
+    silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
-        listings = cluster.groups()
+        listings = groups.list_groups(cluster.brokers, silent=silent)
     if as_json:
         show_json([{"group": g.group_id, "type": g.group_type, "state": g.state, "coordinator": g.coordinator} for g in listings])
     elif listings:
         show_table(
-            ["GROUP", "TYPE", "STATE", "COORDINATOR"], [(g.group_id, g.group_type, g.state, g.coordinator) for g in listings]
+            ["GROUP", "TYPE", "STATE", "COORDINATOR"], [(short(g.group_id), g.group_type, g.state, g.coordinator) for g in listings]
         )
-    else:
+    elif not silent:
         note("there are no groups")
+    check_all_answered(silent)
 
 
 @command.command("describe", help="Shows a group's members, what each has, how far the group has read and how far it is behind.")
@@ -57,12 +61,12 @@ def describe(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> Non
         show_table(
             ["MEMBER", "INSTANCE", "CLIENT", "HOST", "HAS"],
             [
-                (m.member_id, m.instance_id or NOTHING, m.client_id, m.host, _assignment(m.assignment))
+                (short(m.member_id), short(m.instance_id or NOTHING), short(m.client_id), m.host, _assignment(m.assignment))
                 for m in sorted(described.members, key=lambda m: m.member_id)
             ],
         )
     if described.positions:
-        owners = {(t, i): m.client_id for m in described.members for t, indexes in m.assignment.items() for i in indexes}
+        owners = {(t, i): short(m.client_id) for m in described.members for t, indexes in m.assignment.items() for i in indexes}
         click.echo()
         show_table(
             ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT"],

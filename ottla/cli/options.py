@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 
 if TYPE_CHECKING:
-    from ottla.client import KafkaClient
+    from ottla.client import ClientError, KafkaClient
 
     # click's parameter type is generic only since version 8.4.
     _ParamType = click.ParamType[Any]
@@ -26,6 +26,7 @@ BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
 """The variable with the ready file of ``serve`` and ``health``, so that a container's health check asks the port in use."""
 DEFAULT_TIMEOUT_S = 10.0
+LISTED_IN_PART = "Where a broker does not answer, what the others have is listed, with exit code 2."
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -101,6 +102,12 @@ def cluster_at(bootstrap: str, timeout_s: float) -> Iterator[KafkaClient]:
         raise Refused(str(error)) from None
 
 
+def check_all_answered(silent: Iterable[ClientError]) -> None:
+    """End a command that has shown what it got, but not from all brokers. Raises `Refused`."""
+    if said := "; ".join(map(str, silent)):
+        raise Refused(f"{said}; what such a broker coordinates is not listed")
+
+
 def key_value(text: str) -> tuple[str, str]:
     """The key and value of ``KEY=VALUE``. Raises `BadArgument`."""
     key, equals, value = text.partition("=")
@@ -120,11 +127,21 @@ def topic_partition(text: str) -> tuple[str, int]:
 def topic_and_partition(text: str) -> tuple[str, int | None]:
     """The topic and partition of ``TOPIC:P``; the partition of ``TOPIC`` is None. Raises `BadArgument`."""
     topic, colon, index = text.partition(":")
-    if not topic or (colon and not (index.isascii() and index.isdigit() and len(index) < 10)):
+    if not topic:
         raise BadArgument(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in orders or orders:0")
-    return topic, int(index) if colon else None
+    return topic, partition_index(index) if colon else None
 
 
+def partition_index(text: str) -> int:
+    """Raises `BadArgument`."""
+    from ottla.protocol.topic_partition import MAX_PARTITION
+
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_PARTITION)) and int(text) <= MAX_PARTITION):
+        raise BadArgument(f"{text!r} is not a partition, 0 to {MAX_PARTITION:,}")
+    return int(text)
+
+
+PARTITION = Checked("partition", partition_index)
 KEY_VALUE = Checked("assignment", key_value)
 TOPIC_PARTITION = Checked("partition", topic_partition)
 TOPIC_OR_PARTITION = Checked("topic", topic_and_partition)

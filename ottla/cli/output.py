@@ -19,6 +19,9 @@ UNBOUNDED_WIDTH: Final = 10_000
 """Columns of a table that no terminal shows: nothing is cut off or broken."""
 COLUMN_MARGIN: Final = 3
 """How many characters stand between two columns on a terminal, at most."""
+MAX_NAME_CHARACTERS: Final = 150
+"""How much of a name that a client has made a table shows. Kafka allows one 32,767 bytes, and a column is as wide as its widest
+name."""
 NOTHING: Final = "-"
 
 
@@ -63,6 +66,12 @@ def printable(value: bytes | str | None) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def short(name: str) -> str:
+    """A name for a table. JSON has it whole."""
+    shown = printable(name)
+    return shown if len(shown) <= MAX_NAME_CHARACTERS else f"{shown[: MAX_NAME_CHARACTERS - 3]}..."
+
+
 def time_text(ms: int | None) -> str:
     """The time in UTC, in the form that ``--from`` takes."""
     if ms is None or ms < 0:
@@ -71,16 +80,6 @@ def time_text(ms: int | None) -> str:
         return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return str(ms)
-
-
-def duration_text(ms: int) -> str:
-    seconds = max(0, ms) / 1_000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min {int(seconds % 60)} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:

@@ -9,9 +9,8 @@ from typing import IO, Final
 
 import click
 
-from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
-from ottla.cli.options import KEY_VALUE, PATH, Checked, asks, cluster_at
+from ottla.cli.options import KEY_VALUE, PARTITION, PATH, asks, cluster_at
 from ottla.cli.output import note, progress, show_json
 
 MAX_LINE_BYTES: Final = 16 << 20
@@ -19,15 +18,6 @@ BAR_STEP_BYTES: Final = 64 << 10
 """How many bytes are read before the bar moves on."""
 HELP = """Writes records to a topic, one for each --value, else one for each line of FILE or of stdin, and waits until all are
 acknowledged. Records with a key go to the partition that Java's producer would choose."""
-
-
-def _index(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BadArgument(f"{text!r} is not a partition, 0 or more")
-    return int(text)
-
-
-PARTITION = Checked("partition", _index)
 
 
 @click.command("produce", help=HELP)

@@ -63,13 +63,19 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--metrics-port",
     type=PORT,
     metavar="PORT",
-    help="serve Prometheus metrics there on 127.0.0.1 (default: none are served)",
+    help="serve Prometheus metrics there on 127.0.0.1, with --brokers on ports in a row (default: none are served)",
 )
 @click.option(
     "--control-port",
     type=PORT,
     metavar="PORT",
-    help="open a door there on 127.0.0.1 by which tests steer the broker (default: there is none)",
+    help="open a door there on 127.0.0.1 by which tests steer it, with --brokers on ports in a row (default: there is none)",
+)
+@click.option(
+    "--console",
+    "has_console",
+    is_flag=True,
+    help="show what the broker holds to a browser, at the control door; without --control-port on a free port",
 )
 @click.option(
     "--clock",
@@ -109,6 +115,7 @@ def command(
     features: tuple[str, ...],
     metrics_port: int | None,
     control_port: int | None,
+    has_console: bool,
     clock: str,
     faults_file: Path | None,
     broker_count: int | None,
@@ -125,18 +132,18 @@ def command(
     from ottla.broker.config.sources import load, variable_near
 
     try:
-        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port)
+        by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
         config, ignored = load(properties, os.environ, list(settings), by_flags)
         first_topics = [*from_environment(os.environ), *topics]
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
     owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
-    has_door = config.settings.ottla_control_port is not None
+    has_door = config.settings.has_control_door
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     warnings = {**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
     if broker_count is not None:
-        alone = {"--topic": first_topics, "--clock": clock != MACHINE, "--faults": faults_file, "--control-port": has_door}
+        alone = {"--topic": first_topics, "--clock": clock != MACHINE}
         for flag in (flag for flag, is_given in alone.items() if is_given):
             raise Refused(f"{flag} is for one broker; leave it or --brokers out", exit_code=1)
         from ottla.cli.serve_brokers import serve_brokers
@@ -151,6 +158,7 @@ def command(
                 log_level=log_level,
                 owner=owner,
                 takes_commands=takes_commands,
+                faults_file=faults_file,
             )
         except ConfigError as error:
             raise Refused(str(error), exit_code=1) from None
@@ -178,7 +186,7 @@ def command(
 
 
 def _settings_of_flags(
-    listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None
+    listen: str | None, data_dir: str | None, metrics_port: int | None, control_port: int | None, *, has_console: bool
 ) -> dict[str, str]:
     """The keys of server.properties that have flags of their own."""
     given = {
@@ -186,5 +194,6 @@ def _settings_of_flags(
         "log.dirs": data_dir,
         "ottla.metrics.port": metrics_port,
         "ottla.control.port": control_port,
+        "ottla.console": "true" if has_console else None,
     }
     return {key: str(value) for key, value in given.items() if value is not None}

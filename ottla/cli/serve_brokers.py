@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.brokers.plan import Node, plan, prepare
-from ottla.process import Owner
+from ottla.cli.steering import MACHINE, steering
+from ottla.process import Owner, print_error
 
 
 def serve_brokers(
@@ -22,33 +22,44 @@ def serve_brokers(
     log_level: str,
     owner: Owner | None,
     takes_commands: bool,
+    faults_file: Path | None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError`."""
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError` and `Refused`.
+
+    Each broker begins with the faults of ``faults_file``, and has a door of its own where the config has one.
+    """
     # What all processes need is imported before they are forked, and then shared by them.
     from ottla.broker import controller_main, main
-    from ottla.broker.env import free_port
+    from ottla.broker.env import free_port, random_uuid
     from ottla.broker.interbroker import coordinators  # noqa: F401
     from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.ready_file import ReadyFile
-    from ottla.broker.steering import Steering
     from ottla.brokers.parent import Cluster, Parent
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
 
+    has_door = config.settings.has_control_door
+    if has_door:
+        from ottla.control import asking, door, history  # noqa: F401
+    if config.settings.ottla_console:
+        from ottla.console import site  # noqa: F401
+    # A file that cannot be read is refused before anything is started.
+    steering(MACHINE, faults_file, None, has_door=has_door)
     nodes = plan(config, broker_count, free_port)
     fs = RealFilesystem()
     ready = ReadyFile(ready_file)
     ready.check()
     try:
-        cluster_id = prepare(fs, config.settings.log_dirs, nodes, lambda: uuid.uuid4().bytes)
+        cluster_id = prepare(fs, config.settings.log_dirs, nodes, random_uuid)
     except DirectoryError as error:
-        print(f"ottla: {error}", file=sys.stderr)
+        print_error(f"ottla: {error}")
         return 1
 
     def run_node(node: Node, parent: Owner) -> int:
         if node.is_controller:
             return controller_main.run(node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name)
-        return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=Steering(owner=parent), node=node.name)
+        steered = steering(MACHINE, faults_file, parent, has_door=has_door)
+        return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)
 
     cluster = Cluster(
         nodes={node.node_id: node for node in nodes},

@@ -10,6 +10,7 @@ from ottla.process import Owner
 
 if TYPE_CHECKING:
     from ottla.broker.config.settings import BrokerConfig
+    from ottla.broker.serving import Serving
     from ottla.broker.steering import Steering
     from ottla.control.clock import ManualClock
     from ottla.control.faults import Fault
@@ -55,9 +56,17 @@ def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_d
 
     history = EventHistory()
 
+    def open_door(serving: Serving) -> ControlDoor:
+        steered = Steered(serving=serving, clock=manual, faults=faults, history=history)
+        if not serving.broker.settings.ottla_console:
+            return ControlDoor(steered)
+        from ottla.console.site import Console
+
+        return ControlDoor(steered, Console())
+
     return Steering(
         begin=begin,
-        open_door=lambda serving: ControlDoor(Steered(serving=serving, clock=manual, faults=faults, history=history)),
+        open_door=open_door,
         owner=owner,
         clock=manual,
         interception=faults,

@@ -22,7 +22,14 @@ def command() -> None:
 @command.command("create", help="Makes a topic. It is an error if the topic exists, unless --if-missing is given.")
 @click.argument("name", metavar="TOPIC")
 @click.option("--partitions", type=COUNT, metavar="N", help="(default: what the brokers' settings say, num.partitions)")
-@click.option("--replication", type=COUNT, metavar="N", help="replicas of each partition (default: what the brokers' settings say)")
+@click.option(
+    "--replication-factor",
+    "--replication",
+    "replication",
+    type=COUNT,
+    metavar="N",
+    help="replicas of each partition (default: what the brokers' settings say)",
+)
 @click.option(
     "--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="a topic's config; may be given again"
 )

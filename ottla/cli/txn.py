@@ -3,16 +3,29 @@ own."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ottla.cli.commands import CommandGroup, Lazy
-from ottla.cli.options import SECONDS, TOPIC_OR_PARTITION, TOPIC_PARTITION, Checked, asks, cluster_at
-from ottla.cli.output import NOTHING, duration_text, note, progress, show_json, show_line, show_pairs, show_table, time_text
+from ottla.cli.control import bootstrap_of, door_if_any, finds_door, time_of
+from ottla.cli.options import (
+    LISTED_IN_PART,
+    SECONDS,
+    TOPIC_OR_PARTITION,
+    TOPIC_PARTITION,
+    Checked,
+    asks,
+    check_all_answered,
+    cluster_at,
+)
+from ottla.cli.output import NOTHING, note, progress, short, show_json, show_line, show_pairs, show_table, time_text
+from ottla.client.durations import duration_text
 
 if TYPE_CHECKING:
-    from ottla.client.transactions import HangingTransaction
+    from ottla.client import ClientError
+    from ottla.client.transactions import HangingTransaction, Transaction
 
 LAZY: Final[dict[str, Lazy]] = {
     "why": Lazy("txn_why", "say what holds readers of committed records, and what to do"),
@@ -35,12 +48,15 @@ def command() -> None:
     pass
 
 
-@command.command("list", help="Lists the transactional ids of all coordinators.")
+@command.command("list", help=f"Lists the transactional ids of all coordinators. {LISTED_IN_PART}")
 @click.option("--state", "states", multiple=True, metavar="STATE", help="only these, e.g. Ongoing; may be given again")
 @asks
 def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client import transactions
+
+    silent: list[ClientError] = []
     with cluster_at(bootstrap, timeout_s) as cluster:
-        listings = cluster.transactions(states=states)
+        listings = transactions.list_transactions(cluster.brokers, states=states, silent=silent)
     if as_json:
         show_json(
             [
@@ -54,20 +70,30 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
             ]
         )
     elif listings:
-        rows = [(t.transactional_id, str(t.producer_id), t.state, t.coordinator) for t in listings]
+        rows = [(short(t.transactional_id), str(t.producer_id), t.state, t.coordinator) for t in listings]
         show_table(["TRANSACTIONAL ID", "PRODUCER", "STATE", "COORDINATOR"], rows)
-    else:
+    elif not silent:
         note("there are no transactional ids" + (" in such a state" if states else ""))
+    check_all_answered(silent)
 
 
 @command.command("describe", help="Shows what the coordinator keeps of a transactional id.")
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
 @asks
-def describe(transactional_id: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
-    from ottla.client import wall_clock
-
-    with cluster_at(bootstrap, timeout_s) as cluster:
+@finds_door
+def describe(
+    transactional_id: str,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+    url: str | None,
+    token: str | None,
+    ready_file: Path | None,
+) -> None:
+    door = door_if_any(url, token, ready_file)
+    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
         transaction = cluster.transaction(transactional_id)
+        now_ms = time_of(cluster, door)
     if as_json:
         show_json(
             {
@@ -81,19 +107,27 @@ def describe(transactional_id: str, bootstrap: str, timeout_s: float, as_json: b
             }
         )
         return
-    start_ms = transaction.start_ms
-    open_for = NOTHING if start_ms is None else duration_text(wall_clock.now_ms() - start_ms)
     show_pairs(
         [
             ("transactional id", transaction.transactional_id),
             ("state", transaction.state),
             ("producer", f"{transaction.producer_id} epoch {transaction.epoch}"),
             ("time-out", duration_text(transaction.timeout_ms)),
-            ("began", time_text(start_ms)),
-            ("open for", open_for),
+            ("began", time_text(transaction.start_ms)),
+            ("open for", _open_for(transaction, now_ms)),
             ("partitions", " ".join(f"{topic}:{index}" for topic, index in transaction.partitions) or NOTHING),
         ]
     )
+
+
+def _open_for(transaction: Transaction, now_ms: int) -> str:
+    from ottla.client.reasons import open_text
+
+    if transaction.start_ms is None:
+        return NOTHING
+    if not transaction.is_ongoing:
+        return f"{transaction.state}: it is being ended"
+    return open_text(transaction.start_ms, transaction.timeout_ms, now_ms)
 
 
 def _offset(text: str) -> int:
@@ -125,14 +159,13 @@ def abort(
     with cluster_at(bootstrap, timeout_s) as cluster:
         if transactional_id is not None:
             before = transactions.abort(cluster.brokers, transactional_id)
-            was_open = before.start_ms is not None
+            is_aborted = before.is_ongoing
             document: dict[str, Any] = {
                 "transactional_id": transactional_id,
-                "aborted": was_open,
+                "aborted": is_aborted,
                 "producer_id": before.producer_id,
             }
-            what = f"the transaction of {transactional_id} was aborted" if was_open else f"{transactional_id} had none open"
-            text = f"{what}; its producer {before.producer_id} epoch {before.epoch} is fenced"
+            text = f"{_what_was_aborted(before)}; its producer {before.producer_id} epoch {before.epoch} is fenced"
         else:
             assert partition is not None
             assert start_offset is not None
@@ -151,6 +184,15 @@ def abort(
         show_line(text)
 
 
+def _what_was_aborted(before: Transaction) -> str:
+    """In words, by the state that the id had before."""
+    if before.start_ms is None:
+        return f"{before.transactional_id} had none open"
+    if not before.is_ongoing:
+        return f"the transaction of {before.transactional_id} was decided already ({before.state})"
+    return f"the transaction of {before.transactional_id} was aborted"
+
+
 @command.command("find-hanging", help="Finds open transactions that no coordinator knows of, and that nobody will end.")
 @click.option(
     "--topic", "topics", type=TOPIC_OR_PARTITION, multiple=True, metavar="TOPIC[:P]", help="may be given again (default: all)"
@@ -164,13 +206,23 @@ def abort(
     f" (default: {DEFAULT_OLDER_THAN_S:g})",
 )
 @asks
+@finds_door
 def find_hanging(
-    topics: tuple[tuple[str, int | None], ...], older_than_s: float, bootstrap: str, timeout_s: float, as_json: bool
+    topics: tuple[tuple[str, int | None], ...],
+    older_than_s: float,
+    bootstrap: str,
+    timeout_s: float,
+    as_json: bool,
+    url: str | None,
+    token: str | None,
+    ready_file: Path | None,
 ) -> None:
     from ottla.client import transactions
 
     hanging: list[HangingTransaction] = []
-    with cluster_at(bootstrap, timeout_s) as cluster:
+    door = door_if_any(url, token, ready_file)
+    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
+        now_ms = time_of(cluster, door)
         wanted = topics or tuple((listing.name, None) for listing in cluster.topics(internal=True))
         with progress("looking through topics", len(wanted)) as advance:
             for topic, index in wanted:
@@ -179,6 +231,7 @@ def find_hanging(
                     [topic],
                     partition=index,
                     max_timeout_ms=round(older_than_s * 1_000),
+                    now_ms=now_ms,
                     progress=lambda _: advance(1),
                 )
     if as_json:
@@ -193,7 +246,7 @@ def find_hanging(
                     str(h.transaction.producer_id),
                     str(h.transaction.producer_epoch),
                     duration_text(h.idle_ms),
-                    h.transactional_id or NOTHING,
+                    short(h.transactional_id or NOTHING),
                 )
                 for h in hanging
             ],

@@ -1,4 +1,4 @@
-"""Events of a transactional id that only a broker's door knows: its requests and their clients, errors, and fenced producers."""
+"""Asks a broker's door, where there is one, what it knows of transactional ids."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.commands import Refused
-from ottla.client.timeline import Event
+from ottla.control.timeline import holder_text
 
 if TYPE_CHECKING:
     from ottla.client.diagnosis import StableOffset
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = "nothing is known of a transactional id"
 """How the door's refusal begins for a transactional id without events."""
-REASONS = {
-    "timeout": "its time-out has run out: the coordinator aborts it",
-    "fenced": "a successor fences it: the coordinator aborts it",
-}
-"""The texts for decisions without an EndTxn request, by outcome."""
 
 
 def history(door: Remote | None, transactional_id: str) -> dict[str, Any] | None:
@@ -35,66 +30,8 @@ def history(door: Remote | None, transactional_id: str) -> dict[str, Any] | None
         raise Refused(str(error)) from None
 
 
-def client_text(client_id: str, client_host: str) -> str:
-    return f"client {client_id or '(without an id)'} at {client_host}"
-
-
-def holder_text(known: dict[str, Any] | None) -> str:
-    """The client that has the id; empty where it is unknown."""
-    holder = (known or {}).get("holder")
-    return "" if holder is None else client_text(holder["client_id"], holder["client_host"])
-
-
 def holders(door: Remote | None, partitions: Iterable[StableOffset]) -> dict[str, str]:
     """The client of each transactional id that holds readers, by id. Raises `Refused`."""
     ids = {held.transaction.transactional_id for held in partitions if held.transaction is not None}
     told = {one: holder_text(history(door, one)) for one in sorted(ids)} if door is not None else {}
     return {one: text for one, text in told.items() if text}
-
-
-def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
-    """The events of the logs and of the door, in the order of their times.
-
-    Decisions, markers and completions are in the logs. The door adds only why a transaction was decided without a request, and
-    which markers were refused.
-    """
-    added = [event for one in (known or {}).get("events", ()) if (event := _event(one)) is not None]
-    added.sort(key=lambda event: (event.time_ms, event.kind == "fenced"))
-    # With equal times a request comes before its consequences.
-    return sorted([*added, *events], key=lambda event: event.time_ms)
-
-
-def _event(one: dict[str, Any]) -> Event | None:
-    kind, error = one["kind"], one.get("error", "")
-    producer = (one.get("producer_id", -1), one.get("producer_epoch", -1))
-    client = client_text(one["client_id"], one["client_host"]) if "client_host" in one else ""
-    partitions = [(p["topic"], p["partition"]) for p in one.get("partitions", ())]
-    where = f"from {client}" if client else "the broker"
-    match kind:
-        case "request":
-            if producer[0] < 0 and not error:
-                producer = (one.get("new_producer_id", -1), one.get("new_producer_epoch", -1))
-            what = _request_text(one) + (f" is refused: {error}" if error else "")
-            return Event(one["time_ms"], "refused" if error else "request", what, where, producer, partitions)
-        case "fenced":
-            successor = f"producer {one['new_producer_id']} epoch {one['new_producer_epoch']}"
-            what = f"is fenced by {successor}, {client}, which has taken the id over"
-            return Event(one["time_ms"], "fenced", what, where, producer)
-        case "decided" if one.get("outcome") in REASONS:
-            return Event(one["time_ms"], "reason", REASONS[one["outcome"]], where, producer)
-        case "markers" if error:
-            return Event(one["time_ms"], "refused", f"{one['outcome']} markers are refused: {error}", where, producer, partitions)
-    return None
-
-
-def _request_text(one: dict[str, Any]) -> str:
-    words: list[str] = [one["api"]]
-    if one.get("outcome"):
-        words.append(one["outcome"])
-    if one.get("group_id"):
-        words.append(f"for group {one['group_id']}")
-    named = one.get("partitions", ())
-    words += [f"{p['topic']}:{p['partition']}" for p in named]
-    if one.get("partition_count", 0) > len(named):
-        words.append(f"and {one['partition_count'] - len(named):,} more partitions")
-    return " ".join(words)

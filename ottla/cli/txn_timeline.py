@@ -48,8 +48,9 @@ def command(
     token: str | None,
     ready_file: Path | None,
 ) -> None:
-    from ottla.cli.txn_history import history, merged
+    from ottla.cli.txn_history import history
     from ottla.client.timeline import timeline
+    from ottla.control.timeline import merged
 
     if mermaid and as_json:
         raise click.UsageError("--mermaid and --json both say how to show it; give one of them")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.control import bootstrap_of, door_if_any, finds_door
+from ottla.cli.control import bootstrap_of, door_if_any, finds_door, time_of
 from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
 from ottla.cli.output import show_json, show_line
 
@@ -29,16 +29,16 @@ def command(
     token: str | None,
     ready_file: Path | None,
 ) -> None:
-    from ottla.cli.reasons import why_held
     from ottla.cli.txn_history import holders
-    from ottla.client import wall_clock
     from ottla.client.diagnosis import stable_offsets
+    from ottla.client.reasons import why_held
 
     name, index = topic
     door = door_if_any(url, token, ready_file)
     with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
         partitions = stable_offsets(cluster.brokers, name, None if index is None else [index])
-    now_ms, clients = wall_clock.now_ms(), holders(door, partitions)
+        now_ms = time_of(cluster, door)
+    clients = holders(door, partitions)
     if as_json:
         show_json([document(one, now_ms, clients) for one in partitions])
         return
@@ -51,6 +51,8 @@ def command(
 
 
 def document(stable_offset: StableOffset, now_ms: int, clients: Mapping[str, str]) -> dict[str, Any]:
+    from ottla.client.durations import elapsed_ms
+
     holder, transaction = stable_offset.holder, stable_offset.transaction
     return {
         "topic": stable_offset.topic,
@@ -63,6 +65,6 @@ def document(stable_offset: StableOffset, now_ms: int, clients: Mapping[str, str
         "transactional_id": None if transaction is None else transaction.transactional_id,
         "client": None if transaction is None else clients.get(transaction.transactional_id),
         "state": None if transaction is None else transaction.state,
-        "open_ms": None if transaction is None or transaction.start_ms is None else now_ms - transaction.start_ms,
+        "open_ms": None if transaction is None or transaction.start_ms is None else elapsed_ms(transaction.start_ms, now_ms),
         "timeout_ms": None if transaction is None else transaction.timeout_ms,
     }

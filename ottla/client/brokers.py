@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Final, TypeVar
 
 from ottla.addresses import Address, bootstrap_addresses, joined_address
@@ -114,6 +115,29 @@ class Brokers:
             self._pause(max(0.0, min(pause_s, deadline - self._clock())))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
+    def of_all(
+        self, what: str, ask: Callable[[BrokerNode, BrokerConnection], list[T]], silent: list[ClientError] | None = None
+    ) -> list[T]:
+        """What ``ask`` gives for each broker, one after the other, each as in `until_final`.
+
+        A broker that does not answer ends it, unless there is a list for what is to be said of such brokers. Then what the others
+        answer is all that there is. Where none answers, that is an error in any case.
+        """
+        given: list[T] = []
+        nodes = self.nodes()
+        for node in nodes:
+
+            def attempt(node: BrokerNode = node) -> list[T]:
+                return ask(node, self.node(node))
+
+            try:
+                given += self.until_final(f"{what} of broker {node.node_id}", attempt)
+            except (TimedOut, Unreachable) as error:
+                if silent is None or len(nodes) == 1:
+                    raise
+                silent.append(error)
+        return given
+
     def _where(self, error: OSError) -> str:
         return f"broker {error.filename}" if error.filename else self.bootstrap
 
@@ -202,11 +226,15 @@ class Brokers:
         metadata = self.until_final("asking for the brokers", lambda: self.metadata([]))
         return [node for _, node in sorted(nodes_of(metadata).items())]
 
+    def cluster_id(self) -> str | None:
+        """None where the brokers are too old to have one."""
+        return self.until_final("asking for the cluster's id", lambda: self.metadata([])).cluster_id
+
     def topic_of(self, metadata: MetadataResponse, topic: str) -> MetadataResponseTopic:
         """A topic in ``metadata``. Raises `UnknownTopic`, and `KafkaAnswered` for another error of the topic."""
         described = next((t for t in metadata.topics if t.name == topic), None)
         if described is None or described.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            message = f"create it first: ottla topic create {topic}"
+            message = f"create it first: ottla topic create {quote(topic)}"
             raise UnknownTopic(f"there is no topic {topic!r} at {self.bootstrap}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
         # In old versions a topic whose partitions have no leader yet has this error itself.
         if described.error_code != Code.LEADER_NOT_AVAILABLE:

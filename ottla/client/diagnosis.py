@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from ottla.client import groups, transactions
 from ottla.client.brokers import Brokers
 from ottla.client.groups import GroupDescription, GroupPosition
 from ottla.client.offsets import LATEST, list_offsets
-from ottla.client.transactions import OpenTransaction, Transaction
-from ottla.protocol.transaction_states import TxnState
-
-OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, TxnState.PREPARE_ABORT.label)
-"""The states of transactions that their coordinator will still end."""
+from ottla.client.transactions import OPEN_STATES, OpenTransaction, Transaction
 
 
 @dataclass(slots=True, frozen=True)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.client.brokers import GROUP, Brokers
+from ottla.client.brokers import GROUP, BrokerNode, Brokers
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import LATEST, list_offsets
 from ottla.protocol.codec import decode_body
@@ -86,26 +87,26 @@ class GroupDescription:
     positions: list[GroupPosition] = field(default_factory=list)
 
 
-def list_groups(brokers: Brokers) -> list[GroupListing]:
-    """The groups of all coordinators, ordered by id."""
-    listings: dict[str, GroupListing] = {}
-    for node in brokers.nodes():
+def list_groups(brokers: Brokers, silent: list[ClientError] | None = None) -> list[GroupListing]:
+    """The groups of all coordinators, ordered by id. Where ``silent`` is given it gets the errors of brokers that do not answer,
+    whose groups are then left out."""
 
-        def attempt(node: Any = node) -> list[GroupListing]:
-            answer = brokers.ask(brokers.node(node), ListGroupsRequest())
-            check("listing groups", answer.error_code)
-            return [
-                GroupListing(
-                    group_id=g.group_id,
-                    group_type=g.group_type or CLASSIC,
-                    state=g.group_state,
-                    protocol_type=g.protocol_type,
-                    coordinator=node.node_id,
-                )
-                for g in answer.groups
-            ]
+    def ask(node: BrokerNode, connection: BrokerConnection) -> list[GroupListing]:
+        answer = brokers.ask(connection, ListGroupsRequest())
+        check("listing groups", answer.error_code)
+        return [
+            GroupListing(
+                group_id=g.group_id,
+                group_type=g.group_type or CLASSIC,
+                state=g.group_state,
+                protocol_type=g.protocol_type,
+                coordinator=node.node_id,
+            )
+            for g in answer.groups
+        ]
 
-        listings.update((listing.group_id, listing) for listing in brokers.until_final("listing groups", attempt))
+    # A group that moves while it is listed may be named twice.
+    listings = {listing.group_id: listing for listing in brokers.of_all("listing groups", ask, silent)}
     return [listings[name] for name in sorted(listings)]
 
 

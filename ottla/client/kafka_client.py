@@ -9,6 +9,7 @@ from typing import Self
 from ottla.client import groups, producing, reading, topics, transactions
 from ottla.client.brokers import TIMEOUT_S, Brokers
 from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
+from ottla.client.errors import ClientError
 from ottla.client.groups import GroupDescription, GroupListing
 from ottla.client.reading import MAX_RECORDS, Isolation, Positions
 from ottla.client.records import NewRecord, Record
@@ -125,8 +126,8 @@ class KafkaClient:
 
     # groups
 
-    def groups(self) -> list[GroupListing]:
-        return groups.list_groups(self.brokers)
+    def groups(self, silent: list[ClientError] | None = None) -> list[GroupListing]:
+        return groups.list_groups(self.brokers, silent)
 
     def group(self, group: str) -> GroupDescription:
         return groups.describe(self.brokers, group)
@@ -137,8 +138,8 @@ class KafkaClient:
 
     # transactions
 
-    def transactions(self, *, states: Iterable[str] = ()) -> list[TransactionListing]:
-        return transactions.list_transactions(self.brokers, states=states)
+    def transactions(self, *, states: Iterable[str] = (), silent: list[ClientError] | None = None) -> list[TransactionListing]:
+        return transactions.list_transactions(self.brokers, states=states, silent=silent)
 
     def transaction(self, transactional_id: str) -> Transaction:
         return transactions.describe(self.brokers, transactional_id)

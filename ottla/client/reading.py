@@ -13,7 +13,7 @@ from typing import Final, Literal
 from ottla.client.brokers import Brokers
 from ottla.client.errors import ClientError, TooMuch, check
 from ottla.client.offsets import EARLIEST, LATEST, by_leader, list_offsets
-from ottla.client.records import Record, decode_batch, is_abort_marker
+from ottla.client.records import Record, decode_batch, decoded, is_abort_marker
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.records import batches
@@ -90,8 +90,7 @@ def stream(
         answered = fetch(brokers, topic, wanted, committed=isolation != "all", max_wait_ms=FETCH_WAIT_MS)
         for index, data in answered.items():
             limit = None if ends is None else ends[index]
-            records, position[index] = _records_of(topic, data, wanted[index], limit, isolation, show_control=show_control)
-            yield from records
+            yield from _records_of(topic, data, position, limit, isolation, show_control=show_control)
         fruitless = 0 if follow or any(position[index] > at for index, at in wanted.items()) else fruitless + 1
         if fruitless == FRUITLESS_ROUNDS:
             where = ", ".join(f"{topic}-{index} from offset {at}" for index, at in sorted(wanted.items())[:10])
@@ -135,25 +134,28 @@ def _check(topic: str, data: PartitionData, offset: int) -> None:
 
 
 def _records_of(
-    topic: str, data: PartitionData, position: int, end: int | None, isolation: Isolation, *, show_control: bool
-) -> tuple[list[Record], int]:
-    """The wanted records of a response, from ``position`` to before ``end``, and the next position."""
+    topic: str, data: PartitionData, position: dict[int, int], end: int | None, isolation: Isolation, *, show_control: bool
+) -> Iterator[Record]:
+    """The wanted records of a response, from the partition's ``position`` to before ``end``. The position goes on with them."""
+    index = data.partition_index
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])
     aborting: set[int] = set()
-    wanted: list[Record] = []
     raw = data.records or b""
     for at, header in batches(raw):
         while starts and starts[0][0] <= header.last_offset:
             aborting.add(starts.pop(0)[1])
         is_aborted = header.is_transactional and header.producer_id in aborting
         takes = isolation == "all" or is_aborted == (isolation == "aborted")
-        if header.next_offset > position and (header.is_control or takes):
-            decoded = decode_batch(topic, data.partition_index, memoryview(raw)[at : at + header.size_bytes], header)
-            if is_abort_marker(header, decoded):
+        if header.next_offset > position[index] and (header.is_control or takes):
+            batch = memoryview(raw)[at : at + header.size_bytes]
+            # A marker is read whole, because it may end the aborted batches. Records of other batches may be many, and are decoded
+            # as they are taken.
+            marker = decode_batch(topic, index, batch, header) if header.is_control else []
+            if is_abort_marker(header, marker):
                 aborting.discard(header.producer_id)
             if takes and (show_control or not header.is_control):
-                wanted += [r for r in decoded if r.offset >= position and (end is None or r.offset < end)]
-        position = max(position, header.next_offset)
-        if end is not None and position >= end:
+                records = marker or decoded(topic, index, batch, header)
+                yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
+        position[index] = max(position[index], header.next_offset)
+        if end is not None and position[index] >= end:
             break
-    return wanted, position

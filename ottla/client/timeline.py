@@ -6,15 +6,17 @@ Kafka has no request for a transaction's history, but its log has the history: e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.client import reading
 from ottla.client.brokers import Brokers
-from ottla.client.errors import ClientError, KafkaAnswered, TooMuch
-from ottla.client.offsets import list_offsets
+from ottla.client.errors import KafkaAnswered, TooMuch, UnknownTopic
+from ottla.client.event_order import in_order
+from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.records import Record
+from ottla.client.wording import counted
 from ottla.protocol.codec import decode_record
 from ottla.protocol.errors import Code, DecodeError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
@@ -95,9 +97,7 @@ def events(states: Iterable[Logged], log_name: str, data: Iterable[Record] = ())
         happened += _changes(before, state, f"{log_name} at {state.offset:,}")
         before = state
     joined = [event for event in happened if event.kind in ("begin", "add")]
-    happened += [_after_joining(event, joined) for event in _in_partitions(data)]
-    order = {"init": 0, "begin": 1, "add": 1, "data": 2, "decide": 3, "marker": 4, "complete": 5, "expire": 6}
-    return sorted(happened, key=lambda event: (event.time_ms, order[event.kind]))
+    return in_order(happened, [[_after_joining(event, joined) for event in one] for one in _in_partitions(data)])
 
 
 def _after_joining(event: Event, joined: list[Event]) -> Event:
@@ -142,16 +142,22 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     return happened
 
 
-def _in_partitions(records: Iterable[Record]) -> list[Event]:
-    """Events in the partitions: markers, and the records between two markers as one event."""
-    happened: list[Event] = []
-    written: dict[tuple[str, int, int], list[Record]] = {}
+def _in_partitions(records: Iterable[Record]) -> Iterable[list[Event]]:
+    """The events of each partition: markers, and the records between two markers as one event."""
+    by_partition: dict[TopicPartition, list[Record]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
-        key = (record.topic, record.partition, record.producer_id)
+        by_partition.setdefault((record.topic, record.partition), []).append(record)
+    return map(_in_partition, by_partition.values())
+
+
+def _in_partition(records: Iterable[Record]) -> list[Event]:
+    happened: list[Event] = []
+    written: dict[int, list[Record]] = {}
+    for record in records:
         if record.control is None:
-            written.setdefault(key, []).append(record)
+            written.setdefault(record.producer_id, []).append(record)
             continue
-        happened += _written(written.pop(key, []))
+        happened += _written(written.pop(record.producer_id, []))
         happened.append(
             Event(
                 record.timestamp_ms,
@@ -172,32 +178,69 @@ def _written(records: list[Record]) -> list[Event]:
         return []
     first, last = records[0], records[-1]
     where = f"{first.topic}:{first.partition} at {first.offset:,}" + (f" to {last.offset:,}" if last is not first else "")
-    what = f"{len(records):,} record{'s' if len(records) > 1 else ''} written"
+    what = f"{counted(len(records), 'record')} written"
     producer = (first.producer_id, first.producer_epoch)
     return [Event(first.timestamp_ms, "data", what, where, producer, [(first.topic, first.partition)])]
 
 
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """How much of the logs is read. ``log_offsets``: so many of the newest offsets of the coordinator's log, None for all of them.
+    ``data_records``: so many records of a topic; one that has more is left out."""
+
+    log_offsets: int | None = None
+    data_records: int = MAX_DATA_RECORDS
+
+
+@dataclass(slots=True, frozen=True)
+class Timeline:
+    """``unread`` says in a line each what the limits have left out."""
+
+    events: list[Event]
+    unread: list[str]
+
+
 def timeline(brokers: Brokers, transactional_id: str) -> list[Event]:
     """The events of a transactional id. Raises `KafkaAnswered` where the coordinator's log does not have the id."""
+    return newest_timeline(brokers, transactional_id, Limits()).events
+
+
+def newest_timeline(brokers: Brokers, transactional_id: str, limits: Limits) -> Timeline:
+    """The events of a transactional id within the limits. Raises `KafkaAnswered` where the whole log was read, and does not have
+    the id."""
     try:
         count = len(brokers.partitions(TRANSACTION_TOPIC))
-    except ClientError:
+    except UnknownTopic:
         count = 0
     index = partition_for(transactional_id, count) if count else 0
     states: list[Logged] = []
+    unread: list[str] = []
     if count:
-        for record in reading.stream(brokers, TRANSACTION_TOPIC, "all", partitions=[index]):
+        start, first = _log_start(brokers, index, limits.log_offsets)
+        if start > first:
+            unread.append(f"what is in {TRANSACTION_TOPIC}:{index} before offset {start:,}")
+        for record in reading.stream(brokers, TRANSACTION_TOPIC, "all", partitions=[index], start={index: start}):
             state = logged(transactional_id, record.key, record.value, record.offset, record.timestamp_ms)
             if state is not None:
                 states.append(state)
-    if not states:
+    if not states and not unread:
         message = "ottla txn list names those that there are"
         raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", Code.TRANSACTIONAL_ID_NOT_FOUND, message)
-    return events(states, f"{TRANSACTION_TOPIC}:{index}", _data(brokers, states))
+    data = _data(brokers, states, limits.data_records, unread) if states else []
+    return Timeline(events(states, f"{TRANSACTION_TOPIC}:{index}", data), unread)
 
 
-def _data(brokers: Brokers, states: list[Logged]) -> list[Record]:
-    """The records that the id's producers have written into its partitions since the oldest known state."""
+def _log_start(brokers: Brokers, index: int, log_offsets: int | None) -> tuple[int, int]:
+    """Where reading begins in a partition of the coordinator's log, and where the log begins."""
+    first = list_offsets(brokers, TRANSACTION_TOPIC, [index], EARLIEST)[index]
+    if log_offsets is None:
+        return first, first
+    return max(first, list_offsets(brokers, TRANSACTION_TOPIC, [index], LATEST)[index] - log_offsets), first
+
+
+def _data(brokers: Brokers, states: list[Logged], max_records: int, unread: list[str]) -> list[Record]:
+    """The records that the id's producers have written into its partitions since the oldest known state. Adds to ``unread`` the
+    topics that have too many."""
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
     written: list[Record] = []
@@ -205,11 +248,28 @@ def _data(brokers: Brokers, states: list[Logged]) -> list[Record]:
         indexes = sorted({index for state in states for name, index in state.partitions if name == topic})
         try:
             start = list_offsets(brokers, topic, indexes, max(0, since_ms - PRODUCER_LEAD_MS))
-            records = reading.read(
-                brokers, topic, "all", partitions=indexes, start=start, show_control=True, max_records=MAX_DATA_RECORDS
+            records = _of_producers(
+                reading.stream(brokers, topic, "all", partitions=indexes, start=start, show_control=True), producers, max_records
             )
-        except (KafkaAnswered, TooMuch):
-            # The topic was deleted, or has too many records. Then the events come from the coordinator's log alone.
+        except TooMuch:
+            unread.append(
+                f"what was written to topic {topic}, which has more than {max_records:,} records since the first of these events"
+            )
             continue
-        written += [record for record in records if record.producer_id in producers and (record.transactional or record.control)]
+        except KafkaAnswered:
+            # The topic was deleted. Then the events come from the coordinator's log alone.
+            continue
+        written += sorted(records, key=lambda record: (record.partition, record.offset))
+    return written
+
+
+def _of_producers(records: Iterable[Record], producers: Collection[int], max_records: int) -> list[Record]:
+    """Their transactional records and markers, without what is in them, which may be large. Raises `TooMuch` for more than
+    ``max_records`` of all producers."""
+    written: list[Record] = []
+    for count, record in enumerate(records):
+        if count == max_records:
+            raise TooMuch(f"more than {max_records:,} records")
+        if record.producer_id in producers and (record.transactional or record.control):
+            written.append(replace(record, key=None, value=None, headers=[]))
     return written

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from shlex import quote
 from typing import Final
 
 from ottla.client.brokers import Brokers
@@ -116,7 +117,7 @@ def create(
     def attempt() -> None:
         result = brokers.ask(brokers.controller(), request).topics[0]
         if result.error_code == Code.TOPIC_ALREADY_EXISTS:
-            raise KafkaAnswered(f"topic {name!r} exists already", result.error_code, f"ottla topic describe {name} shows it")
+            raise KafkaAnswered(f"topic {name!r} exists already", result.error_code, f"ottla topic describe {quote(name)} shows it")
         check(what, result.error_code, result.error_message)
 
     brokers.until_final(what, attempt)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.client import wall_clock
-from ottla.client.brokers import TRANSACTION, Brokers
+from ottla.client.brokers import TRANSACTION, BrokerNode, Brokers
+from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import by_leader
 from ottla.protocol.errors import Code
@@ -17,9 +17,12 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TxnState
 
 MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1_000
 """The default of ``transaction.max.timeout.ms``. A transaction that is open for longer may hang."""
+OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, TxnState.PREPARE_ABORT.label)
+"""The states of transactions that their coordinator will still end."""
 _NONE: Final = -1
 
 
@@ -42,6 +45,11 @@ class Transaction:
     timeout_ms: int
     start_ms: int | None
     partitions: list[TopicPartition]
+
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether nothing has decided yet how the transaction ends."""
+        return self.state == TxnState.ONGOING.label
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,33 +75,36 @@ class HangingTransaction:
 
 
 def list_transactions(
-    brokers: Brokers, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), longer_than_ms: int = _NONE
+    brokers: Brokers,
+    *,
+    states: Iterable[str] = (),
+    producer_ids: Iterable[int] = (),
+    longer_than_ms: int = _NONE,
+    silent: list[ClientError] | None = None,
 ) -> list[TransactionListing]:
-    """The transactions of all coordinators, ordered by id. Raises `ClientError` for an unknown state."""
+    """The transactions of all coordinators, ordered by id. Where ``silent`` is given it gets the errors of brokers that do not
+    answer, whose transactions are then left out. Raises `ClientError` for an unknown state."""
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids), duration_filter=longer_than_ms
     )
-    listings: list[TransactionListing] = []
-    for node in brokers.nodes():
 
-        def attempt(node: Any = node) -> list[TransactionListing]:
-            answer = brokers.ask(brokers.node(node), request)
-            check("listing transactions", answer.error_code)
-            if answer.unknown_state_filters:
-                unknown = ", ".join(answer.unknown_state_filters)
-                raise ClientError(f"no transaction is ever {unknown}; states are Empty, Ongoing, PrepareCommit, PrepareAbort, ...")
-            return [
-                TransactionListing(
-                    transactional_id=t.transactional_id,
-                    coordinator=node.node_id,
-                    producer_id=t.producer_id,
-                    state=t.transaction_state,
-                )
-                for t in answer.transaction_states
-            ]
+    def ask(node: BrokerNode, connection: BrokerConnection) -> list[TransactionListing]:
+        answer = brokers.ask(connection, request)
+        check("listing transactions", answer.error_code)
+        if answer.unknown_state_filters:
+            unknown = ", ".join(answer.unknown_state_filters)
+            raise ClientError(f"no transaction is ever {unknown}; states are Empty, Ongoing, PrepareCommit, PrepareAbort, ...")
+        return [
+            TransactionListing(
+                transactional_id=t.transactional_id,
+                coordinator=node.node_id,
+                producer_id=t.producer_id,
+                state=t.transaction_state,
+            )
+            for t in answer.transaction_states
+        ]
 
-        listings += brokers.until_final("listing transactions", attempt)
-    return sorted(listings, key=lambda listing: listing.transactional_id)
+    return sorted(brokers.of_all("listing transactions", ask, silent), key=lambda listing: listing.transactional_id)
 
 
 def describe(brokers: Brokers, transactional_id: str) -> Transaction:
@@ -107,17 +118,43 @@ def describe(brokers: Brokers, transactional_id: str) -> Transaction:
             message = "ottla txn list names those that there are"
             raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", described.error_code, message)
         check(f"describing transactional id {transactional_id!r}", described.error_code)
-        return Transaction(
-            transactional_id=transactional_id,
-            state=described.transaction_state,
-            producer_id=described.producer_id,
-            epoch=described.producer_epoch,
-            timeout_ms=described.transaction_timeout_ms,
-            start_ms=described.transaction_start_time_ms if described.transaction_start_time_ms >= 0 else None,
-            partitions=sorted((part.topic, index) for part in described.topics for index in part.partitions),
-        )
+        return _described(described)
 
     return brokers.until_final(f"describing transactional id {transactional_id!r}", attempt)
+
+
+def _described(answered: Any) -> Transaction:
+    # The coordinator of an older producer keeps the time of its last transaction's begin.
+    is_open = answered.transaction_state in OPEN_STATES
+    start_ms = answered.transaction_start_time_ms
+    return Transaction(
+        transactional_id=answered.transactional_id,
+        state=answered.transaction_state,
+        producer_id=answered.producer_id,
+        epoch=answered.producer_epoch,
+        timeout_ms=answered.transaction_timeout_ms,
+        start_ms=start_ms if is_open and start_ms >= 0 else None,
+        partitions=sorted((part.topic, index) for part in answered.topics for index in part.partitions),
+    )
+
+
+def describe_listed(brokers: Brokers, listings: Iterable[TransactionListing]) -> list[Transaction]:
+    """The states of listed ids in their order, with one request for each coordinator. An id is left out that its coordinator does
+    not describe any more: it has expired, or its coordinator has moved."""
+    wanted = list(listings)
+    described: dict[str, Transaction] = {}
+    for node in brokers.nodes():
+        ids = [listing.transactional_id for listing in wanted if listing.coordinator == node.node_id]
+        request = DescribeTransactionsRequest(transactional_ids=ids)
+
+        def attempt(node: Any = node, request: Any = request) -> list[Any]:
+            answered: list[Any] = brokers.ask(brokers.node(node), request).transaction_states
+            return answered
+
+        for one in brokers.until_final("describing transactional ids", attempt) if ids else ():
+            if one.error_code == Code.NONE:
+                described[one.transactional_id] = _described(one)
+    return [described[listing.transactional_id] for listing in wanted if listing.transactional_id in described]
 
 
 def describe_if_known(brokers: Brokers, transactional_id: str) -> Transaction | None:
@@ -223,8 +260,8 @@ def find_hanging(
     topics: Iterable[str],
     *,
     partition: int | None = None,
+    now_ms: int,
     max_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
-    now_ms: Callable[[], int] = wall_clock.now_ms,
     progress: Callable[[str], None] = lambda topic: None,
 ) -> list[HangingTransaction]:
     """Open transactions that no coordinator knows, like ``kafka-transactions find-hanging``.
@@ -236,7 +273,7 @@ def find_hanging(
     candidates: list[OpenTransaction] = []
     for topic in topics:
         indexes = None if partition is None else [partition]
-        candidates += [t for t in open_transactions(brokers, topic, indexes) if now_ms() - t.last_timestamp_ms > max_timeout_ms]
+        candidates += [t for t in open_transactions(brokers, topic, indexes) if now_ms - t.last_timestamp_ms > max_timeout_ms]
         progress(topic)
     if not candidates:
         return []
@@ -248,6 +285,6 @@ def find_hanging(
         transactional_id = ids.get(transaction.producer_id)
         known = None if transactional_id is None else described[transactional_id]
         if known is None or (transaction.topic, transaction.partition) not in known.partitions:
-            idle_ms = now_ms() - transaction.last_timestamp_ms
+            idle_ms = now_ms - transaction.last_timestamp_ms
             hanging.append(HangingTransaction(transaction=transaction, transactional_id=transactional_id, idle_ms=idle_ms))
     return hanging

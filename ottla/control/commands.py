@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from posixpath import normpath
+from posixpath import realpath
 from typing import Any
 
 import msgspec
@@ -52,7 +52,8 @@ async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
     try:
         await steered.serving.snapshot(parameters.path)
     except OSError as error:
-        raise Refused(409, f"no snapshot at {parameters.path}: {described(error)}; nothing is left of it") from None
+        why = error.strerror if error.filename == parameters.path else described(error)
+        raise Refused(409, f"no snapshot at {parameters.path}: {why}; nothing is left of it") from None
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
@@ -62,9 +63,11 @@ async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
 
 
 def _check_outside(steered: Steered, path: str) -> None:
-    """Refuse a copy inside the data directory, because a reset or a restore may remove the copy there. Raises `Refused`."""
-    directory = steered.serving.directory
-    if PurePosixPath(normpath(path)).is_relative_to(normpath(directory)):
+    """Refuse a copy inside the data directory, to which a link may lead, because a reset or a restore may remove the copy there.
+
+    Raises `Refused`.
+    """
+    if PurePosixPath(realpath(path)).is_relative_to(realpath(steered.serving.directory)):
         raise Refused(400, f"{path} lies in the broker's own directory; give a path outside of it")
 
 

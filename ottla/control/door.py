@@ -11,8 +11,9 @@ import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -22,19 +23,17 @@ from ottla.broker.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.network.listener import Endpoint
 from ottla.control.asking import Command, Refused, Steered
 from ottla.control.commands import COMMANDS
+from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-MAX_BODY_BYTES = 1 << 20
-MAX_DISCARDED_BYTES = 16 << 20
-DISCARDED_PIECE_BYTES = 1 << 16
-"""A body that is too large is read in pieces of this size, in bytes, and dropped. For a still larger body the connection is
-closed."""
 COMMAND_TIMEOUT_S = 60.0
 """How long a command may take on the event loop, in seconds."""
+READ_TIMEOUT_S = 3.0
+"""How long a reader waits for the event loop, in seconds. A page asks again; a loop that is held answers nobody."""
 PAUSE_TIMEOUT_S = 5.0
 """How long a pause waits for the event loop while the loop is busy, in seconds."""
 MAX_WAITING = MAX_CONNECTIONS // 2
@@ -45,7 +44,20 @@ TOKEN_BYTES = 16
 SCHEME = "Bearer "
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
 """The paths of the commands that the door carries out itself."""
-_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed", 409: "Conflict"}
+METRICS = "/metrics"
+MAX_ERROR_CHARS = 1_000
+"""How long an error may be, in characters. What somebody has asked for, such as a path, is repeated in it."""
+_CUT = " ... "
+T = TypeVar("T")
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    409: "Conflict",
+}
 
 
 class LoopPause:
@@ -102,10 +114,12 @@ def _set_by_signals(event: threading.Event) -> Iterator[None]:
 
 
 class ControlDoor:
-    """The HTTP server of the door. Raises `ConfigError` for an address that cannot be bound."""
+    """The HTTP server of the door, which answers from `serve` on. Raises `ConfigError` for an address that cannot be bound."""
 
-    def __init__(self, steered: Steered) -> None:
+    def __init__(self, steered: Steered, pages: Pages = NO_PAGES) -> None:
         settings = steered.serving.broker.settings
+        self._pages = pages
+        self._host = settings.ottla_control_host
         self.token = settings.ottla_control_token or secrets.token_urlsafe(TOKEN_BYTES)
         self._steered = steered
         self._loop = asyncio.get_running_loop()
@@ -113,38 +127,96 @@ class ControlDoor:
         self._own: dict[str, Callable[[], None]] = {PAUSE: self._pause.hold, RESUME: self._pause.let_go}
         # Commands run one at a time: a command must not meet a pause that another command has just begun.
         self._turn = threading.Lock()
+        self._is_closed = threading.Event()
+        self._metrics_app: WSGIApplication | None = None
         self._may_wait = threading.BoundedSemaphore(MAX_WAITING)
         where = Endpoint("control", settings.ottla_control_host, settings.ottla_control_port or 0)
         try:
-            self._server = BoundedHttpServer(where.host, where.port, self._answer)
+            self._server = BoundedHttpServer(where.host, where.port, self._answer, self._count_bug)
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot open the control port on {where}: {why_not_bound(error)}") from error
         self.url = f"http://{Endpoint('control', where.host, self._server.port)}"
+        # A browser sends the fragment to nobody. The page reads it as a form's parameters, in which a plus is a space.
+        self.pages_url = None if pages is NO_PAGES else f"{self.url}{pages.prefix}#token={quote(self.token, safe='')}"
+
+    def serve(self) -> None:
+        self._server.serve()
 
     def close(self) -> None:
+        self._is_closed.set()
         self._server.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         try:
+            if _path(environ).startswith(self._pages.prefix):
+                return self._page(environ, start_response)
+            if _path(environ) == METRICS:
+                return self._metrics(environ, start_response)
             status, answer = 200, self._asked(environ)
         except Refused as refused:
-            status, answer = refused.status, {"error": str(refused)}
+            status, answer = refused.status, _error(str(refused))
         except (DirectoryError, ConfigError) as error:
-            status, answer = 409, {"error": str(error)}
+            status, answer = 409, _error(str(error))
         except OSError as error:
-            status, answer = 409, {"error": described(error)}
+            status, answer = 409, _error(described(error))
         body = msgspec.json.encode(answer) + b"\n"
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
         start_response(f"{status} {_REASONS[status]}", headers)
         return [body]
 
+    def _count_bug(self) -> None:
+        """Count an error of this room or of the pages as one of the broker, on whose loop it is counted."""
+
+        def count() -> None:
+            self._steered.serving.broker.lifecycle.unexpected_errors += 1
+
+        # A loop that is closed belongs to a broker that has stopped.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(count)
+
+    def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """The broker's metrics, for a Prometheus that has the token. Raises `Refused`."""
+        self._check_token(environ)
+        # Imported for the first request, because prometheus_client takes long.
+        from ottla.broker.metrics.exposition import collect
+        from ottla.broker.metrics.server import app_of
+
+        with self._turn:
+            if self._metrics_app is None:
+                self._metrics_app = app_of(lambda: self._read(lambda steered: collect(steered.serving.broker)))
+        return self._metrics_app(environ, start_response)
+
+    def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """A file of the pages, which needs no token because it is the same for everybody, or a page's values. Raises `Refused`."""
+        # Imported with the server's first client, before which nothing of HTTP is needed.
+        from ottla.broker.http_requests import HAS_LEFT
+
+        method, path = str(environ["REQUEST_METHOD"]), _path(environ)
+        check_host(str(environ.get("HTTP_HOST", "")), self._host)
+        if method == "GET" and (file := self._pages.file(path)) is not None:
+            start_response("200 OK", [("Content-Type", file.kind), ("Content-Length", str(len(file.content))), *FILE_HEADERS])
+            return [file.content]
+        self._check_token(environ)
+        if method != "GET":
+            raise Refused(405, f"{path} is asked by GET")
+        broker = self._steered.serving.broker
+        reach = Reach(
+            bootstrap=broker.bootstrap,
+            from_within=broker.addresses.from_within,
+            on_loop=self._read,
+            is_closed=self._is_closed,
+            has_left=environ[HAS_LEFT],
+        )
+        events = self._pages.events(path, query_of(str(environ.get("QUERY_STRING", ""))), reach)
+        # The server keeps the list, and may add to it.
+        start_response("200 OK", list(EVENT_HEADERS))
+        return events
+
     def _asked(self, environ: WSGIEnvironment) -> Any:
         """Carry out a request. Raises `Refused`, and what `Command.run` raises."""
-        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
-        if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
-            raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
+        self._check_token(environ)
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
-        raw = _body(environ)
+        raw: bytes = environ["wsgi.input"].read()
         if path in self._own:
             return self._asked_itself(method, path, raw)
         command, named = _command(method, path)
@@ -168,9 +240,32 @@ class ControlDoor:
             self._own[path]()
         return {}
 
-    def _on_loop(self, command: Command, parameters: Any, named: tuple[int | str, ...]) -> Any:
+    def _check_token(self, environ: WSGIEnvironment) -> None:
+        shown = str(environ.get("HTTP_AUTHORIZATION", ""))
+        if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
+            raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
+
+    def _read(self, read: Callable[[Steered], T]) -> T:
+        """What ``read`` gives on the event loop. Raises `Refused`."""
+
+        async def reading() -> T:
+            return read(self._steered)
+
+        self._check_running()
+        done = asyncio.run_coroutine_threadsafe(reading(), self._loop)
+        try:
+            return done.result(READ_TIMEOUT_S)
+        except TimeoutError:
+            raise Refused(409, f"the broker is busy, and has not answered within {READ_TIMEOUT_S:g} s") from None
+
+    def _check_running(self) -> None:
+        if self._is_closed.is_set():
+            raise Refused(409, "the broker stops")
         if self._pause.is_held:
             raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
+
+    def _on_loop(self, command: Command, parameters: Any, named: tuple[int | str, ...]) -> Any:
+        self._check_running()
         done = asyncio.run_coroutine_threadsafe(_run(command, self._steered, parameters, named), self._loop)
         try:
             answer = done.result(COMMAND_TIMEOUT_S)
@@ -191,27 +286,18 @@ def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
             return command, named
     if at_path:
         raise Refused(405, f"{path} is asked by {' or '.join(command.method for command, _ in at_path)}")
-    known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME}))
+    known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME, METRICS}))
     raise Refused(404, f"there is no {path}; there are {known}")
+
+
+def _error(text: str) -> dict[str, str]:
+    """The answer that says what is wrong. A text that is too long is cut in its middle: what is at its ends says what to mend."""
+    if len(text) > MAX_ERROR_CHARS:
+        kept = (MAX_ERROR_CHARS - len(_CUT)) // 2
+        text = f"{text[:kept]}{_CUT}{text[-kept:]}"
+    return {"error": text}
 
 
 def _path(environ: WSGIEnvironment) -> str:
     """The path of a request. WSGI decodes its bytes as Latin-1 (PEP 3333); Kafka's names are UTF-8."""
     return str(environ["PATH_INFO"]).encode("latin-1").decode(errors="replace")
-
-
-def _body(environ: WSGIEnvironment) -> bytes:
-    """The body of a request. Raises `Refused`."""
-    try:
-        size = int(str(environ.get("CONTENT_LENGTH") or 0))
-    except ValueError:
-        raise Refused(400, "Content-Length is no number") from None
-    if not 0 <= size <= MAX_BODY_BYTES:
-        # The body is read before the answer is sent: a client that is still sending would only see a broken pipe, and not the
-        # reason.
-        left = min(size, MAX_DISCARDED_BYTES)
-        while left > 0 and (piece := environ["wsgi.input"].read(min(left, DISCARDED_PIECE_BYTES))):
-            left -= len(piece)
-        raise Refused(400, f"the body may have {MAX_BODY_BYTES} bytes")
-    body: bytes = environ["wsgi.input"].read(size)
-    return body

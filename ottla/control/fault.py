@@ -10,7 +10,19 @@ from msgspec import UNSET, UnsetType
 
 from ottla.broker.interception import Point
 from ottla.control.named import names_groups, names_topics, names_transactions
-from ottla.control.naming import ANY, FaultError, api_key, error_code, one_of, request_type, shown, unknown, versions
+from ottla.control.naming import (
+    ANY,
+    LARGEST_NUMBER,
+    FaultError,
+    api_key,
+    error_code,
+    one_of,
+    request_type,
+    shown,
+    too_large,
+    unknown,
+    versions,
+)
 from ottla.control.refusals import can_be_partial
 from ottla.control.responses import response_of
 from ottla.protocol.errors import Code
@@ -111,6 +123,8 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 def check(fault: Fault) -> None:
     """Check the combination of fields. Raises `FaultError`."""
     _check_types(fault)
+    # A misspelt API is named before what else is wrong: the rest is judged by what that API can do.
+    api_key(fault.api)
     _check_numbers(fault)
     ways = [name for name in WAYS if getattr(fault, name) not in (None, False)]
     if "refuse" in ways and "error" in ways:
@@ -133,6 +147,8 @@ def _check_types(fault: Fault) -> None:
     for field in _FIELDS:
         value = getattr(fault, field.name)
         if value is not field.default:
+            if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+                raise too_large()
             try:
                 msgspec.convert(value, field.type)
             except msgspec.ValidationError as error:
@@ -142,7 +158,7 @@ def _check_types(fault: Fault) -> None:
 def _in_words(field: msgspec.structs.FieldInfo, value: object, error: Exception) -> str:
     choices = [choice for kind in get_args(field.type) for part in (kind, *get_args(kind)) for choice in get_args(part) or (part,)]
     names = [str(choice) for choice in dict.fromkeys(choices) if isinstance(choice, str)]
-    return f"{shown(value)} is none of {', '.join(names)}" if names else str(error).replace("`", "")
+    return f"{shown(value)} is none of {', '.join(names)}" if names else f"{error}: {shown(value)}".replace("`", "")
 
 
 def _check_numbers(fault: Fault) -> None:

@@ -13,6 +13,9 @@ from ottla.control.faults import AddedFault, Fault, FaultError, parse_faults
 MAX_WAIT_MS = 30_000
 """How long one request waits for strikes, in ms. A client that waits longer asks again."""
 
+MAX_NAMED = 10
+"""How many faults an error names, where somebody has asked for one that is not there."""
+
 
 class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
     hits: int = 1
@@ -22,8 +25,17 @@ class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
 def _fault(steered: Steered, number: int) -> AddedFault:
     added = steered.faults.get(number)
     if added is None:
-        raise Refused(404, f"there is no fault {number}; GET /v1/faults names those that there are")
+        raise Refused(404, f"there is no fault {number}; {_those_that_there_are(steered)}")
     return added
+
+
+def _those_that_there_are(steered: Steered) -> str:
+    """In words that fit HTTP as well as the prompt."""
+    numbers = [str(added.id) for added in steered.faults.all()]
+    if not numbers:
+        return "there are none"
+    more = [f"{len(numbers) - MAX_NAMED} more"] if len(numbers) > MAX_NAMED else []
+    return f"those that there are: {', '.join(numbers[:MAX_NAMED] + more)}"
 
 
 async def _all(steered: Steered, _: NoParameters) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener
+from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener, Unread
 from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
@@ -85,16 +85,17 @@ class EventHistory:
     """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop.
 
     Each transaction passes here several times, so an event is kept as it comes. The events of all ids wait in one list until there
-    are `UNSORTED_EVENTS` of them or somebody asks, and are then sorted into the rings of their ids. `view` makes them readable.
+    are `UNSORTED_EVENTS` of them or somebody asks, and are then made of what has come, and sorted into the rings of their ids.
+    `view` makes them readable.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._unsorted: list[Happened] = []
+        self._unsorted: list[Happened | Unread] = []
         self._rings: OrderedDict[str, _Ring] = OrderedDict()
         self._sorted_bytes = 0
 
-    def happened(self, event: Happened) -> None:
+    def happened(self, event: Happened | Unread) -> None:
         unsorted = self._unsorted
         unsorted.append(event)
         if len(unsorted) >= UNSORTED_EVENTS:
@@ -113,7 +114,8 @@ class EventHistory:
         return self._sorted_bytes
 
     def _sort(self) -> None:
-        events, self._unsorted = self._unsorted, []
+        unsorted, self._unsorted = self._unsorted, []
+        events = [event if isinstance(event, Happened) else _made(event) for event in unsorted]
         by_id: defaultdict[str, list[Happened]] = defaultdict(list)
         for event in reversed(events):
             by_id[event.transactional_id].append(event)
@@ -151,6 +153,12 @@ class EventHistory:
         newest = islice(reversed(self._rings.items()), count)
         return [KnownId(transactional_id=name, newest_ms=ring.events[-1].time_ms) for name, ring in newest if ring.events]
 
+    def holder(self, transactional_id: str) -> Holder | None:
+        """Who has an id, without its events; None where no client has asked for it."""
+        self._sort()
+        ring = self._rings.get(transactional_id)
+        return None if ring is None else _holder(ring.holder)
+
     def view(self, transactional_id: str) -> HistoryView | None:
         """The events of an id; None for an id without any."""
         self._sort()
@@ -159,6 +167,11 @@ class EventHistory:
             return None
         events = [_shown(event) for event in ring.events]
         return HistoryView(transactional_id=transactional_id, holder=_holder(ring.holder), forgotten=ring.forgotten, events=events)
+
+
+def _made(unread: Unread) -> Happened:
+    describe, asker, come_ms, request, response = unread
+    return describe(asker, come_ms, request, response)
 
 
 def _is_success(event: Happened) -> bool:

@@ -15,6 +15,10 @@ from ottla.protocol.messages import APIS
 
 NEAREST = 3
 """How many names are offered in place of a wrong one."""
+LARGEST_NUMBER = (1 << 63) - 1
+"""The largest number of Kafka's protocol. JSON's encoder takes one bit more, and Python writes no number of many more."""
+MAX_DIGITS = 5
+"""How many digits a key, a version or an error's number has at most: they have 16 bits."""
 
 
 class FaultError(ValueError):
@@ -22,6 +26,16 @@ class FaultError(ValueError):
 
 
 ERRORS: dict[str, int] = {code.name: int(code) for code in Code if code is not Code.NONE}
+
+
+def too_large() -> FaultError:
+    return FaultError(f"a number is larger than any number of a fault, which are at most {LARGEST_NUMBER:,}")
+
+
+def is_number(text: str) -> bool:
+    """Whether a text has the digits of a number of 16 bits. Other scripts have digits, too, and not all of them make numbers."""
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = 100
@@ -53,7 +67,7 @@ def unknown(what: str, name: object, names: Iterable[str]) -> FaultError:
 def error_code(error: str | int) -> int:
     """The number of an error that is given by name or number. Raises `FaultError`."""
     text = str(error).strip()
-    if text.lstrip("-").isdigit():
+    if is_number(text.removeprefix("-")):
         if int(text) in ERRORS.values():
             return int(text)
     elif text.upper() in ERRORS:
@@ -75,7 +89,7 @@ def api_key(api: str | int) -> int | None:
     text = str(api).strip()
     if text == ANY:
         return None
-    if text.isdigit():
+    if is_number(text):
         if int(text) in APIS:
             return int(text)
         raise FaultError(f"unknown API key {text}; keys go from 0 to {max(APIS)}, and names such as EndTxn will do")
@@ -108,6 +122,6 @@ def versions(text: str | int) -> tuple[int, int]:
         first, last = first[:-1], "32767"
     elif not dash:
         last = first
-    if not (first.isdigit() and last.isdigit()) or int(first) > int(last):
-        raise FaultError(f"version {text!r} is none; give one such as 3, a range such as 3-5, or 3+ for that and newer ones")
+    if not (is_number(first) and is_number(last)) or int(first) > int(last):
+        raise FaultError(f"version {shown(text)} is none; give one such as 3, a range such as 3-5, or 3+ for that and newer ones")
     return int(first), int(last)

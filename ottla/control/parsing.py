@@ -7,10 +7,16 @@ from typing import Any
 import msgspec
 
 from ottla.control.fault import Fault
-from ottla.control.naming import FaultError, shown, unknown
+from ottla.control.naming import LARGEST_NUMBER, FaultError, shown, too_large, unknown
 
 MAX_TEXT_BYTES = 1 << 16
 """The largest text of faults, in bytes. YAML that is nested as deeply as this size allows takes a second."""
+MAX_VALUES = 1 << 15
+"""How many values such a text may have, each as often as it is repeated. Without aliases it has no room for more."""
+MAX_DEPTH = 40
+"""How many lists and mappings may lie within each other. The fields of Kafka's messages need fewer."""
+MAX_SAID = 200
+"""How much of a library's message is repeated, in characters."""
 
 
 def parse_faults(text: str | bytes) -> list[Fault]:
@@ -19,6 +25,7 @@ def parse_faults(text: str | bytes) -> list[Fault]:
     if len(text) > MAX_TEXT_BYTES:
         raise FaultError(f"{len(text):,} bytes are too many for faults; {MAX_TEXT_BYTES:,} are taken")
     given = _decoded(text)
+    _check_values(given)
     if not isinstance(given, list):
         return [fault_of(given)]
     faults = []
@@ -33,6 +40,9 @@ def parse_faults(text: str | bytes) -> list[Fault]:
 def _decoded(text: str | bytes) -> Any:
     try:
         return msgspec.json.decode(text)
+    except msgspec.ValidationError:
+        # It is JSON. As YAML, which asks for a point and a sign in 1.0e+400, the number would be read as text.
+        raise too_large() from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     # JSON is the usual case, and the import of YAML takes a while.
@@ -40,10 +50,44 @@ def _decoded(text: str | bytes) -> Any:
 
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except Exception as error:
+        # Dates, numbers and tagged values are converted by code that lets errors of every kind through, such as KeyError.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        raise FaultError(f"neither JSON nor YAML{where}: {getattr(error, 'problem', None) or 'it cannot be read'}") from None
+        # What Python says behind a semicolon is advice for programs, such as which of its functions raises a limit.
+        converted = str(error).partition(";")[0] if isinstance(error, ArithmeticError | ValueError) else ""
+        what = getattr(error, "problem", None) or converted
+        raise FaultError(f"neither JSON nor YAML{where}: {' '.join(what.split())[:MAX_SAID] or 'it cannot be read'}") from None
+
+
+def _check_values(given: Any) -> None:
+    """Refuse what JSON cannot hold: a broker shows its faults as JSON. YAML has dates, bytes, numbers of any size, and values that
+    contain themselves. Raises `FaultError`."""
+    left, seen = [(given, 0)], 1
+    while left:
+        value, depth = left.pop()
+        if isinstance(value, dict | list):
+            within = [*value, *value.values()] if isinstance(value, dict) else value
+            seen += len(within)
+            if seen > MAX_VALUES:
+                raise FaultError(f"too many values for faults; {MAX_VALUES:,} are taken, with those that an alias repeats")
+            if depth == MAX_DEPTH:
+                raise FaultError(f"a value is nested too deeply; {MAX_DEPTH} levels are taken")
+            left.extend((one, depth + 1) for one in within)
+        else:
+            _check_value(value)
+
+
+def _check_value(value: Any) -> None:
+    if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
+        raise too_large()
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise FaultError(f"{shown(value)} is no text, as half of a character is missing") from None
+    elif not isinstance(value, int | float | None):
+        raise FaultError(f"{shown(value)} is neither text nor a number; put it in quotes")
 
 
 def fault_of(given: Any) -> Fault:

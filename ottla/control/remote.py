@@ -53,16 +53,22 @@ class Remote:
         """The answer to a DELETE. Raises `ControlError`."""
         return self._ask("DELETE", path, None)
 
+    def _connection(self) -> http.client.HTTPConnection:
+        """A connection that is made with the first request. Raises `ControlError`."""
+        try:
+            where = urlsplit(self.url)
+            # An address without a scheme has no host, either: what stands before its colon is taken for the scheme.
+            if where.scheme == "http" and where.hostname:
+                return http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
+        except (ValueError, http.client.HTTPException):
+            pass
+        raise ControlError(f"{self.url!r} is no address of a broker's door, such as http://127.0.0.1:9095")
+
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
         # Anything else cannot stand in a header, or ends it.
         if not (self._token.isascii() and self._token.isprintable()):
             raise ControlError(f"{self._token!r} is no token; take the one of the broker's ready line")
-        try:
-            where = urlsplit(self.url)
-            connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)
-        except (ValueError, http.client.HTTPException):
-            raise ControlError(f"{self.url!r} is no address of a broker's door, such as http://127.0.0.1:9644") from None
-        with closing(connection):
+        with closing(self._connection()) as connection:
             try:
                 connection.request(method, path, None if parameters is None else json.dumps(parameters), self._headers)
                 response = connection.getresponse()

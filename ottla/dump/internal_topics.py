@@ -15,7 +15,7 @@ from ottla.protocol.codec import decode_body, decode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import read_uvarint
-from ottla.storage.checkpoints import topic_id_text
+from ottla.protocol.uuids import uuid_text
 
 _OF_TRANSACTIONS: Final = ("transaction_log_key",)
 _OF_SHARE_STATES: Final = ("share_snapshot_key", "share_update_key")
@@ -104,4 +104,4 @@ def _plain(value: Any) -> Any:
 
 
 def _id_text(name: str, value: bytes) -> Any:
-    return topic_id_text(value) if name.endswith("id") and len(value) == _UUID_BYTES else value
+    return uuid_text(value) if name.endswith("id") and len(value) == _UUID_BYTES else value

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ottla.simulation.judging import Judgement, judge
 from ottla.simulation.plan import Plan, decode, encode, named
-from ottla.simulation.running import RARE, Report, run, shrink
+from ottla.simulation.running import Report, rare, run, shrink
 
 SHOWN_FAILED = 5
 SHOWN_LINES = 60
@@ -33,7 +33,7 @@ def _table(report: Report) -> Table:
     table = Table(title=f"rare states in {report.seeds:,} seeds with {report.transactions:,} transactions")
     table.add_column("state")
     table.add_column("reached", justify="right")
-    for name in RARE:
+    for name in rare(report.brokers):
         count = report.reached[name]
         table.add_row(name, f"{count:,}" if count else "[bold]never[/bold]")
     return table
@@ -65,6 +65,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ottla.simulation", description=__doc__)
     parser.add_argument("--seeds", type=seeds_of, default=range(1, 101), help="1-1000, or how many")
     parser.add_argument("--transactions", type=int, default=100, help="of each seed")
+    parser.add_argument("--brokers", type=int, default=1, help="one that is its own controller, or several and a controller")
     parser.add_argument("--processes", type=int, default=cpu_count())
     parser.add_argument("--replay", type=Path, help="play the plan in this file, and show its history")
     parser.add_argument("--shrink-to", type=Path, help="make the first failing plan smaller, and leave it in this folder")
@@ -79,6 +80,7 @@ def main() -> int:
         report = run(
             options.seeds,
             transactions=options.transactions,
+            brokers=options.brokers,
             processes=options.processes,
             progress=lambda done: bar.update(task, completed=done),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
 from typing import Any, cast
@@ -14,6 +13,7 @@ from ottla.broker.network.connection import Connection
 from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
+from ottla.simulation.coroutines import run
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.filesystem import Filesystem
@@ -43,7 +43,6 @@ class SimulatedBroker:
         self.transaction_listener = transaction_listener
         self.fs: Filesystem = MemoryFilesystem() if fs is None else fs
         self._rng = random.Random(seed)
-        self._loop = asyncio.new_event_loop()
         self.env = self.env_type(self.fs, self._rng, now_ms)
         self.bugs = 0
 
@@ -56,7 +55,7 @@ class SimulatedBroker:
             interception=self.interception,
             transaction_listener=self.transaction_listener,
         )
-        self._loop.run_until_complete(self.broker.start())
+        run(self.broker.start(), self.env)
         self.env.settle()
         return self
 
@@ -67,7 +66,7 @@ class SimulatedBroker:
         return self
 
     def stop(self) -> None:
-        self._loop.run_until_complete(self.broker.stop())
+        run(self.broker.stop(), self.env)
         self._gone()
 
     def kill(self) -> None:
@@ -92,12 +91,10 @@ class SimulatedBroker:
 
     def close(self) -> None:
         self.stop()
-        self._loop.close()
 
     def abandon(self) -> None:
         """Kill the broker for good."""
         self.kill()
-        self._loop.close()
 
     def connection(self) -> Connection:
         return Connection(self.broker, "PLAINTEXT")

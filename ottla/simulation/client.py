@@ -98,7 +98,7 @@ class SimulatedClient:
 
     def __init__(self, broker: SimulatedServer, client_id: str) -> None:
         self._broker = broker
-        self._client_id = client_id
+        self.client_id = client_id
         self._connection = connection = broker.connection()
         # The environment of the broker as of now: a killed broker does nothing more, whatever its clients do.
         env = broker.env
@@ -109,7 +109,7 @@ class SimulatedClient:
     def send(self, request: Any, version: int) -> tuple[int, int]:
         self._correlation_id += 1
         key = api_key(request)
-        self.send_bytes(request_frame(key, version, self._correlation_id, self._client_id, request))
+        self.send_bytes(request_frame(key, version, self._correlation_id, self.client_id, request))
         return key, version
 
     def send_bytes(self, data: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
 from ottla.broker.network.connection import Connection
 from ottla.simulation.client import SimulatedClient
+from ottla.simulation.coroutines import run
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.filesystem import Filesystem
@@ -40,19 +40,18 @@ class SimulatedController:
         self._features = features or {}
         self.fs: Filesystem = MemoryFilesystem() if fs is None else fs
         self._rng = random.Random(seed)
-        self._loop = asyncio.new_event_loop()
         self.env = SimulatedEnv(self.fs, self._rng, START_MS)
         self.bugs = 0
 
     def start(self) -> SimulatedController:
         self.env = SimulatedEnv(self.fs, self._rng, self.env.steady_ms() + 5)
         self.server = ControllerServer(cast(Any, self.env), BrokerConfig(self._settings), self._features)
-        self._loop.run_until_complete(self.server.start())
+        run(self.server.start(), self.env)
         self.env.settle()
         return self
 
     def stop(self) -> None:
-        self._loop.run_until_complete(self.server.stop())
+        run(self.server.stop(), self.env)
         self.bugs += self.server.lifecycle.unexpected_errors
 
     def kill(self) -> None:
@@ -68,7 +67,6 @@ class SimulatedController:
 
     def close(self) -> None:
         self.stop()
-        self._loop.close()
 
     def connection(self) -> Connection:
         return Connection(self.server, LISTENER)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ottla.broker.timed_calls import TimedCall
 from ottla.simulation.network import Network, SimulatedListening
 from ottla.simulation.scheduler import Scheduler
+from ottla.simulation.tasks import Promise
 from ottla.storage.filesystem import Filesystem
 
 START_MS = 1_700_000_000_000
@@ -69,6 +70,9 @@ class SimulatedEnv:
         attempt = TimedCall(lambda: self.network.connect(host, port, factory, failed, self.call_soon))
         self.call_soon(attempt.make)
         return attempt
+
+    def waiter(self) -> Promise:
+        return Promise()
 
     def host_name(self) -> str:
         return "simulated"

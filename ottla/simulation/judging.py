@@ -11,6 +11,8 @@ from typing import Any
 
 import structlog
 
+from ottla.broker.broker import BrokerServer
+from ottla.broker.partitions import Partition
 from ottla.coordinator.transaction.states import AT_REST
 from ottla.invariants import CHECKED
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -20,7 +22,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, Shown, Stored, check, outcomes
 from ottla.simulation.clients.actors import GROUP_ID, INPUT, TRANSACTION_TIMEOUT_MS, TRIMMED
 from ottla.simulation.clients.consuming import Reader, committed_offsets
-from ottla.simulation.node import DATA_DIR
+from ottla.simulation.node import DATA_DIR, Node
 from ottla.simulation.plan import Plan
 from ottla.simulation.tasks import Steps, Task
 from ottla.simulation.world import READERS, World
@@ -42,11 +44,31 @@ EVENTS = {
     "sync_failed": "a sync has failed",
     "topic_over_the_metadata_removed": "a topic whose creation was lost",
     "connection_closed": "a broker closes a connection",
+    "log_truncated": "a follower gives up what its leader has not",
+    "log_begun_anew": "a follower begins its log anew",
+    "broker_session_ended": "a session has ended, and its broker is fenced",
+    "broker_registered": "a broker registers",
+    "replicas_lag": "a follower lags",
+    "in_sync_changed": "an in-sync set is changed",
+    "in_sync_change_refused": "a change of an in-sync set is refused",
+    "in_sync_change_delayed": "a change of an in-sync set is asked for again",
+    "controlled_shutdown_given_up": "a controlled shutdown is given up",
+    "coordinator_loaded": "an elected coordinator has loaded its log",
+    "coordinator_dropped": "a coordinator resigns",
+    "follower_waits_for_epoch": "a follower is ahead of its leader's epoch",
+    "markers_not_sent": "markers cannot be sent",
+    "marker_refused": "the marker of an old coordinator is refused",
+    "decision_delayed": "a controller's decision that its log refused",
+    "request_not_forwarded": "a request cannot be forwarded to the controller",
+    "peer_lost": "a broker loses its connection to another",
 }
 """Events in a broker's log that show a rare state."""
 TORN = ("transaction_torn", "transactions_torn")
 REFUSED_BY_DISK = frozenset(
-    ("completion_delayed", "disk_refuses_writes", "not_written", "partition_offline", "sync_failed", "time_out_delayed")
+    (
+        *("completion_delayed", "disk_refuses_writes", "follower_stopped", "not_written", "partition_offline", "sync_failed"),
+        "time_out_delayed",
+    )
 )
 """Errors that a broker logs where its disk takes no write. They are held against a broker whose disk was sound all the time."""
 
@@ -103,7 +125,7 @@ def judge(plan: Plan, *, whole_states: bool = True) -> Judgement:
             counted = _play(world, findings, complaints)
         except Exception:
             findings.append(f"error: {traceback.format_exc()}")
-    world.reached.update(state for node in world.nodes for state in node.reached.elements())
+    world.reached.update(state for node in world.machines for state in node.reached.elements())
     return Judgement(
         plan=plan,
         findings=[*world.notes.findings, *findings],
@@ -121,16 +143,18 @@ def _play(world: World, findings: list[str], complaints: list[str]) -> Counter[s
         busy = [actor.name for actor, task in world.actors.values() if not task.is_done and actor.role not in READERS]
         findings.append(f"stuck: {busy} have not come to their end after {WRITING_MS} ms")
     world.heal()
-    world.run_until(lambda: all(node.is_up for node in world.nodes), SETTLING_MS)
-    if not all(node.is_up for node in world.nodes):
+    if not world.run_until(lambda: all(node.is_up for node in world.machines), SETTLING_MS):
         findings.append("stuck: a broker does not start")
         return Counter()
     world.run_until(lambda: _are_settled(world), SETTLING_MS + 2 * TRANSACTION_TIMEOUT_MS)
+    findings += world.replicas.differences(world.nodes)
     seen = _observe(world, findings)
+    leaders = {(p.log.topic, p.log.partition): node for node in world.nodes for p in led(node)}
+    if not world.stop():
+        findings.append("stuck: a server does not stop")
+    complaints += [f"{node.host}: {node.bugs} unexpected errors" for node in world.machines if node.bugs]
     for node in world.nodes:
-        node.stop()
-        complaints += [f"{node.bugs} unexpected errors"] if node.bugs else []
-    seen.stored = stored(world.nodes[0].disk.files)
+        seen.stored |= {where: kept for where, kept in stored(node.disk.files).items() if leaders.get(where) is node}
     seen.errors = complaints
     history = world.notes.history
     findings += check(history, seen)
@@ -146,6 +170,8 @@ def _are_settled(world: World) -> bool:
         server = node.server
         if server is None or any(m.state not in AT_REST for shard in server.transactions.shards() for m in shard.ids.values()):
             return False
+    if next(world.replicas.differences(world.nodes), None) is not None:
+        return False
     return all(task.is_done for _, task in world.actors.values()) and all(task.is_done for task in world.retired)
 
 
@@ -172,8 +198,11 @@ def _observe(world: World, findings: list[str]) -> Observation:
     if has_group and not world.run_task(Task(world.scheduler, _offsets(client, inputs, offsets)), READING_MS):
         findings.append("stuck: committed offsets are not told")
     client.close()
-    logs = {(p.log.topic, p.log.partition): p.log for node in world.nodes if node.server for p in node.server.partitions}
-    if not all(node.is_up for node in world.nodes):
+    starts = _starts(world, partitions)
+    for where, start in starts.items():
+        for records in shown:
+            records[where] = [one for one in records[where] if one[0] >= start or not world.is_cluster]
+    if not all(node.is_up for node in world.machines):
         findings.append("a broker went down while the end was observed")
     findings += world.watch.lost_identities(world.nodes)
     unfinished = [
@@ -190,9 +219,29 @@ def _observe(world: World, findings: list[str]) -> Observation:
         stored={},
         ends={where: (ends[True][where], ends[False][where]) for where in partitions},
         offsets={GROUP_ID: offsets},
-        starts={where: log.log_start_offset for where, log in logs.items() if where in partitions and log.log_start_offset},
+        starts=starts,
         unfinished=unfinished,
     )
+
+
+def _starts(world: World, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where the logs begin, of those that do not at 0.
+
+    With several brokers, where the last of the replicas begins: a leader that was replaced may be the only one that has heard of a
+    deletion, and may lead again while the end is read.
+    """
+    starts: Counter[TopicPartition] = Counter()
+    for node in world.nodes:
+        for partition in () if node.server is None else node.server.partitions:
+            where = (partition.log.topic, partition.log.partition)
+            if where in partitions:
+                starts[where] = max(starts[where], partition.log.log_start_offset)
+    return {where: start for where, start in starts.items() if start}
+
+
+def led(node: Node[BrokerServer]) -> list[Partition]:
+    """The partitions that a broker leads, as far as it knows."""
+    return [] if node.server is None else [partition for partition in node.server.partitions if partition.is_led]
 
 
 def _read_to_the_end(reader: Reader, records: Shown) -> Steps[None]:

@@ -20,6 +20,9 @@ PIECES_SHARE = 0.03
 RETRANSMISSION_MS = (20.0, 250.0)
 """How long after the end of a cut the held data arrives, in ms."""
 
+WOKEN_MS = (0.0, 0.1)
+"""How long after a paused process was woken it takes what has arrived meanwhile, in ms."""
+
 Accept = Callable[[], asyncio.BaseProtocol]
 
 
@@ -39,6 +42,10 @@ class _Channel:
         self._waiting.append(deliver)
         self._schedule(self._links.delay_ms())
 
+    @property
+    def target(self) -> str:
+        return self._way[1]
+
     def _schedule(self, delay_ms: float) -> None:
         scheduler = self._links.scheduler
         self._at_ms = max(self._at_ms, scheduler.now_ms + delay_ms)
@@ -52,10 +59,10 @@ class _Channel:
         else:
             deliver()
 
-    def release(self) -> None:
+    def release(self, delay_ms: tuple[float, float] = RETRANSMISSION_MS) -> None:
         """The cut has ended. Held data is delivered again, before data that has not reached the cut yet."""
         for _ in self._held:
-            self._schedule(self._links.rng.uniform(*RETRANSMISSION_MS))
+            self._schedule(self._links.rng.uniform(*delay_ms))
         self._waiting.extendleft(reversed(self._held))
         self._held.clear()
 
@@ -74,6 +81,8 @@ class Links:
         self._ends: dict[str, list[End]] = {}
         self.is_down: set[str] = set()
         """Machines without power, to which all data is lost. Only asked for membership."""
+        self._is_frozen: set[str] = set()
+        """Hosts whose process is paused. Only asked for membership."""
         self.refused = 0
 
     def delay_ms(self) -> float:
@@ -86,7 +95,7 @@ class Links:
     # cuts
 
     def is_cut(self, source: str, target: str) -> bool:
-        return (source, target) in self._cuts or target in self.is_down
+        return (source, target) in self._cuts or target in self.is_down or target in self._is_frozen
 
     def cut(self, source: str, target: str) -> None:
         """Cut one way. Several cuts of the same way are counted."""
@@ -112,6 +121,18 @@ class Links:
         holding, self._holding = self._holding, {}
         for channel in holding:
             channel.release()
+
+    def freeze(self, host: str) -> None:
+        """The process on a host takes nothing more."""
+        self._is_frozen.add(host)
+
+    def thaw(self, host: str) -> None:
+        """The process on a host finds all that has arrived meanwhile."""
+        self._is_frozen.discard(host)
+        if host not in self.is_down:
+            for channel in [channel for channel in self._holding if channel.target == host]:
+                del self._holding[channel]
+                channel.release(WOKEN_MS)
 
     # machines
 

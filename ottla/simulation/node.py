@@ -1,37 +1,56 @@
-"""One broker of a simulated world: its environment, its disk, and its lives between start and end."""
+"""One machine of a simulated world: its environment, its disk, and the lives of the server on it between start and end."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from ottla.broker.broker import BrokerServer
+from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.env import Env
+from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.timed_calls import TimedCall
+from ottla.simulation.coroutines import Work, drive
 from ottla.simulation.disk import Disk
 from ottla.simulation.faulty_filesystem import PowerCut
 from ottla.simulation.links import Links
 from ottla.simulation.network import SimulatedListening
 from ottla.simulation.scheduler import Scheduler
+from ottla.simulation.tasks import Promise
 
 DATA_DIR = "/data"
 PORT = 9092
 OPEN_FILE_LIMIT = 1 << 20
 
-MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], BrokerServer]
+
+class Server(Protocol):
+    """What runs on a machine: a broker or a controller."""
+
+    lifecycle: Lifecycle
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+S = TypeVar("S", bound=Server)
+MakeServer = Callable[[Env, BrokerConfig, Mapping[str, int]], S]
 
 ASIDE_MS = 2.0
 """How long work beside the event loop takes at most, in ms, on a disk that is not slow."""
 
 
 class NodeEnv:
-    """`broker.env.Env` for one life of a broker. After the life has ended, its pending calls do nothing."""
+    """`broker.env.Env` for one life of a server. After the life has ended, its pending calls do nothing.
 
-    def __init__(self, node: Node) -> None:
+    The calls of a paused process are made when it is woken, all at once and in their order.
+    """
+
+    def __init__(self, node: Node[Any]) -> None:
         self._node = node
         self._scheduler = node.scheduler
         self._rng = node.rng
@@ -39,6 +58,7 @@ class NodeEnv:
         self._skew_ms = node.skew_ms
         self._aside: list[Callable[[], None]] = []
         self._under_way = 0
+        self._missed: list[Callable[[], None]] = []
         self.is_over = False
 
     def now_ms(self) -> int:
@@ -63,9 +83,16 @@ class NodeEnv:
         self._scheduler.call_soon(lambda: self._call(callback))
 
     def _call(self, callback: Callable[[], None]) -> None:
-        if not self.is_over:
+        if self._node.is_paused:
+            self._missed.append(callback)
+        elif not self.is_over:
             with self._node.at_work():
                 callback()
+
+    def wake(self) -> None:
+        missed, self._missed = self._missed, []
+        for callback in missed:
+            self.call_soon(callback)
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         """Run ``work`` after a random delay, and ``done`` after a further one."""
@@ -124,6 +151,9 @@ class NodeEnv:
         self._node.links.dial(self._node.host, host, port, made, refused)
         return attempt
 
+    def waiter(self) -> Promise:
+        return Promise()
+
     def host_name(self) -> str:
         return self._node.host
 
@@ -149,9 +179,9 @@ class Unwanted(asyncio.Protocol):
 
 
 class _Guarded(asyncio.BufferedProtocol):
-    """A connection in one life of the broker. Data that arrives after the life is dropped."""
+    """A connection in one life of a server. Data that arrives after the life is dropped."""
 
-    def __init__(self, node: Node, env: NodeEnv, protocol: asyncio.BufferedProtocol) -> None:
+    def __init__(self, node: Node[Any], env: NodeEnv, protocol: asyncio.BufferedProtocol) -> None:
         self._node = node
         self._env = env
         self._protocol = protocol
@@ -173,11 +203,11 @@ class _Guarded(asyncio.BufferedProtocol):
 
 
 class _AtWork:
-    """Surrounds the broker's code, because the disk may end its life there."""
+    """Surrounds the server's code, because the disk may end its life there."""
 
     __slots__ = ("_node",)
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node[Any]) -> None:
         self._node = node
 
     def __enter__(self) -> None:
@@ -190,43 +220,50 @@ class _AtWork:
         return True
 
 
-class Node:
-    """A broker that may be killed, lose power, be stopped, and be started again."""
+class Node(Generic[S]):
+    """A server that may be killed, lose power, be paused, be stopped, and be started again."""
 
     def __init__(
         self,
         *,
         node_id: int,
+        host: str,
         scheduler: Scheduler,
         links: Links,
         rng: random.Random,
         settings: dict[str, str],
         features: dict[str, int],
-        on_crash: Callable[[Node], None],
-        make_server: MakeServer = BrokerServer,
+        on_crash: Callable[[Node[S]], None],
+        make_server: MakeServer[S],
+        on_served: Callable[[Node[S]], None] = lambda node: None,
     ) -> None:
-        """``make_server`` makes what runs on the machine in each life."""
+        """``make_server`` makes what runs on the machine in each life. ``on_served`` is called when its start has ended."""
         self.node_id = node_id
-        self.host = f"broker-{node_id}"
+        self.host = host
         self.scheduler = scheduler
         self.links = links
         self.rng = rng
         self.disk = Disk(rng)
         self.skew_ms = 0
         self.aside_slowness = 1.0
-        self._settings = {"log.dirs": DATA_DIR, "node.id": str(node_id), "listeners": f"PLAINTEXT://{self.host}:{PORT}", **settings}
+        self._settings = {"log.dirs": DATA_DIR, "node.id": str(node_id), **settings}
         self._config = BrokerConfig(self._settings)
         self._features = features
         self._on_crash = on_crash
+        self._on_served = on_served
         self._make_server = make_server
         self._guard = _AtWork(self)
-        self.server: BrokerServer | None = None
+        self.server: S | None = None
+        """The server, once it has begun to work; also while it waits for others in its start or its stop."""
         self.env: NodeEnv | None = None
         self.is_starting = False
+        self.is_stopping = False
+        self.is_paused = False
+        self._work: Work | None = None
         self.loses_power = False
         """Whether a crash in a disk operation is a power cut. Else it is a kill."""
         self.has_worked = False
-        """Whether the broker's code has run since `Watch.check` has reset this."""
+        """Whether the server's code has run since `Watch.check` has reset this."""
         self.bugs = 0
         self.lives = 0
         self.reached: Counter[str] = Counter()
@@ -236,31 +273,40 @@ class Node:
 
     @property
     def is_up(self) -> bool:
-        return self.server is not None
+        return self.server is not None and not self.is_starting and not self.is_stopping
 
-    def start(self) -> bool:
-        """Start the broker. Returns whether it serves: its disk may end its life during the start, or refuse a write."""
+    def start(self) -> None:
+        """Start the server. Its disk may end its life during the start, or refuse a write."""
         assert self.env is None
         self.links.is_down.discard(self.host)
         self.lives += 1
         self.env = env = NodeEnv(self)
         self.is_starting = True
-        try:
+        with self._guard:
             server = self._make_server(cast(Any, env), self._config, self._features)
-            _run(server.start())
-        except PowerCut:
-            self.cut_by_disk()
-            return False
-        except OSError:
-            # The disk is full. As if a person looked at it, the broker is started again later.
+            self._work = server.start()
+
+            def started(error: Exception | None) -> None:
+                self._work = None
+                self._started(server, error)
+
+            drive(self._work, env.call_soon, started)
+            if self.env is env:
+                self.server = server
+
+    def _started(self, server: S, error: Exception | None) -> None:
+        if isinstance(error, OSError | ConfigError):
+            # The disk is full, or the controller has not let the broker in. As if a person looked at it, it is started again later.
+            is_disk = isinstance(error, OSError)
+            self.reached["a start that a full disk refused" if is_disk else "a start that waits in vain for its controller"] += 1
             self.crash(power_cut=False)
-            self.reached["a start that a full disk refused"] += 1
-            return False
-        finally:
+        elif error is not None:
+            raise error
+        else:
+            self.server = server
             self.is_starting = False
-        self.server = server
-        self.links.release()
-        return True
+            self.links.release()
+            self._on_served(self)
 
     def cut_by_disk(self) -> None:
         self.crash(power_cut=self.loses_power, within=self.disk.cut_operation)
@@ -274,6 +320,10 @@ class Node:
             self.reached["a crash inside a write" if within.startswith("append") else "a crash inside another operation"] += 1
         if self.is_starting:
             self.reached["a crash while it starts"] += 1
+        if self.is_stopping:
+            self.reached["a crash while it stops"] += 1
+        if self.is_paused:
+            self.reached["a crash of a paused process"] += 1
         if env.is_aside:
             self.reached["a crash while a sync is under way"] += 1
         self._on_crash(self)
@@ -285,31 +335,49 @@ class Node:
             self.links.is_down.add(self.host)
 
     def stop(self) -> None:
-        """Stop the broker as by SIGTERM."""
-        if self.server is None:
+        """Stop the server as by SIGTERM. A broker of several goes on until its controller has let it go."""
+        env = self.env
+        if self.server is None or env is None or not self.is_up:
             return
+        self.is_stopping = True
         with self._guard:
-            _run(self.server.stop())
-            self.reached["a clean stop"] += 1
+            self._work = self.server.stop()
+            drive(self._work, env.call_soon, self._stopped)
+
+    def _stopped(self, error: Exception | None) -> None:
+        self._work = None
+        if error is not None:
+            raise error
+        self.reached["a clean stop"] += 1
+        self._on_crash(self)
+        # All written data is kept, because the operating system survives the process.
+        self.disk.crash(power_cut=False)
+        self._end_life()
+        self.links.close_host(self.host, without_a_word=False)
+
+    def pause(self) -> None:
+        """Let the process do nothing, as by SIGSTOP. Its machine goes on, and keeps what arrives."""
         if self.env is not None:
-            self._on_crash(self)
-            # All written data is kept, because the operating system survives the process.
-            self.disk.crash(power_cut=False)
-            self._end_life()
-            self.links.close_host(self.host, without_a_word=False)
+            self.is_paused = True
+            self.links.freeze(self.host)
+
+    def wake(self) -> None:
+        if self.is_paused:
+            self.is_paused = False
+            self.links.thaw(self.host)
+            if self.env is not None:
+                self.env.wake()
 
     def _end_life(self) -> None:
         if self.server is not None:
-            self.bugs += self.server.unexpected_errors
+            self.bugs += self.server.lifecycle.unexpected_errors
         if self.env is not None:
             self.env.is_over = True
         self.server = self.env = None
-
-
-def _run(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end. A simulated broker never waits for the event loop."""
-    try:
-        work.send(None)
-    except StopIteration:
-        return
-    raise AssertionError("a simulated broker waits for the event loop")
+        self.is_starting = self.is_stopping = False
+        self.wake()
+        work, self._work = self._work, None
+        if work is not None:
+            # Whatever it still does reaches neither disk nor network.
+            with suppress(PowerCut):
+                work.close()

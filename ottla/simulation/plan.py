@@ -13,6 +13,8 @@ CUT, CUT_TO, CUT_FROM, SLOW_NETWORK = "cut", "cut to the broker", "cut from the 
 FULL_DISK, SLOW_DISK, FAILED_SYNC = "full disk", "slow disk", "failed sync"
 PAUSE, TAKE_OVER, KILL_CLIENT = "pause a client", "take over from a paused client", "kill a client"
 CLOCK = "clock jump"
+PAUSE_PROCESS, ISOLATE, CUT_APART, CUT_ONE_WAY = "pause a process", "isolate a machine", "cut two machines apart", "cut one way"
+KILL_ALL = "kill all machines"
 
 SHARES = {
     CRASH_IN_WRITE: 12,
@@ -32,17 +34,34 @@ SHARES = {
     KILL_CLIENT: 4,
     CLOCK: 1,
 }
+CLUSTER_SHARES = {
+    **SHARES,
+    KILL: 8,
+    POWER_CUT: 5,
+    STOP: 7,
+    PAUSE_PROCESS: 9,
+    ISOLATE: 6,
+    CUT_APART: 4,
+    CUT_ONE_WAY: 7,
+    KILL_ALL: 1,
+}
+"""With several brokers: what befalls one machine, and connections between two of them."""
 WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
 """Texts of which one must be in the path of the write in which a crash strikes; an empty text fits all paths."""
+READING = ("watch", "admin", "mover")
+"""How the roles begin that write nothing which is judged."""
 LONGEST_MS = 4_000
 MAX_FAULTS = 8
 
 
 class PlannedFault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One fault. ``actor`` is an index into the plan's actors. ``number`` counts operations, or is a factor or ms, by ``kind``."""
+    """One fault. ``actor`` is an index into the plan's actors, ``node`` one into the brokers, behind which the controller comes.
+
+    ``number`` counts operations, or is a factor, ms, or a second machine, by ``kind``.
+    """
 
     kind: str
     at_ms: int
@@ -66,29 +85,38 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     brokers: int = 1
 
 
-def draw(seed: int, transactions: int = 100) -> Plan:
-    """Draw the plan of a seed."""
+def draw(seed: int, transactions: int = 100, *, brokers: int = 1) -> Plan:
+    """Draw the plan of a seed. Several brokers have a controller beside them."""
     rng = random.Random(seed)
     actors = ["feed:feed-0", "pipe:pipe-0", "plain:plain-0"]
     actors += rng.sample(
         ["feed:feed-1", "pipe:pipe-1", "plain:plain-1", "plain:plain-2", "solo:solo-0", "solo:solo-1"], rng.randrange(2, 6)
     )
     actors += rng.sample(["watch:w-0", "watch_all:w-1", "admin:ad-0"], rng.randrange(1, 4))
+    if brokers > 1 and rng.random() < 0.5:
+        actors.append("mover:mo-0")
+    durability, transaction_version, skew_ms = rng.choice(("process", "power")), rng.choice((1, 2)), rng.randrange(-30_000, 30_000)
+    faults = [_fault(rng, actors, brokers) for _ in range(rng.randrange(MAX_FAULTS + 1))]
     return Plan(
         seed=seed,
         transactions=transactions,
-        durability=rng.choice(("process", "power")),
-        transaction_version=rng.choice((1, 2)),
-        skew_ms=rng.randrange(-30_000, 30_000),
+        durability=durability,
+        transaction_version=transaction_version,
+        skew_ms=skew_ms,
         actors=tuple(sorted(actors)),
-        faults=tuple(sorted((_fault(rng, actors) for _ in range(rng.randrange(MAX_FAULTS + 1))), key=lambda fault: fault.at_ms)),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+        brokers=brokers,
     )
 
 
-def _fault(rng: random.Random, actors: list[str]) -> PlannedFault:
-    (kind,) = rng.choices(list(SHARES), list(SHARES.values()))
-    writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(("watch", "admin"))]
-    number, within = 0, ""
+def _fault(rng: random.Random, actors: list[str], brokers: int) -> PlannedFault:
+    shares = SHARES if brokers == 1 else CLUSTER_SHARES
+    (kind,) = rng.choices(list(shares), list(shares.values()))
+    writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(READING)]
+    node, number, within = 0, 0, ""
+    if brokers > 1:
+        # The controller is struck less often than a broker.
+        node = rng.choice((*range(brokers), *range(brokers), brokers))
     if kind == CRASH_IN_WRITE:
         within = rng.choice(WRITTEN)
         number = rng.choice((0, 1, 2, 3, 5, 8, 13, 21))
@@ -96,12 +124,15 @@ def _fault(rng: random.Random, actors: list[str]) -> PlannedFault:
         number = rng.randrange(25)
     elif kind in (SLOW_NETWORK, SLOW_DISK):
         number = rng.choice((5, 20, 100))
+    elif kind in (CUT_APART, CUT_ONE_WAY):
+        number = rng.choice([other for other in range(brokers + 1) if other != node])
     elif kind == CLOCK:
         number = rng.choice((-1, 1)) * rng.randrange(100, 20_000)
     return PlannedFault(
         kind=kind,
         at_ms=rng.randrange(50, LONGEST_MS),
         for_ms=rng.choice((20, 100, 300, 1_000, 2_500, 6_000)),
+        node=node,
         actor=rng.choice(writers),
         number=number,
         within=within,

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
 from ottla.simulation.judging import Judgement, judge
-from ottla.simulation.plan import Plan, draw
+from ottla.simulation.plan import CUT, CUT_FROM, CUT_TO, Plan, draw
 
 CHUNK = 10
 """How many seeds a process plays before it reports."""
@@ -62,12 +63,48 @@ RARE = (
     "records are deleted",
 )
 """States that a run over many seeds must reach, each of them."""
+CLUSTER_RARE = (
+    "a broker loses its connection to another",
+    "a broker registers",
+    "a change of an in-sync set is asked for again",
+    "a client follows a partition to its next leader",
+    "a client is told of a leader that was replaced",
+    "a coordinator resigns",
+    "a coordinator tells COORDINATOR_LOAD_IN_PROGRESS",
+    "a coordinator tells NOT_COORDINATOR",
+    "a crash of a paused process",
+    "a crash while it stops",
+    "a follower gives up what its leader has not",
+    "a follower lags",
+    "a leader does not know yet how far its log is committed",
+    "a leader is elected with records that were not committed",
+    "a leader is moved",
+    "a leader that was replaced does not know it yet",
+    "a marker of a newer coordinator",
+    "a producer is told NOT_ENOUGH_REPLICAS",
+    "a producer is told NOT_LEADER_OR_FOLLOWER",
+    "a producer is told REQUEST_TIMED_OUT",
+    "a reader is told FENCED_LEADER_EPOCH",
+    "a reader is told UNKNOWN_LEADER_EPOCH",
+    "a session has ended, and its broker is fenced",
+    "an elected coordinator has loaded its log",
+    "an in-sync set is changed",
+    "another leader is elected",
+    "markers cannot be sent",
+)
+"""States that a run over many seeds of several brokers must reach as well."""
+
+
+def rare(brokers: int) -> tuple[str, ...]:
+    """The states that many seeds must reach."""
+    return RARE if brokers == 1 else tuple(sorted((*RARE, *CLUSTER_RARE)))
 
 
 @dataclass(slots=True)
 class Report:
     """The result of many seeds. ``failed`` are the verdicts with findings, in the order of their seeds."""
 
+    brokers: int = 1
     seeds: int = 0
     transactions: int = 0
     steps: int = 0
@@ -78,7 +115,7 @@ class Report:
     @property
     def missed(self) -> list[str]:
         """Rare states that no seed has reached."""
-        return [name for name in RARE if not self.reached[name]]
+        return [name for name in rare(self.brokers) if not self.reached[name]]
 
     def add(self, other: Report) -> None:
         self.seeds += other.seeds
@@ -89,10 +126,10 @@ class Report:
         self.failed = sorted([*self.failed, *other.failed], key=lambda verdict: verdict.plan.seed)
 
 
-def play(seeds: Sequence[int], transactions: int, *, whole_states: bool = True) -> Report:
-    report = Report()
+def play(seeds: Sequence[int], transactions: int, *, brokers: int = 1, whole_states: bool = True) -> Report:
+    report = Report(brokers=brokers)
     for seed in seeds:
-        verdict = judge(draw(seed, transactions), whole_states=whole_states)
+        verdict = judge(draw(seed, transactions, brokers=brokers), whole_states=whole_states)
         report.seeds += 1
         report.transactions += sum(verdict.outcomes.values())
         report.steps += verdict.steps
@@ -107,6 +144,7 @@ def run(
     seeds: Sequence[int],
     *,
     transactions: int = 100,
+    brokers: int = 1,
     processes: int = 1,
     whole_states: bool = True,
     progress: Callable[[int], None] = lambda seeds: None,
@@ -116,8 +154,9 @@ def run(
     The result of a seed does not depend on the number of processes.
     """
     chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
-    report = Report()
-    for part in _parts(chunks, transactions, processes, whole_states=whole_states):
+    report = Report(brokers=brokers)
+    played = partial(play, transactions=transactions, brokers=brokers, whole_states=whole_states)
+    for part in _parts(chunks, played, processes):
         report.add(part)
         progress(report.seeds)
         if len(report.failed) >= MAX_FAILED:
@@ -125,13 +164,13 @@ def run(
     return report
 
 
-def _parts(chunks: list[Sequence[int]], transactions: int, processes: int, *, whole_states: bool) -> Iterator[Report]:
+def _parts(chunks: list[Sequence[int]], played: Callable[[Sequence[int]], Report], processes: int) -> Iterator[Report]:
     if processes == 1:
         for chunk in chunks:
-            yield play(chunk, transactions, whole_states=whole_states)
+            yield played(chunk)
         return
     with ProcessPoolExecutor(processes) as pool:
-        futures = [pool.submit(play, chunk, transactions, whole_states=whole_states) for chunk in chunks]
+        futures = [pool.submit(played, chunk) for chunk in chunks]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -180,4 +219,4 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 
 
 def _has_actor(kind: str) -> bool:
-    return "client" in kind or kind.startswith("cut")
+    return "client" in kind or kind in (CUT, CUT_TO, CUT_FROM)

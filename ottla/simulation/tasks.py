@@ -23,6 +23,13 @@ class Promise:
         self._error: Exception | None = None
         self._then: Callable[[Any, Exception | None], None] | None = None
 
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield self)
+
+    def release(self) -> None:
+        """Implements `broker.env.Waiter`."""
+        self.resolve(None)
+
     def resolve(self, value: Any) -> None:
         self._settle(value, None)
 

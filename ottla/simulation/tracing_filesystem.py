@@ -74,6 +74,17 @@ class TracingFilesystem:
     max_open_files: int = 0
     open_files: int = 0
 
+    def unsynced_bytes(self, path: str) -> int:
+        """How many bytes were appended to a file since its last sync. What a life began with is synced."""
+        size = 0
+        for op in reversed(self.trace):
+            if op.path == path:
+                if op.kind == "sync":
+                    break
+                if op.kind == "append":
+                    size += len(op.data)
+        return size
+
     def open(self, path: str) -> TracedFile:
         return TracedFile(self.real.open(path), self.trace)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from ottla.broker.broker import BrokerServer
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.node import Node
 
-_OUTCOMES = {
+OUTCOMES = {
     TxnState.PREPARE_COMMIT: True,
     TxnState.COMPLETE_COMMIT: True,
     TxnState.PREPARE_ABORT: False,
@@ -31,7 +32,8 @@ class Watch:
 
     A power cut may take what nobody was told of. So after one, only the identities that answers have named to clients are compared;
     decisions that were answered are compared in the end (`simulation.checker`).
-    With several brokers an id has one coordinator at a time, and the same holds when the coordinator moves.
+    With several brokers the same holds of the states that are committed (`simulation.replicas`): what a coordinator has only in its
+    memory may go with it.
     """
 
     def __init__(self, finding: Callable[[str], None], reached: Counter[str], acknowledged: Mapping[str, Identity]) -> None:
@@ -41,7 +43,7 @@ class Watch:
         self._acknowledged = acknowledged
         self._last: dict[str, TxnMetadata] = {}
 
-    def check(self, nodes: list[Node]) -> None:
+    def check(self, nodes: list[Node[BrokerServer]]) -> None:
         """Check all brokers whose code has run in the last step."""
         last = self._last
         for node in nodes:
@@ -49,20 +51,38 @@ class Watch:
                 node.has_worked = False
                 for shard in node.server.transactions.shards():
                     for name, metadata in shard.ids.items():
-                        before = last.get(name)
-                        if before is not metadata:
-                            if before is not None:
-                                self._compare(before, metadata)
-                            else:
-                                self._compare_acknowledged(name, _identity(metadata))
-                            last[name] = metadata
+                        if last.get(name) is not metadata:
+                            self.note(name, metadata)
+
+    def note(self, name: str, metadata: TxnMetadata) -> None:
+        """The next state of a transactional id."""
+        before = self._last.get(name)
+        if before is not None:
+            self._compare(before, metadata)
+        else:
+            self._compare_acknowledged(name, _identity(metadata))
+        self._last[name] = metadata
+
+    def note_committed(self, name: str, metadata: TxnMetadata) -> None:
+        """The next committed state of a transactional id, where several states may be committed at once."""
+        before = self._last.get(name)
+        if before is not None:
+            self._compare(before, metadata)
+        self._last[name] = metadata
+
+    def check_told(self) -> None:
+        """No client is told of an identity that is not committed."""
+        for name, told in self._acknowledged.items():
+            last = self._last.get(name)
+            if last is None or _identity(last) < told:
+                self._finding(f"a client was told that {name} is producer {told[0]} epoch {told[1]}, which is not committed")
 
     def _compare(self, before: TxnMetadata, after: TxnMetadata) -> None:
         name = after.transactional_id
         was, now = _identity(before), _identity(after)
         if now < was:
             self._finding(f"{name} was producer {was[0]} epoch {was[1]}, and is producer {now[0]} epoch {now[1]}")
-        decided, outcome = _OUTCOMES.get(before.state), _OUTCOMES.get(after.state)
+        decided, outcome = OUTCOMES.get(before.state), OUTCOMES.get(after.state)
         if before.state in PREPARED and was == now and outcome is not None and outcome != decided:
             self._finding(f"{name} was in {before.state.label}, and is in {after.state.label} with the same epoch")
 
@@ -72,7 +92,7 @@ class Watch:
         if told is not None and now < told:
             self._finding(f"{name} is producer {now[0]} epoch {now[1]}; a client was told {told[0]} epoch {told[1]} before")
 
-    def lost_identities(self, nodes: list[Node]) -> list[str]:
+    def lost_identities(self, nodes: list[Node[BrokerServer]]) -> list[str]:
         """One line for each transactional id of which a client was told, and which no broker knows any more."""
         known = {
             name for node in nodes if node.server is not None for shard in node.server.transactions.shards() for name in shard.ids
@@ -83,7 +103,7 @@ class Watch:
             if name not in known
         ]
 
-    def crashed(self, node: Node, *, may_lose: bool) -> None:
+    def crashed(self, node: Node[BrokerServer], *, may_lose: bool) -> None:
         """A broker has crashed. Its log has the same state as its memory, unless power was cut: then the last states are
         forgotten."""
         server = node.server

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import pairwise
 
-from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.uuids import parse_uuid, uuid_text
 from ottla.storage.filesystem import Damaged, Filesystem
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -167,19 +166,6 @@ class LeaderEpochs:
         self._entries, self._is_unwritten = entries, False
 
 
-def topic_id_text(topic_id: bytes) -> str:
-    """Kafka's spelling of a UUID: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-
-
-def parse_topic_id(text: str) -> bytes:
-    """Raises ValueError."""
-    topic_id = base64.urlsafe_b64decode(text + "==")
-    if len(topic_id) != len(NO_UUID):
-        raise ValueError(f"{text!r} is no topic id")
-    return topic_id
-
-
 def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
     """The topic id in a directory's partition.metadata; None where the file has none or is missing. Raises `Damaged`."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"
@@ -189,12 +175,12 @@ def read_partition_metadata(fs: Filesystem, directory: str) -> bytes | None:
         for line in raw.decode().splitlines():
             name, _, value = line.partition(": ")
             if name == "topic_id":
-                return parse_topic_id(value)
+                return parse_uuid(value)
     except ValueError:
         raise Damaged(path, "it does not say whose partition this is; restore it, or move the directory away") from None
     return None
 
 
 def write_partition_metadata(fs: Filesystem, directory: str, topic_id: bytes) -> None:
-    text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
+    text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
     fs.write_file(f"{directory}/{PARTITION_METADATA_FILE}", text.encode())

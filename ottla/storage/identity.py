@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.checkpoints import parse_topic_id, topic_id_text
+from ottla.protocol.uuids import parse_uuid, uuid_text
 from ottla.storage.filesystem import Filesystem, described
 
 META_FILE = "meta.properties"
@@ -38,7 +38,7 @@ class Identity(msgspec.Struct):
     def directory_uuid(self) -> bytes:
         """The directory id as 16 bytes; `NO_UUID` where the file has no directory id, or a text that is not a UUID."""
         try:
-            return parse_topic_id(self.directory_id)
+            return parse_uuid(self.directory_id)
         except ValueError:
             return NO_UUID
 
@@ -125,7 +125,7 @@ def identify(
             raise DirectoryError(f"{path} belongs to node {identity.node_id}, and node.id is {node_id}")
         # One that was only formatted has no metadata log.
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
-    cluster_id = cluster_id or topic_id_text(new_uuid())
-    identity = Identity(cluster_id, node_id, topic_id_text(new_uuid()))
+    cluster_id = cluster_id or uuid_text(new_uuid())
+    identity = Identity(cluster_id, node_id, uuid_text(new_uuid()))
     write_identity(fs, path, identity)
     return identity, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.topic_partition import MAX_PARTITION, TopicPartition
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
@@ -12,7 +12,6 @@ DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
 """The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A start removes directories
 with such a name, and no others."""
 
-MAX_PARTITION = 0x7FFFFFFF
 _PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 

@@ -96,7 +96,7 @@ def open_log(
     log.epochs.truncate_end(log.log_end_offset)
     if not has_epochs or (clean and log.epochs.latest != log.active.last_leader_epoch(log.epochs.latest)):
         report.rebuilt.append(LEADER_EPOCH_FILE)
-        log.epochs.refill((h.leader_epoch, h.base_offset) for segment in log.segments for _, h in segment.headers(0))
+        _refill_epochs(log)
     if clean and (log_start_offset or 0) > log.log_end_offset:
         report.rebuilt.append(f"the log start, which was {log_start_offset} and is behind the end")
         report.has_false_start, log_start_offset = True, None
@@ -106,6 +106,8 @@ def open_log(
         _restart_at(log, log.log_start_offset, now_ms)
     log.recovery_point_checkpoint = min(recovery_point, log.log_end_offset)
     log.recovery_point = log.log_end_offset if clean else log.recovery_point_checkpoint
+    if _lacks_epochs(log):
+        _refill_epochs(log)
     log.epochs.truncate_start(log.log_start_offset)
     end = log.log_end_offset
     log.high_watermark = end if high_watermark is None else min(max(high_watermark, log.log_start_offset), end)
@@ -120,6 +122,19 @@ def open_log(
         report.rebuilt.append("the producer snapshot")
     _write_rebuilt(log)
     return report
+
+
+def _refill_epochs(log: Log) -> None:
+    log.epochs.refill((h.leader_epoch, h.base_offset) for segment in log.segments for _, h in segment.headers(0))
+
+
+def _lacks_epochs(log: Log) -> bool:
+    """Whether records lie below the first leader epoch: they were deleted, and a crash came before the log's start was noted."""
+    entries = log.epochs.entries
+    if not entries or entries[0][1] <= log.log_start_offset:
+        return False
+    first = next((header for segment in log.segments for _, header in segment.headers(0)), None)
+    return first is not None and first.base_offset < entries[0][1]
 
 
 def _check_end(log: Log, recovery_point: int, *, clean: bool) -> None:

@@ -131,9 +131,10 @@ class Segment:
 
         The reasons are size, age, full indexes, and an offset whose distance from the base does not fit into four bytes.
         """
-        if self.log.size == 0:
+        size_bytes = self.log.size
+        if size_bytes == 0:
             return last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-        if self.log.size > config.segment_bytes - size:
+        if size_bytes > config.segment_bytes - size:
             return True
         since = timestamp_ms - self.first_timestamp_ms if self.first_timestamp_ms >= 0 else now_ms - self.created_ms
         if since > config.max_segment_ms:

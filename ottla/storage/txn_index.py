@@ -67,6 +67,9 @@ class TxnIndex:
     def __iter__(self) -> Iterator[AbortedTxn]:
         return iter(self._entries)
 
+    def __reversed__(self) -> Iterator[AbortedTxn]:
+        return reversed(self._entries)
+
     def append(self, entry: AbortedTxn) -> None:
         """Add an entry and write it at once: the last stable offset may pass the marker only when the file has the entry."""
         self.flush()

@@ -160,7 +160,6 @@ def test_a_simulated_broker_answers_whoever_connects_to_it() -> None:
     broker.stop()
     broker.env.settle()
     assert caller.is_lost
-    broker._loop.close()
 
 
 async def test_an_address_that_no_socket_takes_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.coordinator.replication.leader import sole_leader
 from ottla.protocol.errors import Code
-from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, PartitionData
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
@@ -41,7 +41,7 @@ def client() -> Iterator[SimulatedClient]:
         create(client, "t", 2)  # type: ignore[arg-type]
         write(client, ENDS[0])
         partition = broker.broker.partitions.get("t", 0)
-        partition.lead(sole_leader(0, 1, partition.log.log_end_offset))
+        partition.lead(sole_leader(1, 1, partition.log.log_end_offset))
         write(client, ENDS[1] - ENDS[0])
         yield client
     broker.close()
@@ -83,6 +83,20 @@ def test_an_epoch_to_come_and_an_offset_that_is_not_there(client: SimulatedClien
     part = fetch(client, offset, last_epoch)
     assert part.error_code == Code.OFFSET_OUT_OF_RANGE
     assert (part.diverging_epoch, part.aborted_transactions) == (None, None)
+
+
+def test_who_is_in_an_old_leader_epoch_is_told_of_the_present_one(client: SimulatedClient) -> None:
+    """KIP-951; of an epoch that is not there yet Kafka tells nothing, because this broker may be the one that is behind."""
+    for epoch, code, leader in (
+        (0, Code.FENCED_LEADER_EPOCH, LeaderIdAndEpoch(leader_id=1, leader_epoch=1)),
+        (2, Code.UNKNOWN_LEADER_EPOCH, None),
+    ):
+        asked = request(client, 0, -1)
+        asked.topics[0].partitions[0].current_leader_epoch = epoch
+        answer = client.call(asked, 16)
+        (part,) = answer.responses[0].partitions
+        assert (part.error_code, part.current_leader) == (code, leader)
+        assert [node.node_id for node in answer.node_endpoints] == ([] if leader is None else [1])
 
 
 def test_a_session_tells_of_it_though_nothing_else_is_new(client: SimulatedClient) -> None:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+import ottla.broker.gate
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.durability import GroupCommit
 from ottla.broker.gate import Gate
@@ -142,3 +143,19 @@ def test_a_stopped_gate_lets_nothing_leave() -> None:
     world.env.settle()
     world.gate.effect(lambda: world.left.append("effect"))
     assert world.left == []
+
+
+def test_no_more_answers_wait_for_a_log_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower that never comes must not fill the memory. Whoever is told so asks again."""
+    monkeypatch.setattr(ottla.broker.gate, "MAX_ANSWERS_A_LOG", 2)
+    gate, left = Gate(None), list[tuple[int, bool]]()
+    log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
+    log.append_own(build_batch([(None, b"a")], START_MS), START_MS)
+    log.high_watermark = 0
+    for number in range(3):
+        gate.answer_behind(log, 1, lambda is_committed, number=number: left.append((number, is_committed)))  # type: ignore[misc]
+    assert left == [(2, False)]
+    gate.effect_behind(log, 1, lambda: left.append((3, True)))
+    log.high_watermark = 1
+    gate.committed(log)
+    assert left == [(2, False), (0, True), (1, True), (3, True)]

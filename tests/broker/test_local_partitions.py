@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from ottla.broker.metrics.exposition import collect
 from ottla.broker.partitions import NotLeader, Partition
 from ottla.coordinator.metadata_records import metadata_record
 from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
+from ottla.coordinator.replication.leader import new_leader
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
-from ottla.protocol.messages import partition_change_record, topic_record
+from ottla.protocol.messages import partition_change_record, remove_topic_record, topic_record
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from tests.broker.test_several_brokers import registration
@@ -182,6 +185,19 @@ def test_a_directory_whose_replica_went_elsewhere_meanwhile_is_set_aside(broker:
     assert [(p.log.name, p.is_led, p.log.log_end_offset) for p in broker.broker.partitions] == [("t-1", False, 1)]
 
 
+def test_a_topic_that_was_made_anew_meanwhile_begins_empty(broker: SimulatedBroker) -> None:
+    change(broker, *topic(TOPIC, TOPIC_ID, OWN))
+    append(broker.broker.partitions.get(TOPIC, 0))
+    removed = metadata_record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic_id=TOPIC_ID))
+    broker.broker.cluster.metadata_log.execute(Result(None, [removed, *topic(TOPIC, b"u" * 16, OWN)]))
+    broker.restart()
+    partition = broker.broker.partitions.get(TOPIC, 0)
+    assert partition.log.offline_reason is None
+    append(partition)
+    broker.restart()
+    assert broker.broker.partitions.get(TOPIC, 0).log.log_end_offset == 1
+
+
 def test_many_new_partitions_are_put_into_service_in_the_background(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, *[OWN] * 150))
@@ -192,3 +208,71 @@ def test_many_new_partitions_are_put_into_service_in_the_background(broker: Simu
     assert len(calls.take()) == 100
     broker.env.settle()
     assert len(calls.take()) == 50
+
+
+def test_what_goes_wrong_with_one_partition_does_not_keep_the_rest_from_being_applied(broker: SimulatedBroker) -> None:
+    """The delta is gone after it was carried out: what is left out of it would be left out for good."""
+    change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
+    calls = Recorded(broker)
+    lead, created = calls.lead, list[str]()
+
+    def refuse(partition: Partition, registration: PartitionRegistration) -> None:
+        if partition.log.name == "t-1":
+            raise LookupError("a bug")
+        lead(partition, registration)
+
+    calls.lead = refuse  # type: ignore[method-assign]
+    broker.broker.publisher.on_topic_changed.append(created.append)
+    with pytest.raises(LookupError, match="a bug"):
+        change(
+            broker,
+            *(changed(index, leader=OWN) for index in range(3)),
+            changed(3, leader=OTHER),
+            changed(0, OFFSETS_ID, leader=OWN),
+            *topic("new", b"n" * 16, OWN),
+        )
+    expected = [("follow", "t-3", OTHER), ("lead", "t-0", 4), ("lead", "t-2", 4), ("lead", f"{OFFSETS_TOPIC}-0", 4)]
+    assert calls.take() == [*expected, ("lead", "new-0", 3), ("elected", 0, 4)]
+    assert created == ["new"]
+
+
+def test_a_coordinator_that_fails_does_not_keep_others_from_being_told(broker: SimulatedBroker) -> None:
+    change(broker, *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER, OTHER))
+    calls = Recorded(broker)
+    elected = calls.elected
+
+    def refuse(index: int, leader_epoch: int) -> None:
+        elected(index, leader_epoch)
+        if index == 0:
+            raise LookupError("a bug")
+
+    calls.elected = refuse  # type: ignore[method-assign]
+    with pytest.raises(LookupError, match="a bug"):
+        change(broker, *(changed(index, OFFSETS_ID, leader=OWN) for index in range(2)))
+    assert calls.take()[-2:] == [("elected", 0, 4), ("elected", 1, 4)]
+
+
+def test_the_metrics_count_partitions_that_lack_replicas(broker: SimulatedBroker) -> None:
+    change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER, OWN))
+    leads = {index: broker.broker.partitions.replica(TOPIC, index) for index in (0, 2)}
+    for index, in_sync in ((0, (OWN, OTHER)), (2, (OWN,))):
+        leads[index].lead(
+            new_leader(
+                broker_id=OWN,
+                leader_epoch=5,
+                start_offset=0,
+                replicas=(OWN, OTHER),
+                in_sync=in_sync,
+                partition_epoch=1,
+                max_lag_ms=1_000,
+                min_in_sync=2,
+                live_epoch=lambda _: 7,
+                now_ms=0,
+            )
+        )
+        leads[index].log.config = msgspec.structs.replace(leads[index].log.config, min_insync_replicas=2)
+    metrics = {m.name: m.samples[0].value for m in collect(broker.broker) if m.samples}
+    name = "kafka_server_replicamanager"
+    shown = [metrics[f"{name}_{of}"] for of in ("partitioncount", "leadercount", "underreplicatedpartitions")]
+    assert shown == [3, 2, 1]
+    assert (metrics[f"{name}_underminisrpartitioncount"], metrics[f"{name}_atminisrpartitioncount"]) == (1, 1)

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers between brokers: no marker counts as written that may be lost with its leader."""
+"""Requests that wait for followers: nothing counts as written that may be lost with its leader."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.gate import Gate
+from ottla.broker.handlers.delete_records import Deleting
+from ottla.broker.handlers.end_txn import handle as end_txn
+from ottla.broker.handlers.produce_replication import when_replicated
 from ottla.broker.handlers.write_txn_markers import write_markers
+from ottla.broker.later import Later
 from ottla.broker.partitions import Partitions
 from ottla.coordinator.replication.leader import new_leader
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
+from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from ottla.protocol.records import build_batch
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
@@ -20,32 +31,94 @@ from ottla.storage.log import Log
 from ottla.storage.steps import run
 
 
-def test_a_marker_whose_leader_is_another_one_before_the_last_step_is_not_written() -> None:
-    env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
-    gate = Gate(None)
-    gate.is_replicated = True
-    partitions = Partitions(env, cast(Any, None), gate, DiskHealth(env, "/"), 1)
-    partition = partitions.add(Log(env.fs, "/t-0", "t", 0, LogConfig(), bytes(16)), is_led=False)
-    partition.lead(
-        new_leader(
-            broker_id=1,
-            leader_epoch=0,
-            start_offset=0,
-            replicas=[1, 2],
-            in_sync=[1, 2],
-            partition_epoch=0,
-            max_lag_ms=30_000,
-            min_in_sync=1,
-            live_epoch=lambda _: 7,
-            now_ms=env.steady_ms(),
+class World:
+    """A partition that this broker leads and another one follows, and the handlers' ports."""
+
+    def __init__(self) -> None:
+        self.env = env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
+        self.gate = gate = Gate(None)
+        gate.is_replicated = True
+        partitions = Partitions(env, cast(Any, None), gate, DiskHealth(env, "/"), 1)
+        self.partition = partitions.add(Log(env.fs, "/t-0", "t", 0, LogConfig(), bytes(16)), is_led=False)
+        self.lead(0)
+        self.ports = cast(Any, SimpleNamespace(partitions=partitions, groups=None, gate=gate, timers=env))
+
+    def lead(self, leader_epoch: int) -> None:
+        self.partition.lead(
+            new_leader(
+                broker_id=1,
+                leader_epoch=leader_epoch,
+                start_offset=0,
+                replicas=[1, 2],
+                in_sync=[1, 2],
+                partition_epoch=0,
+                max_lag_ms=30_000,
+                min_in_sync=1,
+                live_epoch=lambda _: 7,
+                now_ms=self.env.steady_ms(),
+            )
         )
-    )
+
+
+@pytest.mark.parametrize("is_regained", [False, True])
+def test_a_marker_whose_leader_is_another_one_before_the_last_step_is_not_written(is_regained: bool) -> None:
+    world = World()
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, *range(1, 500)])]
     marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=3)
-    ports = cast(Any, SimpleNamespace(partitions=partitions, groups=None, gate=gate, timers=env))
-    steps = write_markers(ports, WriteTxnMarkersRequest([marker]))
+    steps = write_markers(world.ports, WriteTxnMarkersRequest([marker]))
     next(steps)
-    assert partition.log.log_end_offset == 1, "the first step has written the marker"
-    partition.follow(2, 1)
+    assert world.partition.log.log_end_offset == 1, "the first step has written the marker"
+    world.partition.follow(2, 1)
+    if is_regained:
+        # What was written in the first epoch may have been truncated in the second.
+        world.lead(2)
     response = cast(Any, run(steps))
     assert response.markers[0].topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_batch_whose_leader_was_another_one_before_the_last_step_is_not_acknowledged() -> None:
+    world = World()
+    world.partition.append_own(build_batch([(None, b"a")], START_MS))
+    began = world.gate.leaderships_lost
+    world.partition.follow(2, 1)
+    world.lead(2)
+    answer = PartitionProduceResponse(index=0, base_offset=0)
+    response = ProduceResponse([TopicProduceResponse(name="t", partition_responses=[answer])])
+    context = cast(Any, SimpleNamespace(version=9, listener="PLAINTEXT"))
+    world.ports.cluster = SimpleNamespace(state=SimpleNamespace(registrations=SimpleNamespace(brokers={})), is_alone=False)
+    world.ports.live_config = SimpleNamespace(settings=SimpleNamespace(node_id=1, broker_rack=None))
+    world.ports.advertised = lambda listener: ("host", 9092)
+    produce = cast(Any, SimpleNamespace(acks=-1, timeout_ms=1_000))
+    assert when_replicated(world.ports, context, produce, response, began) is response
+    assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_deleted_records_of_a_leader_that_was_another_one_meanwhile_are_not_acknowledged() -> None:
+    world = World()
+    deleting = Deleting.of(world.partition, 5, DeleteRecordsPartitionResult(partition_index=0, low_watermark=0))
+    assert not deleting.is_over()
+    world.partition.follow(2, 1)
+    world.lead(2)
+    assert deleting.is_over()
+    assert deleting.result.error_code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_decision_that_is_lost_with_the_leadership_has_the_client_look_for_the_coordinator() -> None:
+    """TransactionStateManager makes NOT_COORDINATOR of what DelayedProduce says to a leader that is none any more."""
+
+    class Transactions:
+        def end(self, *_: Any, **__: Any) -> ProducerIdAndEpoch:
+            return ProducerIdAndEpoch(1, 0)
+
+        def has_ended(self, transactional_id: str) -> bool:
+            return False
+
+        def when_ended(self, transactional_id: str, then: Any) -> None:
+            then(False)
+
+    ports = cast(Any, SimpleNamespace(transactions=Transactions(), gate=Gate(None), lifecycle=None))
+    request = EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True)
+    answers: list[Any] = []
+    later = cast(Later, end_txn(ports, request, cast(Any, SimpleNamespace(version=5))))
+    later.on_ready(answers.append)
+    assert [answer.error_code for answer in answers] == [Code.NOT_COORDINATOR]

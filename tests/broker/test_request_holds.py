@@ -28,7 +28,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.write_share_group_state import PartitionData as WritePartition
 from ottla.protocol.messages.write_share_group_state import StateBatch, WriteShareGroupStateRequest, WriteStateData
-from ottla.storage.checkpoints import topic_id_text
+from ottla.protocol.uuids import uuid_text
 from tests.broker.holds import LOOP_HELD_S, TimedBroker, time_receiving
 from tests.broker.large_requests import EXISTING, MANY, REQUESTS
 from tests.measuring import best, measured
@@ -201,7 +201,7 @@ def test_state_of_a_share_partition_that_is_written_all_over(broker: TimedBroker
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 7)
         key = ShareKey("g", broker.broker.cluster.state.topics["t"].topic_id, 0)
-        client.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[f"g:{topic_id_text(key.topic_id)}:0"]), 6)
+        client.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[f"g:{uuid_text(key.topic_id)}:0"]), 6)
     states = broker.broker.share_states
 
     def written(every: int, first: int, repeated: int = 1) -> tuple[Any, int]:

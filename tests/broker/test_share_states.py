@@ -15,9 +15,9 @@ from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.read_share_group_state import PartitionData, ReadShareGroupStateRequest, ReadStateData
+from ottla.protocol.uuids import uuid_text
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
-from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.filesystem import Damaged
 from ottla.storage.steps import Steps
 from tests.raw import create
@@ -51,7 +51,7 @@ def share(broker: SimulatedBroker, topic: str = "t", group: str = "g", partition
         if topic not in broker.broker.cluster.state.topics:
             create(client, topic, 2)
         topic_id = broker.broker.cluster.state.topics[topic].topic_id
-        key = f"{group}:{topic_id_text(topic_id)}:{partition}"
+        key = f"{group}:{uuid_text(topic_id)}:{partition}"
         found = client.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators[0]
         assert (found.error_code, found.port) == (0, 9092)
     return ShareKey(group, topic_id, partition)

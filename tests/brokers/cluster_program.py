@@ -12,7 +12,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.ready_file import ReadyFile
 from ottla.brokers.parent import Cluster, Parent
 from ottla.brokers.plan import CONTROLLER_ID, Node
-from ottla.process import Owner
+from ottla.process import Owner, print_error
 
 
 def run_node(node: Node, parent: Owner) -> int:
@@ -20,13 +20,13 @@ def run_node(node: Node, parent: Owner) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     parent.watch(stopped.set)
     if sys.argv[1] == "refuse" and node.node_id == 2:
-        print("ottla: broker 2 does not like it", file=sys.stderr)
+        print_error("ottla: broker 2 does not like it")
         return 1
     where = {"controller": "c:1"} if node.is_controller else {"bootstrap": f"b:{node.node_id}", "data_dir": node.directory}
     print(json.dumps({"event": "ready", "listening": {"PLAINTEXT": f"l:{node.node_id}"}, **where}), flush=True)
     while not stopped.wait(0.05):
         pass
-    print(f"stopped {node.name}", file=sys.stderr)
+    print_error(f"stopped {node.name}")
     parent.ended()
     return 0
 

@@ -53,6 +53,31 @@ def test_port_0_is_a_free_one_of_each() -> None:
     assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002", "40003"]
 
 
+def test_a_free_port_is_taken_once() -> None:
+    offered = iter([40_000, 40_000, 40_001, 40_000, 40_001, 40_002])
+    config = BrokerConfig({"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:0"})
+    _, *brokers = plan(config, 2, lambda host: next(offered))
+    assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002"]
+
+
+@pytest.mark.parametrize("first", [0, 9_500])
+def test_each_broker_is_measured_and_steered_at_a_port_of_its_own(first: int) -> None:
+    controller, *brokers = planned(**{"ottla.control.port": str(first), "ottla.metrics.port": "9600"})
+    assert (controller.config.settings.ottla_control_port, controller.config.settings.ottla_metrics_port) == (None, None)
+    assert [b.config.settings.ottla_control_port for b in brokers] == ([first, first + 1, first + 2] if first else [0, 0, 0])
+    assert [b.config.settings.ottla_metrics_port for b in brokers] == [9_600, 9_601, 9_602]
+
+
+def test_racks_are_one_for_all_or_one_for_each() -> None:
+    def racks(given: str) -> list[str | None]:
+        return [node.config.settings.broker_rack for node in planned(**{"broker.rack": given})]
+
+    assert racks("r") == [None, "r", "r", "r"]
+    assert racks("a, b,c") == [None, "a", "b", "c"]
+    with pytest.raises(ConfigError, match="as many"):
+        racks("a,b")
+
+
 @pytest.mark.parametrize(("broker_count", "factor", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
 def test_internal_topics_are_replicated_as_by_kafka(broker_count: int, factor: str, in_sync: str) -> None:
     config = planned(broker_count)[1].config
@@ -78,6 +103,7 @@ def test_what_is_given_counts_for_all() -> None:
         (3, {"listeners": "INTERNAL://127.0.0.1:1"}, "listeners"),
         (3, {"listeners": "PLAINTEXT://127.0.0.1:65534"}, "the ports from 65534 on"),
         (3, {"advertised.listeners": "PLAINTEXT://a:65534"}, "the ports from 65534 on"),
+        (3, {"ottla.control.port": "65534"}, "the ports from 65534 on"),
     ],
 )
 def test_what_no_cluster_can_have(broker_count: int, given: dict[str, str], named: str) -> None:

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -83,6 +84,8 @@ class ClusterReport:
     kills: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     transactions: Counter[str] = field(default_factory=Counter)
+    played: list[str] = field(default_factory=list)
+    """What was done to whom, and when, as the brokers' logs count the time."""
     findings: list[str] = field(default_factory=list)
 
     @property
@@ -112,6 +115,7 @@ class ClusterRound:
         workers = {name: worker for name, worker in CLUSTER_WORKERS.items() if java or name != "java"}
         self.clients = Clients(directory, self.cluster.bootstrap, seed, workers)
         self._actors = [actor.split(":")[1] for _, actors in workers.values() for actor in actors]
+        self._kept: list[str] = []
 
     def run(self, kills: int, progress: Callable[[int], None]) -> None:
         for topic, count in TOPICS.items():
@@ -142,6 +146,7 @@ class ClusterRound:
             report.kills[card] += KILLING[card]
         else:
             report.others[card] += 1
+        self._note(card)
         if card == CONTROL:
             self._kill([CONTROLLER])
         elif card == TWO:
@@ -152,6 +157,7 @@ class ClusterRound:
             self._empty(self._victim(LEADER))
         elif card in (PAUSED, STOPPED):
             victim = self._victim(rng.choice([LEADER, TRANSACTIONS, GROUPS]))
+            self._note(f"  broker {victim}")
             if card == PAUSED:
                 cluster.pause(victim)
                 time.sleep(PAUSE_S)
@@ -177,16 +183,23 @@ class ClusterRound:
             return cluster.coordinator(group=f"g-{name.rpartition('-')[0]}")
         return rng.choice(cluster.brokers)
 
+    def _note(self, what: str) -> None:
+        self._report.played.append(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {what}")
+
     def _kill(self, nodes: list[int]) -> None:
+        self._note(f"  killed {nodes}")
         for node in nodes:
             self.cluster.kill(node)
         time.sleep(self._rng.uniform(*AWAY_S))
+        self._note("  restarted")
         for node in nodes:
             self.cluster.restart(node)
+        self._note("  there again")
 
     def _kill_while_starting(self, broker: int) -> None:
         """Killed, and killed again at some moment between the fork and its being ready."""
         cluster = self.cluster
+        self._note(f"  broker {broker}")
         cluster.kill(broker)
         parent = _parent(cluster.pid(CONTROLLER))
         before = _children(parent)
@@ -207,6 +220,7 @@ class ClusterRound:
     def _empty(self, broker: int) -> None:
         """A disk is replaced: the broker returns with nothing, once all others have what it has."""
         self._await_in_sync()
+        self._note(f"  broker {broker}")
         self.cluster.kill(broker)
         directory = self.cluster.data_dir / f"broker-{broker}"
         for path in directory.iterdir():
@@ -226,16 +240,18 @@ class ClusterRound:
 
     def _topic_while_one_is_away(self, broker: int) -> None:
         """A topic comes and another one goes while a broker that has replicas of both is away."""
-        cluster, number = self.cluster, self._report.others[TOPIC]
+        cluster, number = self.cluster, len(self._kept) + 1
         cluster.create_topic(f"gone-{number}", 3, {"min.insync.replicas": "1"}, replication_factor=3)
         cluster.kill(broker)
         time.sleep(SESSION_MS / 1000 + 1.0)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         for future in admin.delete_topics([f"gone-{number}"]).values():
             future.result(10)
-        for future in admin.create_partitions([NewPartitions(f"kept-{number - 1}", 5)]).values() if number > 1 else ():
-            future.result(10)
-        cluster.create_topic(f"kept-{number}", 3, replication_factor=2)
+        if self._kept:
+            for future in admin.create_partitions([NewPartitions(self._kept[-1], 5)]).values():
+                future.result(10)
+        self._kept.append(f"kept-{number}")
+        cluster.create_topic(self._kept[-1], 3, replication_factor=2)
         cluster.restart(broker)
         cluster.wait_for(lambda: not list(cluster.data_dir.glob(f"broker-*/gone-{number}-?")), IN_SYNC_S)
 
@@ -306,6 +322,7 @@ def run(
             report.findings.append(f"{seed}/{number}: {traceback.format_exc()}")
         finally:
             (directory / "logs.txt").write_text("\n".join(one.cluster.logs))
+            (directory / "played.txt").write_text("\n".join(report.played))
             one.cluster.close()
         if report.findings:
             report.findings.append(f"the directory of this round is {directory}")

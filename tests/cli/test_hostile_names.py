@@ -18,10 +18,10 @@ from ottla.cli import main
 from ottla.cli.commands import Refused
 from ottla.cli.output import note, show_json, show_line
 from ottla.cli.produce import _split
-from ottla.cli.reasons import why_held
 from ottla.cli.txn_timeline import diagram
+from ottla.client.reasons import why_held
 from ottla.client.timeline import Event
-from tests.cli.test_reasons import NOW_MS, held, holder, transaction
+from tests.client.test_reasons import NOW_MS, held, holder, transaction
 
 ESCAPES = "\x1b]0;mine\x07\x9b31m\u202e"
 NO_TEXT = "\udcff\udcfe"
@@ -124,12 +124,22 @@ def test_names_and_paths_in_a_locale_without_letters(coerced: str, tmp_path: Pat
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("lines", [1, 10_000])
-def test_a_full_disk_behind_a_redirection(lines: int, tmp_path: Path) -> None:
+def test_a_full_disk_behind_a_redirection(lines: int, unbuffered: str, tmp_path: Path) -> None:
+    """Python writes at each line or later, at the command's end."""
     (tmp_path / "partition.metadata").write_text("a\n" * lines)
     command = [sys.executable, "-m", "ottla", "dump", "--json", str(tmp_path)]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line == "ottla: No space left on device"
@@ -186,7 +196,9 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(line.isprintable() for line in lines)
 
 
-@pytest.mark.parametrize("url", ["http://[bad", "http://x:99999999", "http://x:y"])
+@pytest.mark.parametrize(
+    "url", ["http://[bad", "http://x:99999999", "http://x:y", "127.0.0.1:1", "localhost:1", "//x:1", "http://", "https://x:1"]
+)
 def test_what_is_no_address_of_a_door(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", url, "--token", "x"]) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -13,10 +13,11 @@ from ottla.broker.config.first_topic import FirstTopic
 from ottla.cli import main
 from ottla.cli.consume import document, line
 from ottla.cli.first_topics import first_topic, from_environment
-from ottla.cli.output import duration_text, printable, text_or_base64, time_text
+from ottla.cli.output import printable, text_or_base64, time_text
 from ottla.cli.positions import Position, place
 from ottla.cli.root import COMMANDS
 from ottla.client import Record
+from ottla.client.durations import duration_text
 
 DEAD = ["--bootstrap", "127.0.0.1:1"]
 
@@ -47,12 +48,18 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["consume", "t", "--isolation", "some"], "--isolation: 'some' is not one of"),
         (["consume", "t", "--json", "--values"], "give one of them"),
         (["consume", "t", *DEAD], "start a broker there (ottla serve), or name another address"),
-        (["produce", "t", "--partition", "x"], "'x' is not a partition"),
+        (["produce", "t", "--partition", "x"], "'x' is not a partition, 0 to 2,147,483,647"),
+        (["consume", "t", "--partition", "2147483648"], "'2147483648' is not a partition, 0 to 2,147,483,647"),
+        (["consume", "t", "--partition", "2147483647", *DEAD], "does not answer"),
+        (["txn", "why", "t:2147483648"], "'2147483648' is not a partition, 0 to 2,147,483,647"),
+        (["txn", "why", "t:2147483647", *DEAD], "does not answer"),
+        (["topic", "create", "t", "--replication-factor", "0"], "'0' is not a number of 1 or more"),
         (["produce", "t", "file", "--value", "x"], "--value and FILE both say what to write"),
         (["produce", "t", "--key", "k", "--key-separator", ":"], "both say what the key is"),
         (["produce", "t", "--key-separator", ""], "must not be empty"),
         (["group", "reset", "g"], "2 ottla group reset: --to is missing"),
-        (["group", "reset", "g", "--to", "end", "--topic", "t:x"], "is not TOPIC or TOPIC:PARTITION"),
+        (["group", "reset", "g", "--to", "end", "--topic", "t:x"], "'x' is not a partition"),
+        (["group", "reset", "g", "--to", "end", "--topic", ":1"], "is not TOPIC or TOPIC:PARTITION"),
         (["txn", "abort"], "2 ottla txn abort: TRANSACTIONAL_ID is wanted, or both --partition and --start-offset"),
         (["txn", "abort", "x", "--partition", "t:0", "--start-offset", "1"], "TRANSACTIONAL_ID is wanted, or both"),
         (["txn", "abort", "--partition", "t:0"], "TRANSACTIONAL_ID is wanted, or both"),

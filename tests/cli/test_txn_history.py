@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.cli.reasons import why_held
-from ottla.cli.txn_history import holder_text, merged
 from ottla.cli.txn_timeline import diagram
+from ottla.client.reasons import why_held
 from ottla.client.timeline import Event
-from tests.cli.test_reasons import NOW_MS, held, holder, transaction
+from ottla.control.timeline import holder_text, merged
+from tests.client.test_reasons import NOW_MS, held, holder, transaction
 
 CLIENT = {"client_id": "c", "client_host": "127.0.0.1"}
 LOGGED = [
@@ -52,7 +52,7 @@ KNOWN: dict[str, Any] = {
             "api": "AddPartitionsToTxn",
             **CLIENT,
             "partitions": [{"topic": "t", "partition": 0}],
-            "partition_count": 3,
+            "partition_count": 2,
         },
     ],
 }
@@ -75,7 +75,33 @@ def test_requests_stand_before_what_they_have_brought_about() -> None:
     assert events[0].where == "from client c at 127.0.0.1"
     assert events[7].what == "is fenced by producer 7 epoch 2, client d at 127.0.0.1, which has taken the id over"
     assert (events[8].what, events[8].producer) == ("EndTxn commit is refused: PRODUCER_FENCED", (7, 0))
-    assert events[9].what == "AddPartitionsToTxn t:0 and 2 more partitions"
+    assert events[9].what == "AddPartitionsToTxn t:0 and 1 more partition"
+
+
+def test_a_transaction_of_one_millisecond_is_drawn_in_its_order() -> None:
+    log = [
+        Event(10, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
+        Event(10, "data", "1 record written", "t:0 at 0", (7, 0), [("t", 0)]),
+        Event(10, "decide", "commit is decided", "log at 2", (7, 1), [("t", 0)]),
+    ]
+    asked = {"time_ms": 10, "kind": "request", **CLIENT, "producer_id": 7, "producer_epoch": 0}
+    known = {"events": [{**asked, "api": "AddPartitionsToTxn"}, {**asked, "api": "EndTxn", "outcome": "commit"}]}
+    arrows = [line.partition(": ")[2] for line in diagram("orders", merged(log, known)).splitlines() if ": " in line]
+    assert [text.split(" (")[0].split(":")[0] for text in arrows[-5:]] == [
+        "AddPartitionsToTxn",
+        "a transaction begins",
+        "1 record written",
+        "EndTxn commit",
+        "commit is decided",
+    ]
+
+
+def test_whoever_is_fenced_comes_after_the_request_that_fences() -> None:
+    """The door is told of both in one millisecond, of the request when it is answered."""
+    asked = {"time_ms": 10, "kind": "request", "api": "InitProducerId", **CLIENT}
+    fenced = {"time_ms": 10, "kind": "fenced", **CLIENT, "new_producer_id": 7, "new_producer_epoch": 2}
+    events = merged([], {"events": [asked, fenced, asked, fenced, {**asked, "error": "CONCURRENT_TRANSACTIONS"}, asked]})
+    assert [event.kind for event in events] == ["request", "request", "fenced", "refused", "request", "fenced"]
 
 
 def test_without_a_door_it_is_the_logs_alone() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client import reading
+from ottla.client import records as client_records
 from ottla.client.errors import ClientError, KafkaAnswered, TooMuch
 from ottla.client.producing import murmur2, produce
 from ottla.client.records import NewRecord, decode_batch, encode_batch
@@ -136,6 +138,17 @@ def test_offsets_that_are_not_there_are_named() -> None:
 def test_more_records_than_are_held_are_refused() -> None:
     with pytest.raises(TooMuch, match="more than 2 such records"):
         OnePartition().read("all", max_records=2)
+
+
+def test_records_are_decoded_as_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small compressed batch may have millions of them."""
+    decoded: list[int] = []
+    decode = client_records._record
+    monkeypatch.setattr(client_records, "_record", lambda *given: decoded.append(0) or decode(*given))
+    partition = OnePartition(log=[batch(0, *[b"small"] * 1_000, compression=1)], end=1_000)
+    taken = reading.stream(World(kafka=partition.broker).brokers(), "t", "all")
+    assert [record.offset for record in islice(taken, 3)] == [0, 1, 2]
+    assert len(decoded) == 3
 
 
 def test_a_log_that_gives_nothing_is_not_asked_for_ever() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ottla.client import topics
-from ottla.client.errors import KafkaAnswered, Unreachable
+from ottla.client.errors import ClientError, KafkaAnswered, Unreachable
 from ottla.client.groups import list_groups
 from ottla.client.offsets import EARLIEST, list_offsets
-from ottla.client.transactions import describe
+from ottla.client.transactions import describe, list_transactions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
@@ -20,6 +20,8 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.protocol.messages.list_transactions import ListTransactionsResponse
+from ottla.protocol.messages.list_transactions import TransactionState as ListedTransaction
 from tests.client.scripted import ScriptedBroker, World, metadata
 
 TWO = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [1, 2, 1]})
@@ -103,6 +105,30 @@ def test_the_groups_of_all_brokers_are_listed() -> None:
     second = ScriptedBroker(answers={"ListGroups": [listing("a", "c")]})
     groups = list_groups(World(kafka=first, second=second).brokers())
     assert [(g.group_id, g.coordinator) for g in groups] == [("a", 2), ("b", 1), ("c", 2)]
+
+
+LISTS = {
+    "ListGroups": (list_groups, ListGroupsResponse(groups=[ListedGroup(group_id="a", group_state="Empty")])),
+    "ListTransactions": (
+        list_transactions,
+        ListTransactionsResponse(transaction_states=[ListedTransaction(transactional_id="a", producer_id=7)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), TimeoutError()])
+@pytest.mark.parametrize("name", LISTS)
+def test_what_the_others_have_is_listed_where_one_does_not_answer(name: str, error: OSError) -> None:
+    ask, answer = LISTS[name]
+    first = ScriptedBroker(answers={"Metadata": [TWO], name: [answer]})
+    world = World(kafka=first, second=ScriptedBroker(refuses=error))
+    silent: list[ClientError] = []
+    assert [listing.coordinator for listing in ask(world.brokers(), silent=silent)] == [1]
+    assert len(silent) == 1
+    assert "of broker 2: " in str(silent[0])
+    # Whoever looks for one of them must not take it for one that does not exist.
+    with pytest.raises(type(silent[0])):
+        ask(world.brokers())
 
 
 @pytest.mark.parametrize("version", [0, 3, 6])

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.cli.txn_timeline import diagram
+from ottla.client.brokers import Brokers
+from ottla.client.errors import KafkaAnswered, Unreachable
 from ottla.client.records import Record
-from ottla.client.timeline import Event, Logged, events, logged
+from ottla.client.timeline import Event, Limits, Logged, events, logged, newest_timeline, timeline
 from ottla.coordinator.transaction.metadata import TxnMetadata, key_record, to_record
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.protocol.records import assign, build_batch
 from ottla.protocol.transaction_states import TxnState
+from tests.client.scripted import ScriptedBroker, World, metadata
 
 WHERE = "__transaction_state:7"
 
@@ -94,7 +108,7 @@ def test_records_that_are_older_than_their_transaction_come_after_its_begin() ->
 
 @pytest.mark.parametrize("flexible", [True, False])
 def test_records_of_the_log(flexible: bool) -> None:
-    metadata = TxnMetadata(
+    known = TxnMetadata(
         transactional_id="shop",
         producer_id=5,
         producer_epoch=3,
@@ -103,7 +117,7 @@ def test_records_of_the_log(flexible: bool) -> None:
         partitions=frozenset({("orders", 1)}),
         start_ms=77,
     )
-    written = to_record(metadata, flexible=flexible)
+    written = to_record(known, flexible=flexible)
     read = logged("shop", written.key, written.value, 4, 99)
     assert read is not None
     assert (read.offset, read.time_ms, read.state, read.producer_id, read.producer_epoch) == (4, 99, "PrepareCommit", 5, 3)
@@ -119,6 +133,90 @@ def test_what_is_no_record_of_a_transaction(key: bytes | None, value: bytes) -> 
     assert logged("shop", key, value, 0, 0) is None
 
 
+class Cluster:
+    """The coordinator's log with the transactions of one id, and the partition that they have written to."""
+
+    def __init__(self, transactions: int, records: int) -> None:
+        states = [state for _ in range(transactions) for state in (TxnState.EMPTY, TxnState.ONGOING, TxnState.COMPLETE_COMMIT)]
+        self.logs = {
+            TRANSACTION_TOPIC: [self._state(offset, state) for offset, state in enumerate(states)],
+            "orders": [self._record(offset) for offset in range(records)],
+        }
+        leaders = metadata(nodes={1: "kafka"}, leaders={topic: [1] for topic in self.logs})
+        self.broker = ScriptedBroker(answers={"Metadata": [leaders], "ListOffsets": self._offsets, "Fetch": self._fetch})
+
+    def _state(self, offset: int, state: TxnState) -> bytes:
+        known = TxnMetadata(
+            transactional_id="shop",
+            producer_id=5,
+            producer_epoch=0,
+            timeout_ms=60_000,
+            state=state,
+            partitions=frozenset({("orders", 0)}),
+            start_ms=1_000,
+        )
+        written = to_record(known, flexible=True)
+        batch = build_batch([(written.key, written.value)], 1_000 + offset)
+        assign(batch, offset, 0)
+        return bytes(batch)
+
+    def _record(self, offset: int) -> bytes:
+        batch = build_batch([(None, b"x")], 1_001, producer_id=5, producer_epoch=0, base_sequence=offset, transactional=True)
+        assign(batch, offset, 0)
+        return bytes(batch)
+
+    def _offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
+        (topic,) = request.topics
+        offset = len(self.logs[topic.name]) if topic.partitions[0].timestamp == -1 else 0
+        partitions = [ListOffsetsPartitionResponse(partition_index=0, offset=offset)]
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=partitions)])
+
+    def _fetch(self, request: FetchRequest) -> FetchResponse:
+        (topic,) = request.topics
+        records = b"".join(self.logs[topic.topic][topic.partitions[0].fetch_offset :])
+        data = PartitionData(partition_index=0, records=records)
+        return FetchResponse(responses=[FetchableTopicResponse(topic=topic.topic, partitions=[data])])
+
+    def brokers(self) -> Brokers:
+        return World(kafka=self.broker).brokers()
+
+
+def test_all_that_the_logs_have() -> None:
+    happened = timeline(Cluster(transactions=3, records=5).brokers(), "shop")
+    assert kinds(happened).count("complete") == 3
+    assert [event.what for event in happened if event.kind == "data"] == ["5 records written"]
+    assert newest_timeline(Cluster(3, 5).brokers(), "shop", Limits(log_offsets=9, data_records=5)).unread == []
+
+
+def test_a_cluster_that_does_not_answer_is_not_said_to_lack_the_id() -> None:
+    with pytest.raises(Unreachable):
+        timeline(World().brokers(timeout_s=0.1), "shop")
+
+
+def test_a_cluster_without_any_transaction_lacks_the_id() -> None:
+    broker = ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=(TRANSACTION_TOPIC,))]})
+    with pytest.raises(KafkaAnswered, match="there is no transactional id 'shop'"):
+        timeline(World(kafka=broker).brokers(timeout_s=0.1), "shop")
+
+
+def test_what_the_limits_leave_unread_is_said() -> None:
+    read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", Limits(log_offsets=6, data_records=4))
+    assert kinds(read.events).count("complete") == 2
+    assert "data" not in kinds(read.events)
+    assert read.unread == [
+        "what is in __transaction_state:0 before offset 3",
+        "what was written to topic orders, which has more than 4 records since the first of these events",
+    ]
+
+
+def test_an_id_that_the_newest_offsets_do_not_have_may_be_there() -> None:
+    cluster = Cluster(transactions=3, records=5)
+    assert newest_timeline(cluster.brokers(), "other", Limits(log_offsets=6, data_records=4)).events == []
+    for limits in (Limits(), Limits(log_offsets=9)):
+        with pytest.raises(KafkaAnswered, match="there is no transactional id 'other'"):
+            newest_timeline(cluster.brokers(), "other", limits)
+
+
 def test_a_diagram_of_names_that_mermaid_would_take_for_its_own() -> None:
     happened = events([state(0, "Empty"), state(1, "Ongoing", 0)], WHERE, [record(0, 1_011)])
     lines = diagram("shop;#1\n", happened).splitlines()
@@ -129,3 +227,13 @@ def test_a_diagram_of_names_that_mermaid_would_take_for_its_own() -> None:
         "    participant P0 as orders:0",
     ]
     assert lines[-1] == "    C->>P0: 1 record written (5 epoch 0)"
+
+
+def test_transactions_of_one_millisecond_are_told_one_after_the_other() -> None:
+    """As on a clock that stands."""
+    names = ["Ongoing", "PrepareCommit", "CompleteCommit"]
+    states = [replace(state(at, name, 0), time_ms=1_000, start_ms=1_000) for at, name in enumerate(names * 2)]
+    data = [record(at, 1_000, "COMMIT" if at % 2 else None) for at in range(4)]
+    happened = events(states, WHERE, data)
+    assert kinds(happened) == ["begin", "data", "decide", "marker", "complete"] * 2
+    assert [event.where for event in happened if event.kind == "data"] == ["orders:0 at 0", "orders:0 at 2"]

@@ -94,7 +94,7 @@ def open_producer(producer_id: int = 7, last_ms: int = LATE_MS, start: int = 4, 
 )
 def test_what_hangs(state: ProducerState, known: DescribeTransactionsResponse, hangs: bool) -> None:
     scripted = broker(DescribeProducers=[producers(state)], DescribeTransactions=[known])
-    hanging = transactions.find_hanging(World(kafka=scripted).brokers(), ["t"], now_ms=lambda: NOW_MS)
+    hanging = transactions.find_hanging(World(kafka=scripted).brokers(), ["t"], now_ms=NOW_MS)
     assert [h.transaction.start_offset for h in hanging] == ([4] if hangs else [])
 
 
@@ -118,6 +118,13 @@ def test_an_id_that_nobody_knows_is_not_made_by_aborting_it() -> None:
     with pytest.raises(KafkaAnswered, match="ottla txn list names those"):
         transactions.abort(World(kafka=scripted).brokers(), "x")
     assert "InitProducerId" not in scripted.names()
+
+
+@pytest.mark.parametrize("state", ["CompleteCommit", "CompleteAbort", "Empty", "Dead"])
+def test_what_has_ended_is_not_open(state: str) -> None:
+    # Where the producer is an older one, the coordinator goes on to tell when its last transaction began.
+    scripted = broker(DescribeTransactions=[described(state=state, start_ms=5)])
+    assert transactions.describe(World(kafka=scripted).brokers(), "x").start_ms is None
 
 
 def test_a_transaction_that_is_being_ended_is_waited_for() -> None:

@@ -13,8 +13,14 @@ from ottla.broker.interception import Point
 from ottla.control.faults import Fault, FaultError, parse_faults
 from ottla.control.parsing import MAX_TEXT_BYTES
 
+MAX_LINE = 400
+"""No error repeats all of a long value."""
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"api": "EndTx", "drop_answer": True}, "unknown API 'EndTx'; is it EndTxn"),
+    ({"api": "EndTx"}, "unknown API 'EndTx'; is it EndTxn"),
+    ({"api": "EndTx", "error": 7, "cut": "before"}, "unknown API 'EndTx'; is it EndTxn"),
+    ({"api": "EndTx", "kill": "before-complete"}, "unknown API 'EndTx'; is it EndTxn"),
     ({"api": 999, "drop_answer": True}, "unknown API key 999; keys go from 0 to"),
     ({"api": "Produce", "error": "NOT_LEADER"}, "unknown error 'NOT_LEADER'; is it NOT_LEADER_OR_FOLLOWER"),
     ({"api": "Produce", "error": 12345}, "unknown error 12345"),
@@ -32,7 +38,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"api": "Produce", "error": 7, "times": 0}, "times 0 has to be at least 1; null strikes for ever"),
     ({"api": "Produce", "error": 7, "nth": 0}, "nth 0 has to be at least 1"),
     ({"api": "Produce", "delay_ms": -1}, "delay_ms -1 has to be between 0 and 3,600,000"),
-    ({"api": "Produce", "delay_ms": "soon"}, "delay_ms: Expected float, got str"),
+    ({"api": "Produce", "delay_ms": "1e3"}, "delay_ms: Expected float, got str: '1e3'"),
+    ({"api": "9" * 5_000, "drop_answer": True}, "unknown API '9999"),
+    ({"api": "²", "drop_answer": True}, "unknown API '²'"),
+    ({"api": "Produce", "error": "9" * 5_000}, "unknown error '9999"),
+    ({"api": "Produce", "error": "²"}, "unknown error '²'"),
+    ({"api": "EndTxn", "version": "²", "drop_answer": True}, "version '²' is none"),
+    ({"api": "EndTxn", "version": "9" * 5_000, "drop_answer": True}, "version '9999"),
+    ({"api": "EndTxn", "version": "1-" + "9" * 5_000, "drop_answer": True}, "version '1-9999"),
     ({"api": "EndTxn", "version": 9, "drop_answer": True}, "EndTxn has the versions 0 to 5, and not 9"),
     ({"api": "EndTxn", "version": "new", "drop_answer": True}, "version 'new' is none; give one such as 3"),
     ({"api": "EndTxn", "version": "5-3", "drop_answer": True}, "version '5-3' is none"),
@@ -80,6 +93,7 @@ def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) ->
     assert len(set(texts)) == 1
     assert says in texts[0]
     assert "\n" not in texts[0]
+    assert len(texts[0]) < MAX_LINE
 
 
 @pytest.mark.parametrize(
@@ -94,6 +108,25 @@ def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) ->
         ("[" * 60_000, "neither JSON nor YAML"),
         (" " * (MAX_TEXT_BYTES + 1), "bytes are too many for faults"),
         ("!!python/object/apply:os.getcwd []", "neither JSON nor YAML"),
+        # Each of these fails in another part of the library that reads YAML.
+        ("api: 2001-13-45", "neither JSON nor YAML: month must be in 1..12"),
+        ("api: 2001-01-01 00:00:00 +99:99", "neither JSON nor YAML: offset must be"),
+        (f"api: {'9' * 5_000}", "neither JSON nor YAML: Exceeds the limit"),
+        (f"api: {'1:' * 400}1.0", "neither JSON nor YAML: int too large"),
+        ("api: !!bool maybe", "neither JSON nor YAML"),
+        ('api: !!int ""', "neither JSON nor YAML"),
+        ("api: !!timestamp soon", "neither JSON nor YAML"),
+        # These are JSON and YAML, but no fault has such values, and no answer could name them.
+        (f'{{"api": {"9" * 5_000}}}', "a number is larger than any number of a fault"),
+        ('{"delay_ms": 1e400}', "a number is larger than any number of a fault"),
+        ('{"api": "Fetch", "delay_ms": 5, "nth": 1' + "0" * 30 + "}", "a number is larger than any number of a fault"),
+        (f"api: 0x{'f' * 5_000}", "a number is larger than any number of a fault"),
+        ("api: 2001-12-13", "datetime.date(2001, 12, 13) is neither text nor a number; put it in quotes"),
+        ("{api: Fetch, delay_ms: 5, fields: {rack_id: !!binary aGk=}}", "b'hi' is neither text nor a number; put it in quotes"),
+        ('{api: Fetch, delay_ms: 5, client_id: "\\ud800"}', "'\\ud800' is no text, as half of a character is missing"),
+        ("{api: Fetch, delay_ms: 5, fields: {rack_id: &a [*a]}}", "a value is nested too deeply"),
+        ('{"api": "Fetch", "delay_ms": 5, "fields": {"rack_id": ' + "[" * 500 + "]" * 500 + "}}", "a value is nested too deeply"),
+        ("\n".join([f"a: &a [{'1,' * 9_000}]", f"b: [{'*a,' * 9}]"]), "too many values"),
     ],
 )
 def test_text_that_holds_no_fault(text: str | bytes, says: str) -> None:
@@ -101,6 +134,14 @@ def test_text_that_holds_no_fault(text: str | bytes, says: str) -> None:
         parse_faults(text)
     assert says in str(raised.value)
     assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < MAX_LINE
+    assert "sys." not in str(raised.value)
+
+
+def test_a_number_of_python_that_no_text_can_have() -> None:
+    for fields in ({"api": 10**5_000, "drop_answer": True}, {"error": 10**5_000}, {"delay_ms": 10**5_000}, {"times": -(10**5_000)}):
+        with pytest.raises(FaultError):
+            Fault(**fields)
 
 
 def test_one_or_many_in_json_or_yaml() -> None:

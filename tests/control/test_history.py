@@ -115,6 +115,16 @@ def test_the_holder_is_who_has_got_the_id_last(world: World) -> None:
     assert view.events[-1]["error"] == "INVALID_TRANSACTION_TIMEOUT"
 
 
+def test_a_connection_that_names_itself_anew_is_reported_once(world: World) -> None:
+    # A proxy may send the requests of several clients through one connection.
+    with world.broker.connect("first") as client:
+        who = world.init(client)
+        for name in ("first", "second", "third"):
+            client.client_id = name
+            add(client, who, 0)
+    assert [e["client_id"] for e in world.events("request")] == ["first", "first", "second", "third"]
+
+
 def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: World) -> None:
     with world.broker.connect("first") as client, world.broker.connect("second") as other:
         who = world.init(client)

@@ -13,11 +13,20 @@ from ottla.control.asking import Refused
 from ottla.control.commands import COMMANDS
 
 
-def test_a_full_disk_is_named_by_the_path_that_was_asked_for() -> None:
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (None, "No space left on device"),
+        ("/full/s", "No space left on device"),
+        ("/data/t-0/0.log", "/data/t-0/0.log: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_named_by_the_path_that_was_asked_for(file: str | None, told: str) -> None:
     async def snapshot(path: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device", file)
 
     steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(directory="/data", snapshot=snapshot)))
     (command,) = [command for command in COMMANDS if command.path == "/v1/snapshot"]
-    with pytest.raises(Refused, match="no snapshot at /full/s: No space left on device; nothing is left of it"):
+    with pytest.raises(Refused) as refused:
         asyncio.run(command.run(steered, command.parsed(b'{"path": "/full/s"}')))
+    assert str(refused.value) == f"no snapshot at /full/s: {told}; nothing is left of it"

@@ -20,7 +20,6 @@ def fs() -> MemoryFilesystem:
     make_topic(client, "t", 1)
     produce(client, 1)
     broker.stop()
-    broker._loop.close()
     files = broker.fs
     assert isinstance(files, MemoryFilesystem)
     files.write_file(f"{DATA_DIR}/notes.txt", b"mine")

@@ -301,6 +301,7 @@ class World:
         self.nodes = {
             broker_id: Node(
                 node_id=broker_id,
+                host=f"broker-{broker_id}",
                 scheduler=self.scheduler,
                 links=self.links,
                 rng=random.Random(f"{seed}/{broker_id}"),
@@ -339,7 +340,8 @@ class World:
 
     def start(self, node: Node) -> None:
         """Start a machine. Its broker registers, and is unfenced once it has read the metadata."""
-        assert node.start(), "a machine that does not start"
+        node.start()
+        assert node.is_up, "a machine that does not start"
         registering = registrations.Registering(
             broker_id=node.node_id,
             cluster_id=CLUSTER_ID,

@@ -47,7 +47,7 @@ Plant = Callable[[pytest.MonkeyPatch], dict[str, Any]]
 
 
 def answers_before_the_high_watermark(patched: pytest.MonkeyPatch) -> dict[str, Any]:
-    patched.setattr(produce, "when_replicated", lambda ports, context, request, response: response)
+    patched.setattr(produce, "when_replicated", lambda ports, context, request, response, lost: response)
     return {}
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.raw import RawClient, create
 from tests.scenarios.brokers import Brokers, Target, Wire, start
-from tools.kafka import Unavailable
+from tests.scenarios.script import Answers, rewrite
+from tools.kafka import ORACLE_VERSION, Unavailable
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +59,15 @@ def topic(raw: RawClient) -> str:
     name = f"bad-{uuid.uuid4().hex[:8]}"
     create(raw, name, retention_ms="-1")
     return name
+
+
+@pytest.fixture(scope="session")
+def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, Answers]] | None]:
+    """With ``--rewrite``: what was answered, by file and line, written into the files at the end."""
+    if not request.config.getoption("--rewrite"):
+        yield None
+        return
+    answers: dict[Path, dict[int, Answers]] = defaultdict(lambda: defaultdict(list))
+    yield answers
+    for file, given in answers.items():
+        rewrite(file, given, ORACLE_VERSION)

@@ -28,7 +28,7 @@ from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
 
 @verb
 def join(world: World, words: Words) -> str:
-    """M = join g [instance=i] [session=30000]: the only member of a group, joined and synced"""
+    """M = join g [instance=i] [session=30000] [sync=5]: the only member of a group, joined and synced"""
     group = world.real(words.plain[0])
     coordinated(world, group)
     instance = words.options.get("instance")
@@ -53,7 +53,7 @@ def join(world: World, words: Words) -> str:
         SyncGroupRequest(
             group_id=group, generation_id=answer.generation_id, member_id=answer.member_id, group_instance_id=instance
         ),
-        5,
+        words.number("sync", 5),
     )
     actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1))
     actor.member, actor.generation = answer.member_id, answer.generation_id

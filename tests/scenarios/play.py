@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from ottla.simulation.client import newest
 from tests.scenarios import (
+    admin_verbs,
     config_verbs,
     consumer_verbs,
     forge,
     group_verbs,
+    replica_verbs,
+    several_verbs,
     share_group_verbs,
     share_verbs,
     streams_verbs,
@@ -22,6 +25,7 @@ from tests.scenarios.script import Scenario, Step, choose
 from tests.scenarios.world import PATIENCE_MS, PAUSE_MS, Ask, Words, World
 
 _LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, share_group_verbs, config_verbs, forge)
+_LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)
 MODES = {"once", "cut", "twice"}
 _NAMED = re.compile(r"^(\w+) = (.+)$")
 
@@ -70,6 +74,16 @@ def play(scenario: Scenario, case: dict[str, str], broker: Target, target: str, 
 
 def _perform(world: World, step: Step, case: dict[str, str], target: str) -> str:
     words = cut_up(step.command, case)
+    where = words.options.pop("on", None)
+    if where is None:
+        return _carry_out(world, words, step, case, target)
+    # What one broker of several says is the answer, also where it says that another is to be asked.
+    words.plain.append("once")
+    with several_verbs.target(world).on(several_verbs.node(world, where)):
+        return _carry_out(world, words, step, case, target)
+
+
+def _carry_out(world: World, words: Words, step: Step, case: dict[str, str], target: str) -> str:
     if words.verb == "later":
         # Made now, with what the actor believes now; sent by ``deliver``.
         inner = _inner(words)

@@ -24,6 +24,8 @@ from pathlib import Path
 from tools.kafka import KAFKA_VERSION, ORACLE_VERSION
 
 FOLDER = Path(__file__).parent / "transcripts"
+SEVERAL = "three"
+"""What a scenario says of its ``broker`` that is for three brokers and their controller."""
 ARROW = " -> "
 OR = " ; "
 _HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+)(.+?)(?:\s+\[(.+)\])?$")

@@ -16,7 +16,7 @@ from ottla.protocol.messages import read_share_group_state_summary as read_summa
 from ottla.protocol.messages import write_share_group_state as write_state
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.checkpoints import topic_id_text
+from ottla.protocol.uuids import uuid_text
 from tests.raw import retry
 from tests.scenarios.setting import NO_SUCH_ID, Questions, Setting
 
@@ -81,7 +81,7 @@ class Asking:
 def _find(setting: Setting, asking: Asking) -> None:
     """Until the coordinators of both partitions have loaded."""
     for partition in (0, 1):
-        key = f"{asking.group}:{topic_id_text(asking.topic_id)}:{partition}"
+        key = f"{asking.group}:{uuid_text(asking.topic_id)}:{partition}"
         retry(
             lambda key=key: setting.call(FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key]), 6),  # type: ignore[misc]
             lambda answer: answer.coordinators[0].error_code == 0,
@@ -154,7 +154,7 @@ def _wrong(ask: Asking) -> Questions:
 
 def share_coordinators(setting: Setting, version: int) -> Questions:
     """Keys of share partitions; before version 6 nobody asks for them."""
-    topic_id = topic_id_text(NO_SUCH_ID)
+    topic_id = uuid_text(NO_SUCH_ID)
     _find(setting, Asking(setting.id("two"), setting.name("share-keys")))
     for key in (
         f"g:{topic_id}:0",

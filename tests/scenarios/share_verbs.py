@@ -13,7 +13,7 @@ from ottla.protocol.messages import write_share_group_state as write_state
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.checkpoints import topic_id_text
+from ottla.protocol.uuids import uuid_text
 from tests.scenarios.consumer_verbs import text
 from tests.scenarios.setting import NO_SUCH_ID
 from tests.scenarios.verbs import verb
@@ -54,7 +54,7 @@ def _there(world: World, topic_ids: set[bytes]) -> set[tuple[bytes, int]]:
 
 def _have_coordinator(world: World, group: str, topic_id: bytes, partition: int, *, is_there: bool) -> None:
     """Apache Kafka's hears of a topic a while after it was made. It is asked by what changes nothing."""
-    key = f"{group}:{topic_id_text(topic_id)}:{max(partition, 0)}"
+    key = f"{group}:{uuid_text(topic_id)}:{max(partition, 0)}"
     found = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key])
     world.until(lambda: world.call(found, 6), lambda answer: answer.coordinators[0].error_code == 0)
     if not is_there:
@@ -176,7 +176,7 @@ def share_delete(world: World, words: Words) -> Ask:
 @verb
 def share_coordinator(world: World, words: Words) -> str:
     """share_coordinator g:ID:0 [v=6]: FindCoordinator by a share partition's key; ID is a topic's id"""
-    key = words.plain[0].replace("ID", topic_id_text(NO_SUCH_ID))
+    key = words.plain[0].replace("ID", uuid_text(NO_SUCH_ID))
     version = words.version(6) or 0
     request = FindCoordinatorRequest(key=key, key_type=SHARE, coordinator_keys=[key])
 

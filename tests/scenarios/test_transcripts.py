@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,11 @@ import pytest
 from tests.scenarios.ahead import Ahead, Part
 from tests.scenarios.brokers import TARGETS, Brokers
 from tests.scenarios.play import NotOffered, compare
-from tests.scenarios.script import FOLDER, Answers, Scenario, case_name, choose, load, rewrite, tells_apart
+from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, choose, load, rewrite, tells_apart
 from tests.scenarios.waves import company
 from tools.kafka import ORACLE_VERSION
 
-SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file)]
+SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file) if scenario.broker != SEVERAL]
 
 
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
@@ -41,18 +40,6 @@ def _parameters() -> Iterator[object]:
             for case in scenario.cases:
                 name = f"{target}-{scenario.entries[0]}" + (f"-{case_name(case)}" if case else "")
                 yield pytest.param(target, scenario, case, id=name, marks=_marks(target, scenario, case))
-
-
-@pytest.fixture(scope="session")
-def rewriting(request: pytest.FixtureRequest) -> Iterator[dict[Path, dict[int, Answers]] | None]:
-    """With ``--rewrite``: what was answered, by file and line, written into the files at the end."""
-    if not request.config.getoption("--rewrite"):
-        yield None
-        return
-    answers: dict[Path, dict[int, Answers]] = defaultdict(lambda: defaultdict(list))
-    yield answers
-    for file, given in answers.items():
-        rewrite(file, given, ORACLE_VERSION)
 
 
 @pytest.fixture(scope="session")

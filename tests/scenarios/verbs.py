@@ -86,10 +86,12 @@ def delete(world: World, words: Words) -> Ask:
 
 @verb
 def delete_records(world: World, words: Words) -> Ask:
-    """delete_records t before=4"""
+    """delete_records t before=4 [wait=10000]"""
     name, index = world.partition(words.plain[0])
     before = DeleteRecordsPartition(partition_index=index, offset=words.number("before", -1))
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=[before])], timeout_ms=10_000)
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=name, partitions=[before])], timeout_ms=words.number("wait", 10_000)
+    )
     return Ask(request, None, lambda a: name_of(a.topics[0].partitions[0].error_code))
 
 

@@ -310,7 +310,8 @@ def producers(world: World, words: Words) -> Ask:
             for p in sorted(partition_response.active_producers, key=lambda p: p.producer_id)
             if only in (None, p.producer_id)
         ]
-        return " | ".join(listed) or "nobody"
+        # Coordinators of several brokers hand out producer ids from blocks of their own.
+        return " | ".join(sorted(listed)) or "nobody"
 
     return Ask(DescribeProducersRequest([TopicRequest(name=topic, partition_indexes=[index])]), None, show)
 

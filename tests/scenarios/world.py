@@ -100,6 +100,8 @@ class World:
         self.held: set[str] = set()
         self.topologies: dict[str, list[Subtopology]] = {}
         self.topic_ids: dict[str, bytes] = {}
+        self.nodes: dict[str, int] = {}
+        """Brokers by the names that the case has given them."""
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
         self.not_offered = ""

@@ -164,3 +164,18 @@ def test_nobody_answers_who_dials_into_a_cut() -> None:
     assert side.transport is None
     assert ground.refused == 0
     assert not ground.accepted
+
+
+def test_a_paused_process_finds_what_has_arrived_meanwhile_when_it_wakes() -> None:
+    ground = Ground()
+    side = ground.dial()
+    ground.scheduler.advance(100)
+    ground.links.freeze(THERE)
+    side.write(b"early")
+    ground.scheduler.advance(10_000)
+    late = ground.dial()
+    ground.scheduler.advance(1_000)
+    assert (bytes(ground.accepted[0].data), late.transport, ground.refused) == (b"", None, 0)
+    ground.links.thaw(THERE)
+    ground.scheduler.advance(1)
+    assert bytes(ground.accepted[0].data) == b"early"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.broker.broker import BrokerServer
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import Peer, PeerEnv, Timings
 from ottla.broker.peers.requests import Failure, PeerFailure
@@ -26,7 +27,8 @@ class Ground:
         self.here, self.there = (self._node(node_id) for node_id in range(2))
         self.answers: list[Any] = []
         for node in (self.here, self.there):
-            assert node.start()
+            node.start()
+            assert node.is_up
         self.peer = Peer(
             cast(PeerEnv, self.here.env),
             self.there.host,
@@ -37,15 +39,17 @@ class Ground:
             timings=Timings(connect_ms=1_000, request_ms=2_000),
         )
 
-    def _node(self, node_id: int) -> Node:
+    def _node(self, node_id: int) -> Node[BrokerServer]:
         return Node(
             node_id=node_id,
+            host=f"broker-{node_id}",
             scheduler=self.scheduler,
             links=self.links,
             rng=random.Random(node_id),
-            settings={},
+            settings={"listeners": f"PLAINTEXT://broker-{node_id}:{PORT}"},
             features={},
             on_crash=lambda node: None,
+            make_server=BrokerServer,
         )
 
     def ask(self) -> None:

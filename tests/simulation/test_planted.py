@@ -10,12 +10,13 @@ import pytest
 from tests.mutants.mutants import Mutant
 from tests.mutants.player import NOTICED
 from tests.simulation.planted import OF_SCENARIOS, OWN, PLANTED, ROOT
+from tests.simulation.planted_clusters import CLUSTER
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
 
 def test_each_is_planted() -> None:
-    assert len(PLANTED) == len(OF_SCENARIOS) + len(OWN)
+    assert len(PLANTED) == len(OF_SCENARIOS) + len(OWN) + len(CLUSTER)
 
 
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)

@@ -332,3 +332,26 @@ def test_offsets_go_on_after_retention_took_everything(logs: Logs, is_clean: boo
     again, _ = logs.open(clean=is_clean, config=config)
     assert (again.log_start_offset, again.log_end_offset) == (12, 12)
     assert put(again).base_offset == 12
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_epochs_of_records_whose_deletion_a_crash_has_undone(logs: Logs, clean: bool) -> None:
+    """The file of epochs is written at a deletion, and the checkpoint of log starts a while later."""
+    log = logs.new()
+    for epoch in (2, 5, 7):
+        log.leader_epoch = epoch
+        for _ in range(10):
+            put(log, 3)
+    before = list(log.epochs.entries)
+    assert before == [(2, 0), (5, 30), (7, 60)]
+    log.delete_records(75)
+    assert log.epochs.entries == [(7, 75)]
+    log.close() if clean else log.abandon()
+    again, report = logs.open(clean=clean, start=40)
+    assert again.log_start_offset == 40
+    assert again.epochs.entries == [(5, 40), (7, 60)]
+    assert again.epochs.end_offset_for(2, again.log_end_offset)[1] == 40
+    assert not report.rebuilt
+    again.abandon()
+    later, _ = logs.open(clean=clean, start=75)
+    assert later.epochs.entries == [(7, 75)]

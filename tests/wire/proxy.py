@@ -9,7 +9,7 @@ import threading
 
 class Proxy:
     """Stands in for a broker, which is to advertise its ``address``. While `lose_next` is above 0 answers are swallowed, and
-    their connections cut.
+    their connections cut. `break_off` lets nothing through at all until `mend`.
     """
 
     def __init__(self) -> None:
@@ -18,6 +18,7 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self.lose_next = 0
         self.lost = 0
+        self._is_broken = False
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -38,6 +39,8 @@ class Proxy:
             except OSError:
                 return
             try:
+                if self._is_broken:
+                    raise ConnectionAbortedError
                 server = socket.create_connection(self._target)
             except OSError:
                 client.close()
@@ -65,8 +68,20 @@ class Proxy:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def break_off(self) -> None:
+        self._is_broken = True
+        self._cut()
+
+    def mend(self) -> None:
+        self._is_broken = False
+
     def close(self) -> None:
         self._listener.close()
+        self._cut()
+
+    def _cut(self) -> None:
         for end in self._sockets:
             with contextlib.suppress(OSError):
-                end.close()
+                # Whoever reads from it in another thread learns of this, unlike of a close.
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

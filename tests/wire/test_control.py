@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,8 +21,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from ottla import Broker, ControlError
 from ottla.broker.http_server import MAX_CONNECTIONS
 from ottla.client import ClientError, KafkaClient
-from ottla.control.door import MAX_WAITING
+from ottla.control.door import MAX_ERROR_CHARS, MAX_WAITING
 from ottla.control.faults import Fault, FaultError
+from ottla.control.remote import Remote
 from tests.wire.test_cli import TIMEOUT_S, serving
 
 pytestmark = pytest.mark.wire
@@ -183,6 +186,22 @@ def test_a_reset_takes_faults_along(broker: Broker) -> None:
     broker.create_topic("orders")
 
 
+def test_a_reset_makes_the_first_topics_anew_and_not_the_first_faults(tmp_path: Path) -> None:
+    faults_file = tmp_path / "faults.yaml"
+    faults_file.write_text("{api: Heartbeat, delay_ms: 1}")
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--control-port", "0")
+    with serving(*arguments, "--topic", "first:2", "--faults", str(faults_file)) as (_, said):
+        control: Any = said["control"]
+        door = Remote(control["url"], control["token"])
+        assert len(door.get("/v1/faults")) == 1
+        with KafkaClient(str(said["bootstrap"])) as cluster:
+            cluster.create_topic("later", 1, {})
+        door.post("/v1/reset")
+        assert door.get("/v1/faults") == []
+        with KafkaClient(str(said["bootstrap"])) as cluster:
+            assert {topic.name: topic.partitions for topic in cluster.topics()} == {"first": 2}
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -229,17 +248,23 @@ def test_reading_changes_nothing(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "told"),
     [
-        ("GET", "/v1/nothing", "", 404, "there is no /v1/nothing; there are /v1/clock"),
-        ("GET", "/v1/faults/7", "", 404, "there is no fault 7"),
+        ("GET", "/v1/nothing", "", 404, "there is no /v1/nothing; there are /metrics, /v1/clock"),
+        ("GET", "/v1/faults/7", "", 404, "there is no fault 7; there are none"),
         ("GET", "/v1/faults/seven", "", 404, "there is no /v1/faults/seven"),
         ("POST", "/v1/reset", '{"now": true}', 400, "the body is not what is wanted here"),
         ("POST", "/v1/snapshot", "{", 400, "the body is not what is wanted here"),
         ("POST", "/v1/snapshot", '{"path": "/proc/none/x"}', 409, "/proc/none"),
+        ("POST", "/v1/snapshot", json.dumps({"path": "/" + "x" * 10_000}), 409, "File name too long; nothing is left of it"),
+        ("POST", "/v1/restore", json.dumps({"path": "/" + "x" * 10_000}), 409, "File name too long"),
+        ("GET", "/v1/" + "x" * 10_000, "", 404, "; there are /metrics, /v1/clock"),
+        ("GET", f"/v1/transactions/{'x' * 10_000}/history", "", 404, "since the broker's process began"),
         ("POST", "/v1/snapshot", '{"path": ""}', 400, "an absolute path of the broker's machine is wanted"),
         ("POST", "/v1/snapshot", '{"path": "here"}', 400, "an absolute path of the broker's machine is wanted"),
         ("POST", "/v1/snapshot", '{"path": "/a\\u0000b"}', 400, "an absolute path of the broker's machine is wanted"),
         ("POST", "/v1/restore", '{"path": "/a\\u0000b"}', 400, "an absolute path of the broker's machine is wanted"),
         ("POST", "/v1/faults", "api: EndTx\ndrop_answer: true", 400, "is it EndTxn"),
+        ("POST", "/v1/faults", f'{{"api": {"9" * 5_000}}}', 400, "a number is larger than any number of a fault"),
+        ("POST", "/v1/faults", "api: 2001-13-45", 400, "neither JSON nor YAML: month must be in 1..12"),
         ("POST", "/v1/faults", "x" * (1 << 20), 400, "are too many for faults"),
         ("POST", "/v1/faults", "x" * ((1 << 20) + 1), 400, "the body may have 1048576 bytes"),
     ],
@@ -247,8 +272,21 @@ def test_reading_changes_nothing(broker: Broker) -> None:
 def test_what_is_wrong_is_said_in_a_line(broker: Broker, method: str, path: str, body: str, status: int, told: str) -> None:
     got, answer = ask(broker, method, path, body)
     assert (got, told in answer["error"]) == (status, True), answer
+    assert len(answer["error"]) <= MAX_ERROR_CHARS
     assert broker.is_running
     assert ask(broker, "GET", "/v1/state")[1]["unexpected_errors"] == 0
+
+
+def test_a_body_in_chunks_is_not_taken_for_none(broker: Broker) -> None:
+    """As `curl -H 'Transfer-Encoding: chunked'` sends it: the time-out of a wait, or a fault, would be lost without a word."""
+    control = broker.ready["control"]
+    where = urlsplit(control["url"])
+    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)) as connection:
+        headers = {"Authorization": f"Bearer {control['token']}"}
+        connection.request("POST", "/v1/faults", iter([b"{}"]), headers, encode_chunked=True)
+        response = connection.getresponse()
+        told = json.loads(response.read())["error"]
+    assert (response.status, "send the body's size in Content-Length" in told) == (411, True)
 
 
 def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> None:
@@ -325,10 +363,11 @@ def test_faults_and_clock_at_the_prompt(tmp_path: Path) -> None:
         shown = ottla("fault", "list", *where)
         assert all(field in shown for field in ("api: EndTxn", 'fields: {"committed": true}', "times: null", "drop_answer: true"))
         ottla("fault", "remove", "2", *where)
-        assert "there is no fault 2" in ottla("fault", "remove", "2", *where, code=2)
+        assert "there is no fault 2; those that there are: 1, 3, 4" in ottla("fault", "remove", "2", *where, code=2)
         ottla("fault", "remove", "--all", *where)
         assert "there are no faults" in ottla("fault", "list", *where)
         assert "is it EndTxn" in ottla("fault", "add", "{api: EndTx, drop_answer: true}", *where, code=2)
+        assert "month must be in 1..12" in ottla("fault", "add", "{api: 2001-13-45}", *where, code=2)
         assert json.loads(ottla("clock", "advance", "1h", "--json", *where)) == {"now_ms": 1_700_003_600_000, "is_manual": True}
         assert "is no duration" in ottla("clock", "advance", "soon", *where, code=2)
         assert "when it is told to" in ottla("clock", "show", *where)
@@ -355,10 +394,24 @@ def test_flags_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], told: str)
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_snapshot_never_lies_in_the_directory_that_a_restore_empties(broker: Broker) -> None:
+def test_a_control_port_that_is_busy_is_found_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--control-port", str(port), "--console")
+        command = [sys.executable, "-m", "ottla", "serve", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"ottla: cannot open the control port on 127.0.0.1:{port}: "), line
+
+
+def test_a_snapshot_never_lies_in_the_directory_that_a_restore_empties(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders")
     inside = f"{broker.data_dir.parent}/../{broker.data_dir.parent.name}/data/kept-0"
+    link = tmp_path / "link"
+    link.symlink_to(broker.data_dir)
     for command in ("snapshot", "restore"):
-        with pytest.raises(ControlError, match="lies in the broker's own directory"):
-            broker._control().post(f"/v1/{command}", {"path": inside})
+        for path in (inside, str(link), f"{link}/kept-0", f"{link}/not/there"):
+            with pytest.raises(ControlError, match="lies in the broker's own directory"):
+                broker._control().post(f"/v1/{command}", {"path": path})
     assert broker.records("orders") == []

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla
 from tests.waiting import wait_until
+from tests.wire.clients.confluent import committed_offsets
 
 pytestmark = [pytest.mark.wire]
 
@@ -92,7 +93,7 @@ def test_offsets_that_are_pending_are_committed_by_the_next_group_coordinator(cl
     first = cluster.coordinator(group=topic)
     cluster.kill(first)
     producer.commit_transaction(PATIENCE_S)
-    (offset,) = consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)
+    (offset,) = committed_offsets(consumer, [TopicPartition(topic, 0)], PATIENCE_S)
     assert offset.offset == 7
     assert cluster.coordinator(group=topic) != first
     consumer.close()

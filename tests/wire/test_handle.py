@@ -130,6 +130,13 @@ def test_a_signal_ends_a_paused_broker(number: signal.Signals) -> None:
         ask(broker.bootstrap, 10)
 
 
+def test_a_test_with_an_id_of_any_length_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest puts the id into the environment, and Linux starts no process with a variable above 128 KiB."""
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "x" * (1 << 18))
+    with Broker() as broker:
+        assert topics(broker) == set()
+
+
 def test_one_that_does_not_run_cannot_be_asked() -> None:
     broker = Broker()
     assert "not running" in repr(broker)

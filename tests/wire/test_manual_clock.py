@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker, ControlError
+from ottla.cli import main
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.wire
@@ -61,6 +63,43 @@ def test_transactions_time_out_when_the_clock_says_so_and_not_before(broker: Bro
         short.commit_transaction(10)
     long.commit_transaction(10)
     assert committed_end(broker) == 4
+
+
+@pytest.fixture
+def at_the_prompt(broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs a command, which finds the broker's door in the environment, and gives what it prints."""
+
+    def run(*arguments: str, door: bool = True) -> str:
+        with monkeypatch.context() as environment:
+            for name in ("url", "token") if door else ():
+                environment.setenv(f"OTTLA_CONTROL_{name.upper()}", broker.ready["control"][name])
+            assert main([*arguments[:2], "--bootstrap", broker.bootstrap, *arguments[2:]]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_how_long_a_transaction_is_open_is_told_by_the_brokers_clock(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+    broker.clock.advance("30d")
+    producer = transaction(broker, 60_000)
+    broker.clock.advance("500ms")
+    assert ", open for 0.5 s, times out in 59.5 s;" in at_the_prompt("txn", "why", "orders")
+    assert json.loads(at_the_prompt("txn", "why", "orders", "--json"))[0]["open_ms"] == 500
+    assert "open for          0.5 s, times out in 59.5 s" in at_the_prompt("txn", "describe", "shop-60000")
+    # Without the door only the machine's time is known, which is behind.
+    assert "open for an unknown time, as the broker's clock is ahead" in at_the_prompt("txn", "why", "orders", door=False)
+    assert json.loads(at_the_prompt("txn", "why", "orders", "--json", door=False))[0]["open_ms"] is None
+    assert "an unknown time" in at_the_prompt("txn", "describe", "shop-60000", door=False)
+    producer.abort_transaction(10)
+
+
+def test_the_door_of_another_cluster_tells_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+    with Broker() as other:
+        broker.clock.advance("30d")
+        producer = transaction(other, 60_000)
+        told = at_the_prompt("txn", "describe", "shop-60000", "--bootstrap", other.bootstrap)
+        producer.abort_transaction(10)
+    assert "open for          0." in told
 
 
 def test_records_grow_old(broker: Broker) -> None:

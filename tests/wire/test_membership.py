@@ -71,6 +71,7 @@ class Member:
             heartbeats=self.peer(*kafka.controller),
             fetches=self.peer(*kafka.controller),
             changed=lambda: None,
+            lost=pytest.fail,
         )
 
     def peer(self, host: str, port: int) -> Peer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,8 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-def scrape(broker: Broker) -> Samples:
-    with urllib.request.urlopen(broker.ready["metrics"]) as answer:
+def scrape(broker: Broker, at: str | urllib.request.Request = "") -> Samples:
+    with urllib.request.urlopen(at or broker.ready["metrics"]) as answer:
         text = answer.read().decode()
     samples: Samples = {}
     for family in text_string_to_metric_families(text):
@@ -41,6 +42,23 @@ def scrape(broker: Broker) -> Samples:
 
 def value(samples: Samples, name: str, **labels: str) -> float:
     return next(v for own, v in samples[name] if labels.items() <= own.items())
+
+
+def test_the_control_door_has_the_same(broker: Broker) -> None:
+    """For those who have its token, so that Prometheus needs no second port."""
+    door = broker.ready["control"]
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        scrape(broker, f"{door['url']}/metrics")
+    token = {"Authorization": f"Bearer {door['token']}"}
+    of_door = scrape(broker, urllib.request.Request(f"{door['url']}/metrics", headers=token))
+    assert set(of_door) == set(scrape(broker))
+    assert value(of_door, "kafka_server_replicamanager_partitioncount") >= 0
+    broker.pause()
+    try:
+        with pytest.raises(urllib.error.HTTPError, match="409"):
+            scrape(broker, urllib.request.Request(f"{door['url']}/metrics", headers=token))
+    finally:
+        broker.resume()
 
 
 def test_transactions_are_counted(broker: Broker) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
+from tests.wire.clients.confluent import committed_offsets
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
@@ -76,7 +77,7 @@ def test_transactions_and_offsets_span_both(cluster: ottla.Cluster, kafka: Apach
                 committed += values
             else:
                 producer.abort_transaction(PATIENCE_S)
-        assert [at.offset for at in consumer.committed([TopicPartition("spanning", 0)], PATIENCE_S)] == [3]
+        assert [at.offset for at in committed_offsets(consumer, [TopicPartition("spanning", 0)], PATIENCE_S)] == [3]
         consumer.close()
     assert coordinators == {1, 2, KAFKA}
     expected = Counter(committed)

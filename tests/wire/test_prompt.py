@@ -436,3 +436,16 @@ def test_what_is_no_kafka_is_said(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["topic", "list", "--bootstrap", where]) == 2
         thread.join()
     assert capsys.readouterr().err == f"ottla: what answers at {where} is not Kafka\n"
+
+
+def test_a_transaction_that_was_committed_is_not_said_to_be_aborted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic, name = unique("paid"), unique("id")
+    ottla_prompt("topic", "create", topic)
+    producer = transactional(ottla_prompt.bootstrap, name)
+    producer.begin_transaction()
+    producer.produce(topic, b"paid")
+    producer.commit_transaction(10)
+    wait_until(lambda: "CompleteCommit" in ottla_prompt("txn", "describe", name))
+    assert ottla_prompt.json("txn", "describe", name)["start_ms"] is None
+    assert ottla_prompt("txn", "abort", name).startswith(f"{name} had none open; its producer ")
+    assert ottla_prompt("consume", topic, "--values") == "paid\n"

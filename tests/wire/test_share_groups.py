@@ -189,6 +189,7 @@ def test_members_are_killed_while_they_share_many_records(broker: Broker, unique
     for member in living:
         member.close()
     check(members, count=RECORDS)
-    # What a killed member had accepted and could not say any more is not among what was said.
+    # What a killed member had accepted and could not say any more is not among what was said. It holds at most as many records of a
+    # partition as may be locked there (group.share.partition.max.record.locks).
     unsaid = RECORDS - sum(len(member.lines("done")) for member in members)
-    assert 0 <= unsaid <= KILLS * 1_500
+    assert 0 <= unsaid <= KILLS * PARTITIONS * 2_000

@@ -85,6 +85,12 @@ class Definition(msgspec.Struct, frozen=True):
 
 OWN = (
     Definition(
+        name="ottla.console",
+        type="BOOLEAN",
+        default="false",
+        documentation="Whether the door for those who steer the broker shows a browser what the broker holds.",
+    ),
+    Definition(
         name="ottla.control.host",
         type="STRING",
         default="127.0.0.1",

@@ -170,6 +170,7 @@ class Settings(msgspec.Struct, frozen=True):
     share_coordinator_state_topic_prune_interval_ms: int
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
+    ottla_console: bool
     ottla_control_host: str
     ottla_control_port: int | None
     ottla_control_token: str | None
@@ -188,6 +189,11 @@ class Settings(msgspec.Struct, frozen=True):
     def is_member(self) -> bool:
         """Whether the controller of the broker's cluster is elsewhere."""
         return self.process_roles == ("broker",)
+
+    @property
+    def has_control_door(self) -> bool:
+        """Whether the broker may be steered. A console without a port of its own is at a free one."""
+        return self.ottla_control_port is not None or self.ottla_console
 
 
 HONOURED = {name.replace("_", ".") for name in Settings.__struct_fields__}

@@ -10,6 +10,7 @@ import structlog
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.env import Clock, Timer, Timers
 from ottla.broker.lifecycle import Lifecycle
+from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
 """The least time between two checks of the sessions, so that a clock of whole milliseconds does not make it two for one."""
@@ -17,6 +18,8 @@ OBSERVER_SESSION_MS = 300_000
 """For how long a broker that does not fetch any more is shown as an observer (LeaderState.OBSERVER_SESSION_TIMEOUT_MS)."""
 MORE_ELECTIONS_MS = 10
 """When elections go on that were too many for one round."""
+REFUSED_WAIT_MS = 1_000
+"""When a decision that the log has refused is made again, in ms."""
 
 log = structlog.get_logger("controller")
 
@@ -64,6 +67,10 @@ class TimedDecisions:
             next_ms = delay_ms
             try:
                 next_ms = decide()
+            except KafkaError as error:
+                # The disk takes no record now, which is logged already.
+                log.warning("decision_delayed", decision=name, reason=str(error))
+                next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
                 log.exception("decision_failed", decision=name)
                 self._lifecycle.unexpected_errors += 1

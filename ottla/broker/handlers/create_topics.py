@@ -22,6 +22,7 @@ from ottla.broker.handlers.configs import topic_entries
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.placement import Place, Placement
+from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.topics import check_partition_count
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import (
@@ -114,11 +115,10 @@ def _placing(ports: Ports, asked: CreatableTopic) -> tuple[int, Place]:
     """
     placement = ports.placement
     if asked.assignments:
-        if asked.num_partitions != -1 or asked.replication_factor != -1:
-            raise KafkaError(
-                Code.INVALID_REQUEST,
-                "A manual partition assignment was specified, but numPartitions or replicationFactor was not -1.",
-            )
+        for name, number in (("replication factor", asked.replication_factor), ("numPartitions", asked.num_partitions)):
+            if number != -1:
+                reason = f"A manual partition assignment was specified, but {name} was not set to -1."
+                raise KafkaError(Code.INVALID_REQUEST, reason)
         assignments = {a.partition_index: tuple(a.broker_ids) for a in asked.assignments}
         if len(assignments) < len(asked.assignments):
             raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
@@ -131,7 +131,14 @@ def _placing(ports: Ports, asked: CreatableTopic) -> tuple[int, Place]:
     count = ports.live_config.settings.num_partitions if asked.num_partitions == -1 else asked.num_partitions
     factor = placement.default_replication_factor if asked.replication_factor == -1 else asked.replication_factor
     check_partition_count(count)
-    return count, lambda: placement.placed(count, factor)
+    return count, lambda: _placed(placement, count, factor)
+
+
+def _placed(placement: Placement, count: int, factor: int) -> list[PartitionRegistration]:
+    try:
+        return placement.placed(count, factor)
+    except KafkaError as error:
+        raise KafkaError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from None
 
 
 def failed(request: CreateTopicsRequest, version: int, code: Code) -> CreateTopicsResponse:

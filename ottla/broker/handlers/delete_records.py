@@ -69,11 +69,17 @@ class Deleting(msgspec.Struct, kw_only=True):
     partition: Partition
     offset: int
     result: DeleteRecordsPartitionResult
+    leaderships_lost: int
+    """The gate's number when the records were deleted here."""
+
+    @staticmethod
+    def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:
+        return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.gate.leaderships_lost)
 
     def is_over(self) -> bool:
-        """Note how far the replicas have come; whether that is far enough, or another broker leads by now."""
+        """Note how far the replicas have come; whether that is far enough, or another broker has led meanwhile."""
         partition, result = self.partition, self.result
-        if not partition.is_led:
+        if partition.was_lost_since(self.leaderships_lost):
             result.low_watermark, result.error_code = -1, Code.NOT_LEADER_OR_FOLLOWER
             return True
         result.low_watermark = partition.low_watermark
@@ -141,7 +147,7 @@ def _delete(ports: Ports, deleting: list[Deleting], topic: str, asked: DeleteRec
         return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=-1, error_code=error.code)
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=log.log_start_offset)
     if not partition.leader.is_sole:
-        deleting.append(Deleting(partition=partition, offset=offset, result=result))
+        deleting.append(Deleting.of(partition, offset, result))
     return result
 
 

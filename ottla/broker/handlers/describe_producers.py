@@ -1,5 +1,7 @@
 """DescribeProducers, version 0 (KIP-664): lists the producers of a partition, and where their open transactions began.
 
+As in Kafka, a follower answers for its replica as well.
+
 Kafka authorises READ on each topic.
 """
 
@@ -58,7 +60,7 @@ def _describe(ports: Ports, topic: str, index: int, pace: Pace) -> Steps[Partiti
         check_topic_name(topic)
         if topic not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN)
-        log = ports.partitions.get(topic, index).log
+        log = ports.partitions.replica(topic, index).log
         log.check_online()
         entries = log.producers.entries
     except KafkaError as error:

@@ -137,7 +137,8 @@ def _here(node_id: int, index: int, partition: PartitionRegistration) -> Describ
 def _partition(alive: set[int], index: int, partition: PartitionRegistration) -> DescribeTopicPartitionsResponsePartition:
     has_leader = partition.leader in alive
     return DescribeTopicPartitionsResponsePartition(
-        error_code=Code.NONE if has_leader else Code.LEADER_NOT_AVAILABLE,
+        # Unlike Metadata, this has no error where there is no leader (KRaftMetadataCache).
+        error_code=0,
         partition_index=index,
         leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,

@@ -52,7 +52,8 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
     if transactions.has_ended(request.transactional_id):
         return response
     later = Later(is_durable=True)
-    lost = failed(request, context.version, Code.COORDINATOR_NOT_AVAILABLE)
+    # Another broker leads the coordinator's partition (TransactionStateManager.appendTransactionToLog).
+    lost = failed(request, context.version, Code.NOT_COORDINATOR)
     transactions.when_ended(request.transactional_id, lambda durable: later.resolve(response if durable else lost))
     return later
 

@@ -48,6 +48,7 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
     PartitionData,
 )
 from ottla.protocol.primitives import NO_UUID
@@ -58,6 +59,9 @@ FOLLOWERS_FROM = 11
 """From this version on a consumer may read from a follower (KIP-392)."""
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
+LEADERS_FROM = 16
+"""The first version in which Kafka names the leader, although earlier ones have the field (KIP-951)."""
+_NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
 """A fetch of more partitions reads them in steps, at first and whenever it is woken."""
 PARTITION_WORK = 5
@@ -110,8 +114,8 @@ class Fetch:
         self._is_replica = self._replica_id >= 0
         # Whether the partitions are read for the first time. Only then is a follower's fetch noted, as in Kafka.
         self._is_new = True
-        # Whether a partition of the fetch is led by another broker.
-        self._names_leaders = False
+        # Whether an answer to a consumer names a leader. The response has its address then, which a broker knows by itself.
+        self._needs_addresses = False
         self._requested: list[RequestedPartition] = []
         self._partitions: list[Partition] = []
         # The sums of `_grown_bytes` and of the partitions' `reveals` at the time when they were read.
@@ -144,7 +148,7 @@ class Fetch:
         wait_ms = self._request.max_wait_ms
         if enough or wait_ms <= 0 or not self._partitions:
             answer = yield from response(self._session, self._answers, is_whole=self._full)
-            return answer if not self._names_leaders else with_fetch_endpoints(self._ports, self._listener, answer)
+            return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
         # Drop the data while the fetch waits. The partitions are read again before the answer.
         self._answers = []
         parked = ParkedFetch(self._ports, self)
@@ -234,7 +238,7 @@ class Fetch:
                 self._answers = []
                 return None
             answer = yield from response(self._session, self._answers, is_whole=self._full)
-            return answer if not self._names_leaders else with_fetch_endpoints(self._ports, self._listener, answer)
+            return answer if not self._needs_addresses else with_fetch_endpoints(self._ports, self._listener, answer)
         finally:
             self._count_read(0)
 
@@ -288,8 +292,9 @@ class Fetch:
         try:
             partition = self._find(requested.key)
         except KafkaError as error:
-            self._names_leaders |= isinstance(error, NotLeader)
-            return None, not_here(index, error), True
+            names_leader = self._version >= LEADERS_FROM and isinstance(error, NotLeader)
+            self._needs_addresses |= names_leader and not self._is_replica
+            return None, not_here(index, error, names_leader=names_leader), True
         try:
             check_leader_epoch(partition.log.leader_epoch, requested.leader_epoch)
             diverging = diverging_answer(partition, requested)
@@ -309,7 +314,11 @@ class Fetch:
             if self._is_replica and self._is_new:
                 partition.replica_fetched(self._replica_id, requested.fetch_offset, requested.start_offset, self._replica_epoch)
         except KafkaError as error:
-            return None, refusal(index, error.code, is_there=True), True
+            data = refusal(index, error.code, is_there=True)
+            if error.code in _NAMING_LEADERS and self._version >= LEADERS_FROM:
+                data.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
+                self._needs_addresses |= not self._is_replica
+            return None, data, True
         # As in Kafka, a read_committed fetch at the high watermark does not wait where the last stable offset is lower (RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
         # An answer has bytes of one segment only, and the next segment has bytes already (DelayedFetch, case F).

@@ -69,10 +69,11 @@ def _without_records(partition: Partition) -> PartitionData:
     )
 
 
-def not_here(index: int, error: KafkaError) -> PartitionData:
+def not_here(index: int, error: KafkaError, *, names_leader: bool) -> PartitionData:
     """The response for a partition that is not on this broker; with its leader, where it has one elsewhere (KIP-951)."""
     data = refusal(index, error.code)
-    data.current_leader = leader_for_fetch(error)
+    if names_leader:
+        data.current_leader = leader_for_fetch(error)
     return data
 
 

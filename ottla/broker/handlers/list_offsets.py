@@ -11,7 +11,7 @@ Timestamps below zero have special meanings. Each is allowed from a certain vers
 
 Version 4 (KIP-320) compares leader epochs. From version 5 on (KIP-207) a leader that has just been elected, and does not know how
 far the log is committed, says so. Version 10 (KIP-1075) has a time-out for tiered storage, which is ignored. To a follower belongs
-the whole log, also above the high watermark.
+the whole log, also above the high watermark, as it does to the replica id -2 of a tool, which any replica answers.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offs
 from ottla.storage.steps import Pace, Steps, run_first_step
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+CONSUMER, DEBUGGING = -1, -2
+"""Replica ids of those that are none: a consumer, and a tool, which may ask any replica (ListOffsetsRequest)."""
 PARTITION_WORK = 3
 """The cost of one partition without its look-up, in units of `storage.steps.Pace`."""
 NOT_AVAILABLE_FROM = 5
@@ -80,7 +82,7 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
                     )
                 times[where] = 0
                 continue
-            answer = yield from _answer(ports, context, topic.name, asked, committed=committed, to_end=request.replica_id >= 0)
+            answer = yield from _answer(ports, context, topic.name, asked, request.replica_id, committed=committed)
             if isinstance(answer, KafkaError):
                 code = answer.code
                 if code is Code.OFFSET_NOT_AVAILABLE and context.version < NOT_AVAILABLE_FROM:
@@ -101,18 +103,20 @@ def _in_steps(ports: Ports, context: RequestContext, request: ListOffsetsRequest
 
 
 def _answer(
-    ports: Ports, context: RequestContext, topic: str, asked: ListOffsetsPartition, *, committed: bool, to_end: bool
+    ports: Ports, context: RequestContext, topic: str, asked: ListOffsetsPartition, replica_id: int, *, committed: bool
 ) -> Steps[Answer]:
     try:
         if asked.timestamp < 0 and context.version < _SINCE.get(asked.timestamp, 1 << 15):
             raise KafkaError(Code.UNSUPPORTED_VERSION)
-        partition = ports.partitions.get(topic, asked.partition_index)
+        partition = ports.partitions.replica(topic, asked.partition_index)
         check_leader_epoch(partition.log.leader_epoch, asked.current_leader_epoch)
+        if replica_id != DEBUGGING:
+            partition.check_leads()
         partition.log.check_online()
     except KafkaError as error:
         return error
     try:
-        return (yield from _look_up(partition, asked, committed=committed, to_end=to_end))
+        return (yield from _look_up(partition, asked, committed=committed, to_end=replica_id != CONSUMER))
     except KafkaError as error:
         return error
     except OSError as error:
@@ -120,7 +124,7 @@ def _answer(
 
 
 def _look_up(partition: Partition, asked: ListOffsetsPartition, *, committed: bool, to_end: bool) -> Steps[TimestampedOffset]:
-    """``to_end``: a follower asks, to which the whole log belongs."""
+    """``to_end``: a follower or a tool asks, to which the whole log belongs."""
     log = partition.log
     bound = log.log_end_offset if to_end else log.last_stable_offset if committed else log.high_watermark
     epoch = max(log.epochs.latest, 0)

@@ -42,8 +42,9 @@ def handle(ports: Ports, request: OffsetForLeaderEpochRequest, context: RequestC
 
 def _look_up(ports: Ports, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = ports.partitions.get(topic, asked.partition)
+        partition = ports.partitions.replica(topic, asked.partition)
         check_leader_epoch(partition.log.leader_epoch, asked.current_leader_epoch)
+        partition.check_leads()
         partition.log.check_online()
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=asked.partition)

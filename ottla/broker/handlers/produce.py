@@ -122,13 +122,16 @@ def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> An
     return run_first_step(_in_steps(asked, request))
 
 
-def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse) -> Answer:
-    """The answer as the producer has asked for it: none, at once, or once all replicas in sync have the batches."""
+def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse, leaderships_lost: int | None = None) -> Answer:
+    """The answer as the producer has asked for it: none, at once, or once all replicas in sync have the batches.
+
+    ``leaderships_lost`` is the gate's number from before the first step; None where there was no step since the append.
+    """
     if not request.acks:
         return None
     if asked.ports.cluster.is_alone:
         return response
-    return when_replicated(asked.ports, asked.context, request, response)
+    return when_replicated(asked.ports, asked.context, request, response, leaderships_lost)
 
 
 def _one(asked: _Asked, request: ProduceRequest) -> ProduceResponse | Pause | None:
@@ -161,7 +164,7 @@ def _one_after(pause: Pause, asked: _Asked, request: ProduceRequest) -> Steps[An
 def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     """Handle one partition after the other. A small request ends within the first step."""
     ports, context, allowance = asked.ports, asked.context, asked.allowance
-    pace = Pace()
+    lost, pace = ports.gate.leaderships_lost, Pace()
     refused = yield from whole_refusal(ports, context, request, pace)
     responses = []
     waiting: list[_Waiting] = []
@@ -194,7 +197,7 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
             responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     for batch in waiting:
         batch.answers[batch.position] = yield from _append_after(batch.pause, asked, batch.topic, batch.data)
-    return _answer(asked, request, ProduceResponse(responses))
+    return _answer(asked, request, ProduceResponse(responses), lost)
 
 
 class _Waiting(msgspec.Struct, kw_only=True):

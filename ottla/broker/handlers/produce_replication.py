@@ -30,8 +30,13 @@ class Ports(Protocol):
     def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
-def when_replicated(ports: Ports, context: RequestContext, request: ProduceRequest, response: ProduceResponse) -> Answer:
-    """The answer to a request whose batches are appended. It waits where the high watermark has not passed all of them yet."""
+def when_replicated(
+    ports: Ports, context: RequestContext, request: ProduceRequest, response: ProduceResponse, leaderships_lost: int | None
+) -> Answer:
+    """The answer to a request whose batches are appended. It waits where the high watermark has not passed all of them yet.
+
+    ``leaderships_lost`` is the gate's number from before the first of them; None where no other work was done since.
+    """
     if request.acks != ACKS_ALL:
         return with_produce_endpoints(ports, context.listener, response)
     waiting = Replicating(ports, context, response)
@@ -42,9 +47,19 @@ def when_replicated(ports: Ports, context: RequestContext, request: ProduceReque
             name = "" if known is None else known.name
         for answer in topic.partition_responses:
             partition = ports.partitions.known(name, answer.index) if answer.error_code == Code.NONE else None
-            if partition is not None and not (partition.is_led and partition.leader.is_sole):
+            if partition is None:
+                continue
+            if partition.was_lost_since(ports.gate.leaderships_lost if leaderships_lost is None else leaderships_lost):
+                _refuse(partition, answer)
+            elif not partition.leader.is_sole:
                 waiting.add(partition, answer)
     return waiting.begin(request.timeout_ms)
+
+
+def _refuse(partition: Partition, answer: PartitionProduceResponse) -> None:
+    """Answer that another broker was elected, which may not have the batch, also where it has given the partition back."""
+    answer.error_code = Code.NOT_LEADER_OR_FOLLOWER
+    answer.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
 class Replicating:
@@ -70,8 +85,7 @@ class Replicating:
             if self._waiting.pop(number, None) is None:
                 return
             if not is_committed or not partition.is_led:
-                answer.error_code = Code.NOT_LEADER_OR_FOLLOWER
-                answer.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
+                _refuse(partition, answer)
             else:
                 code = partition.leader.answer_to(ACKS_ALL, end_offset, partition.log.high_watermark)
                 assert code is not None, f"{partition.log.name}: {end_offset} is not committed"
@@ -79,11 +93,7 @@ class Replicating:
             if not self._waiting and self._later is not None:
                 self._finish()
 
-        if partition.is_led:
-            self._ports.gate.answer_behind(partition.log, end_offset, decided)
-        else:
-            # Another broker was elected between two steps of the request.
-            decided(False)
+        self._ports.gate.answer_behind(partition.log, end_offset, decided)
 
     def begin(self, timeout_ms: int) -> Answer:
         """The answer, or a `Later` where a batch is not committed yet."""

@@ -13,6 +13,8 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
+from ottla.broker.handlers.share_leaders import name_leaders_for_acknowledge
+from ottla.broker.live_config import LiveConfig
 from ottla.broker.share_partitions import SharePartitions
 from ottla.coordinator.group.share.requests import check_member_id
 from ottla.coordinator.share.sessions import FINAL_EPOCH, SessionKey
@@ -30,6 +32,9 @@ class Ports(Protocol):
     groups: Groups
     cluster: Cluster
     share_partitions: SharePartitions
+    live_config: LiveConfig
+
+    def advertised(self, listener: str) -> tuple[str, int]: ...
 
 
 def handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestContext) -> Handled[ShareAcknowledgeResponse]:
@@ -56,7 +61,10 @@ def _handle(ports: Ports, request: ShareAcknowledgeRequest, context: RequestCont
     if request.share_session_epoch == FINAL_EPOCH:
         yield from share_partitions.end_session(session)
     lock_duration_ms = share_partitions.config(group_id).lock_duration_ms
-    return (yield from made(lambda: _answer(outcomes, lock_duration_ms), len(outcomes)))
+    answer = yield from made(lambda: _answer(outcomes, lock_duration_ms), len(outcomes))
+    if any(outcomes.values()):
+        name_leaders_for_acknowledge(ports, context.listener, answer)
+    return answer
 
 
 def _answer(outcomes: Outcomes, lock_duration_ms: int) -> ShareAcknowledgeResponse:

@@ -18,6 +18,7 @@ from ottla.broker.env import Timers
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.parked import MAX_WAIT_MS, ParkedFetch, Waiter
 from ottla.broker.handlers.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
+from ottla.broker.handlers.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquireOptions, Taken, read, take
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
@@ -59,6 +60,8 @@ class Ports(Protocol):
     response_budget: ResponseBudget
     lifecycle: Lifecycle
 
+    def advertised(self, listener: str) -> tuple[str, int]: ...
+
 
 Handling = Steps[ShareFetchResponse | Later]
 
@@ -82,7 +85,7 @@ def _handle(ports: Ports, request: ShareFetchRequest, context: RequestContext) -
         outcomes = yield from acknowledge_all(
             ports, session_key.group_id, session_key.member_id, request.topics, context.version, is_renewal=is_renewal
         )
-    fetch = ShareFetch(ports, request, session_key, session, outcomes)
+    fetch = ShareFetch(ports, request, session_key, session, outcomes, context.listener)
     if session is None or is_renewal:
         answer = yield from fetch.answer()
         if session is None:
@@ -135,9 +138,16 @@ class ShareFetch:
     """One fetch: acquires records, and waits where there are too few."""
 
     def __init__(
-        self, ports: Ports, request: ShareFetchRequest, key: SessionKey, session: ShareSession | None, outcomes: Outcomes
+        self,
+        ports: Ports,
+        request: ShareFetchRequest,
+        key: SessionKey,
+        session: ShareSession | None,
+        outcomes: Outcomes,
+        listener: str,
     ) -> None:
         self._ports = ports
+        self._listener = listener
         self._request = request
         self._key = key
         self._session = session
@@ -351,13 +361,16 @@ class ShareFetch:
                 data = answers.get(partition) or PartitionData(partition_index=partition, records=b"")
                 data.acknowledge_error_code, data.acknowledge_error_message = code_and_message(outcome)
                 answers[partition] = data
-        return ShareFetchResponse(
+        response = ShareFetchResponse(
             acquisition_lock_timeout_ms=self._ports.share_partitions.config(self._key.group_id).lock_duration_ms,
             responses=[
                 ShareFetchableTopicResponse(topic_id=topic_id, partitions=list(answers.values()))
                 for topic_id, answers in topics.items()
             ],
         )
+        if self._errors:
+            name_leaders_for_fetch(self._ports, self._listener, response)
+        return response
 
     def _partition(self, where: SessionPartition) -> PartitionData:
         code = self._errors.get(where)

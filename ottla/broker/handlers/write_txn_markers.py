@@ -64,10 +64,11 @@ def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteT
     """
     if not ports.gate.is_replicated:
         return (yield from _write_all(ports, request))
-    return _when_replicated(ports, (yield from _write_all(ports, request)))
+    lost = ports.gate.leaderships_lost
+    return _when_replicated(ports, (yield from _write_all(ports, request)), lost)
 
 
-def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse | Later:
+def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse, leaderships_lost: int) -> WriteTxnMarkersResponse | Later:
     """The response, once all replicas in sync have the markers. What is lost, or late, is answered with an error."""
     waiting: dict[int, WritableTxnMarkerPartitionResult] = {}
     later = Later()
@@ -88,7 +89,7 @@ def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse) -> WriteTx
         for topic in marker.topics:
             for result in topic.partitions:
                 partition = ports.partitions.known(topic.name, result.partition_index) if result.error_code == Code.NONE else None
-                if partition is not None and not partition.is_led:
+                if partition is not None and partition.was_lost_since(leaderships_lost):
                     # Another broker was elected between two steps of the request, and may not have the marker.
                     result.error_code = Code.NOT_LEADER_OR_FOLLOWER
                 elif partition is not None and not partition.leader.is_sole:
@@ -170,7 +171,8 @@ def _write(ports: Ports, asked: WritableTxnMarker, topic: str, index: int) -> Co
 
 
 def failed(request: WriteTxnMarkersRequest, version: int, code: Code) -> WriteTxnMarkersResponse:
-    return _answer(request, repeat(code))
+    # Also where the request is refused as a whole, because the group coordinator has moved before its answer was committed.
+    return _answer(request, repeat(NOT_READY.get(code, code)))
 
 
 API = Declaration(

@@ -36,6 +36,8 @@ TIMEOUT_MS = 10_000
 """How long another broker may take. It answers when all replicas in sync have the markers. A broker that is frozen loses its
 session in about this time, and then another one leads its partitions."""
 LEAST_VERSION = 1
+MAX_WAITING_MARKERS = 100_000
+"""How many transactions' markers may wait for one broker. Those beyond count as not answered in time, and are sent again."""
 
 OnResponse = Callable[[WriteTxnMarkersResponse], None]
 
@@ -77,8 +79,10 @@ class LeaderTransport:
                 elif leader == NO_LEADER:
                     # Never taken for deleted, as in Kafka: a partition has no leader for a while when a broker dies.
                     on_response(_answer(part, {}, Code.NOT_LEADER_OR_FOLLOWER))
+                elif len(waiting := self._waiting.setdefault(leader, deque())) >= MAX_WAITING_MARKERS:
+                    on_response(_answer(part, {}, Code.REQUEST_TIMED_OUT))
                 else:
-                    self._waiting.setdefault(leader, deque()).append(_Part(part, on_response))
+                    waiting.append(_Part(part, on_response))
                     self._send(leader)
 
     def _by_leader(self, marker: WritableTxnMarker) -> dict[int, list[WritableTxnMarkerTopic]]:

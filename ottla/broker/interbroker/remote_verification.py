@@ -45,6 +45,9 @@ GOOD_FOR_MS = 5_000
 ANSWERS_KEPT = 10_000
 """How many answers are kept at most. Some are never used, because their client has gone."""
 
+MAX_WAITING_BATCHES = 10_000
+"""How many batches may wait until one coordinator's broker can be asked. Clients of others are told to try again."""
+
 Then = Callable[[KafkaError | None], None]
 
 
@@ -138,8 +141,12 @@ class CoordinatorVerification:
             then(KafkaError(Code.UNSUPPORTED_VERSION))
         else:
             asked = _Asked(question, self._guard(question), self._clock.monotonic_ms(), then)
-            self._waiting.setdefault(leader, []).append(asked)
-            self._send(leader)
+            waiting = self._waiting.setdefault(leader, [])
+            if len(waiting) >= MAX_WAITING_BATCHES:
+                self._refuse([asked], Code.COORDINATOR_NOT_AVAILABLE)
+            else:
+                waiting.append(asked)
+                self._send(leader)
 
     def _guard(self, question: _Question) -> _Guard | None:
         partition = self._partitions.known(*question.partition)

@@ -5,7 +5,6 @@ The counterpart of `broker.own_metadata`. The metadata is kept in memory and rea
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -15,6 +14,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
+from ottla.broker.env import Waiter
 from ottla.broker.local_partitions import LocalPartitions, MetadataParts
 from ottla.broker.membership.controller_log import ControllerLog
 from ottla.broker.membership.forwarding import Forwarding
@@ -37,6 +37,7 @@ from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.identity import DirectoryError
 from ottla.storage.identity import Identity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
@@ -78,8 +79,10 @@ class JoinedMetadata:
         addresses: Addresses,
         buffers: ReceiveBuffers,
         bug: Callable[[], None],
+        give_up: Callable[[DirectoryError], None],
     ) -> None:
-        """``addresses`` are bound already. ``bug`` is called in an ``except`` block where a callback of an answer has raised."""
+        """``addresses`` are bound already. ``bug`` is called in an ``except`` block where a callback of an answer has raised.
+        ``give_up`` is called once where this broker cannot go on, and has to be started again."""
         env, settings = parts.env, parts.config.settings
         self._env = env
         self._address = controller_address(settings)
@@ -125,7 +128,10 @@ class JoinedMetadata:
             heartbeats=peer("heartbeat"),
             fetches=peer("metadata"),
             changed=self._changed,
+            lost=self._lost,
         )
+        self._give_up_broker = give_up
+        self._has_lost_controller = False
         self.cluster = Cluster(
             randomness=env,
             config=parts.config,
@@ -136,7 +142,7 @@ class JoinedMetadata:
         )
         self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller), ahead=IDS_AHEAD)
         self.forwarding = Forwarding(self.controller)
-        self._awaited: tuple[BrokerState, asyncio.Future[None]] | None = None
+        self._awaited: tuple[BrokerState, Waiter] | None = None
 
     def _live_epoch(self, broker_id: int) -> int | None:
         """The epoch of a broker that is registered, and neither fenced nor shutting down."""
@@ -159,14 +165,22 @@ class JoinedMetadata:
             log.warning("broker_unregistered", hint="it registers again")
             self.membership.register_again()
 
+    def _lost(self, reason: str) -> None:
+        """End this broker, in order. A start reads the metadata from its beginning (KafkaRaftClient's fault handler)."""
+        log.error(
+            "metadata_lost", reason=reason, hint="this broker stops; start it again, and it takes over what the controller has"
+        )
+        self._has_lost_controller = True
+        self._give_up_broker(DirectoryError(f"{reason}; start this broker again, and it takes over what the controller has"))
+
     def _changed(self) -> None:
         if self._awaited is not None and self.lifecycle.state >= self._awaited[0]:
             self._give_up()
 
     def _give_up(self) -> None:
         """Wait no longer for a state."""
-        if self._awaited is not None and not self._awaited[1].done():
-            self._awaited[1].set_result(None)
+        if self._awaited is not None:
+            self._awaited[1].release()
 
     # start and stop
 
@@ -208,6 +222,9 @@ class JoinedMetadata:
 
     async def leave(self) -> None:
         """Have the controller move this broker's leaderships elsewhere, as far as it does in time."""
+        if self._has_lost_controller:
+            # It knows nothing of this broker's registration.
+            return
         self.membership.begin_controlled_shutdown()
         if not await self._until(BrokerState.SHUTTING_DOWN, CONTROLLED_SHUTDOWN_MS):
             log.warning("controlled_shutdown_given_up", after_ms=CONTROLLED_SHUTDOWN_MS)
@@ -222,7 +239,7 @@ class JoinedMetadata:
     async def _until(self, state: BrokerState, limit_ms: float) -> bool:
         """Wait until the broker is in a state, or in a later one; False where it is not within ``limit_ms``."""
         if self.lifecycle.state < state:
-            reached = asyncio.get_running_loop().create_future()
+            reached = self._env.waiter()
             self._awaited = (state, reached)
             timer = self._env.call_later(limit_ms, self._give_up)
             await reached

@@ -23,6 +23,9 @@ NO_EPOCH = -1
 FIRST_BACKOFF_MS = 100
 STARTING_MS = 10
 """After how long a broker that starts asks again whether it has caught up with the metadata."""
+RESTART_PATIENCE_MS = 3_000
+"""How long a broker that wants to leave waits for a controller that does not answer, and may be about to start again, in ms."""
+LEAVING_RETRY_MS = 500
 PLAINTEXT_PROTOCOL = 0
 """The id of the security protocol PLAINTEXT (SecurityProtocol)."""
 PREVIOUS_EPOCH_FROM = 3
@@ -68,6 +71,7 @@ class BrokerLifecycle:
         """Whether the broker wants to be unfenced. Set by `become_ready`."""
         self.due_ms: float | None = None
         """When the next request is to be sent; None while one is under way, and when none will follow."""
+        self._heard_ms = 0.0
         self._is_asking = False
         self._is_wanted_at_once = False
         self._backoff = Backoff(first_ms=FIRST_BACKOFF_MS, longest_ms=intervals.session_ms)
@@ -80,6 +84,10 @@ class BrokerLifecycle:
     def may_stop(self) -> bool:
         """Whether the controller has let the broker go, or the broker does not wait for that."""
         return self.state in (BrokerState.NOT_RUNNING, BrokerState.SHUTTING_DOWN)
+
+    def is_left_alone(self, now_ms: float) -> bool:
+        """Whether the controller has not answered for so long that a broker which wants to leave need not wait for it."""
+        return now_ms - self._heard_ms >= RESTART_PATIENCE_MS
 
     def _become(self, state: BrokerState) -> None:
         check_transition(self.state, state)
@@ -100,6 +108,7 @@ class BrokerLifecycle:
         """Ask to be let go. A broker that is not in service has no leadership to give up, and may stop at once."""
         if self.state is BrokerState.RUNNING:
             self._become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+            self._heard_ms = now_ms
             self._hurry(now_ms)
         else:
             self.begin_shutdown()
@@ -187,9 +196,12 @@ class BrokerLifecycle:
     def failed(self, now_ms: float, chance: float) -> None:
         """The request that was under way was refused, or got no answer. ``chance`` is at least 0 and below 1."""
         delay_ms = self._backoff.next_ms(chance)
+        if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            delay_ms = min(delay_ms, LEAVING_RETRY_MS)
         self._end_request(now_ms + delay_ms)
 
     def _answered(self, now_ms: float, next_ms: float) -> None:
+        self._heard_ms = now_ms
         self._backoff.reset()
         self._end_request(now_ms if self._is_wanted_at_once else next_ms)
 

@@ -14,7 +14,7 @@ import structlog
 from ottla.broker.env import Clock, Randomness, Timer, Timers
 from ottla.broker.membership.lifecycle import BrokerLifecycle
 from ottla.broker.membership.metadata_fetch import IDS_FROM, MAX_WAIT_MS, MetadataFetch, Step, Taken
-from ottla.broker.membership.metadata_replica import MetadataReplica, ReplicaRefused
+from ottla.broker.membership.metadata_replica import MetadataLost, MetadataReplica, ReplicaRefused
 from ottla.broker.membership.snapshot_fetch import SnapshotFetch, SnapshotRefused
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.peers.peer import Peer
@@ -48,8 +48,10 @@ class Membership:
         heartbeats: Peer,
         fetches: Peer,
         changed: Callable[[], None],
+        lost: Callable[[str], None],
     ) -> None:
-        """``changed`` is called when the state of the broker in its cluster has changed."""
+        """``changed`` is called when the state of the broker in its cluster has changed. ``lost`` is called, with the reason, where
+        the controller does not have any more what this broker has applied. Nothing is fetched after that."""
         self._env = env
         self.lifecycle = lifecycle
         self._fetch = fetch
@@ -57,6 +59,7 @@ class Membership:
         self._heartbeats = heartbeats
         self._fetches = fetches
         self._changed = changed
+        self._lost = lost
         self._beat_timer: Timer | None = None
         self._fetch_timer: Timer | None = None
         self._is_stopped = False
@@ -125,7 +128,7 @@ class Membership:
         if isinstance(answer, PeerFailure):
             lifecycle.failed(now_ms, chance)
             self._failed(answer.reason)
-            if lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+            if lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN and lifecycle.is_left_alone(now_ms):
                 # Nobody can move the leaderships, so there is nothing to wait for.
                 lifecycle.begin_shutdown()
         elif is_registration:
@@ -172,6 +175,10 @@ class Membership:
             return
         try:
             is_over = self._carry_out(taken)
+        except MetadataLost as error:
+            # What was applied cannot be taken back, so this broker would act for ever on metadata that nobody else has.
+            self._lost(str(error))
+            return
         except ReplicaRefused as error:
             log.warning("metadata_refused", reason=str(error))
             is_over = False

@@ -21,6 +21,10 @@ class ReplicaRefused(Exception):
     """Batches that cannot follow what is there already. Nothing has changed."""
 
 
+class MetadataLost(Exception):
+    """The controller's log has not what it has committed, and this broker applied. Nothing has changed."""
+
+
 class MetadataReplica:
     """``apply`` is called with each committed record and its offset, in order, and ``applied`` after the last of an answer."""
 
@@ -100,9 +104,12 @@ class MetadataReplica:
         self._applied()
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches from ``end_offset`` on. Raises `ReplicaRefused` where one of them is committed."""
+        """Drop the batches from ``end_offset`` on. Raises `MetadataLost` where one of them is committed."""
         if end_offset < self.committed_end_offset:
-            raise ReplicaRefused(f"cut at {end_offset}, though all below {self.committed_end_offset} is committed")
+            raise MetadataLost(
+                f"the controller's metadata log parts from this broker's at offset {end_offset}, "
+                f"though all below {self.committed_end_offset} was committed"
+            )
         while self._waiting and self._waiting[-1][0].next_offset > end_offset:
             self._waiting_bytes -= len(self._waiting.pop()[1])
         last = self._waiting[-1][0] if self._waiting else None

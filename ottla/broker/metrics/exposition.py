@@ -25,6 +25,7 @@ from ottla.broker.network.listener import Connections
 from ottla.broker.partitions import Partitions
 from ottla.broker.stepping import Stepping
 from ottla.broker.transactions import Transactions
+from ottla.coordinator.replication.leader import Leader
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.messages import APIS
@@ -107,11 +108,24 @@ def _replicas(ports: Ports) -> Iterator[Metric]:
     yield _gauge(f"{name}_partitionswithlatetransactionscount", "Partitions with a transaction that ought to have ended", late)
     yield _gauge(f"{name}_produceridcount", "Producer ids that partitions know", sum(len(s.entries) for s in states))
     yield _gauge(f"{name}_partitioncount", "Partitions here", len(ports.partitions))
-    yield _gauge(f"{name}_leadercount", "Partitions led here", len(ports.partitions))
-    yield _gauge(f"{name}_underreplicatedpartitions", "Partitions with too few replicas", 0)
+    led: list[Leader] = []
+    for partition in ports.partitions:
+        if partition.is_led:
+            partition.leader.min_in_sync = partition.log.config.min_insync_replicas
+            led.append(partition.leader)
+    yield _gauge(f"{name}_leadercount", "Partitions led here", len(led))
+    missing = sum(leader.is_under_replicated for leader in led)
+    yield _gauge(f"{name}_underreplicatedpartitions", "Partitions led here that not all replicas are in sync with", missing)
+    under, at = sum(leader.is_under_min for leader in led), sum(leader.is_at_min for leader in led)
+    yield _gauge(f"{name}_underminisrpartitioncount", "Partitions led here with fewer in sync than min.insync.replicas", under)
+    yield _gauge(f"{name}_atminisrpartitioncount", "Partitions led here with just min.insync.replicas in sync", at)
     levels = [({"featurename": feature}, level) for feature, level in sorted(ports.cluster.state.features.items())]
     yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized feature levels", levels)
-    yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers", 1)
+    state = ports.cluster.state
+    yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers here", int(state.is_alone))
+    if state.is_alone:
+        leaderless = sum(p.log.is_offline for p in ports.partitions)
+        yield _gauge("kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions that nobody can lead", leaderless)
     yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(ports.connections))
 
 

@@ -1,22 +1,44 @@
-"""Serves the metrics over HTTP."""
+"""Serves the metrics over HTTP: at a port of their own, or by an app for another server."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import Metric
 
 from ottla.broker.http_server import BoundedHttpServer
 
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
 COLLECT_TIMEOUT_S: Final = 10.0
 """How long a scrape waits for the event loop, in seconds."""
 
 
+class _Collector:
+    """Metrics are not described in advance, because they change with every topic."""
+
+    def __init__(self, collect: Callable[[], list[Metric]]) -> None:
+        self.collect = collect
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
+    """Answers each request with the metrics that ``collect`` gives on the request's thread, in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(cast(Any, _Collector(collect)))
+    ProcessCollector(registry=registry)
+    app: WSGIApplication = make_wsgi_app(registry)
+    return app
+
+
 class MetricsServer:
-    """Serves the metrics in Prometheus' text format. The function given to `collect_from` is called on the event loop.
+    """Serves the metrics at a port of their own. The function given to `collect_from` is called on the event loop.
 
     Raises OSError or ValueError for an address at which it cannot listen.
     """
@@ -24,20 +46,14 @@ class MetricsServer:
     def __init__(self, host: str, port: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._collect: Callable[[], list[Metric]] = list
-        registry = CollectorRegistry()
-        # Metrics are not described in advance, because they change with every topic.
-        registry.register(cast(Any, self))
-        ProcessCollector(registry=registry)
-        self._server = BoundedHttpServer(host, port, make_wsgi_app(registry))
+        self._server = BoundedHttpServer(host, port, app_of(self._collected))
         self.port = self._server.port
+        self._server.serve()
 
     def collect_from(self, collect: Callable[[], list[Metric]]) -> None:
         self._collect = collect
 
-    def describe(self) -> list[Metric]:
-        return []
-
-    def collect(self) -> list[Metric]:
+    def _collected(self) -> list[Metric]:
         async def metrics() -> list[Metric]:
             return self._collect()
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
+from ottla.addresses import LOOPBACK, Address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Env, Listening, why_not_bound
@@ -79,6 +80,12 @@ class Addresses:
     def all_advertised(self) -> tuple[tuple[str, str, int], ...]:
         """Name, host and port of each open listener as it is advertised."""
         return tuple((e.name, *self.advertised(e.name)) for e, _ in self._listening)
+
+    @property
+    def from_within(self) -> dict[Address, Address]:
+        """Where this process reaches each listener, by the address that is advertised. That address may exist elsewhere only, as a
+        port that a container publishes under another number."""
+        return {self.advertised(e.name): (LOOPBACK.get(e.host, e.host), at.port) for e, at in self._listening}
 
     @property
     def between_brokers(self) -> str:

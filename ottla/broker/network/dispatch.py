@@ -11,13 +11,14 @@ import structlog
 from ottla.broker.api import Declared, RequestContext
 from ottla.broker.budgets import SMALL_BYTES
 from ottla.broker.counters import Counters
+from ottla.broker.env import Clock
 from ottla.broker.gate import Gate
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.network.answers import merged
 from ottla.broker.network.committed import once_committed
-from ottla.broker.network.reported import reported
+from ottla.broker.network.reported import UNFINISHED, Reporter, reported_once_there, reporter
 from ottla.broker.registry import Registry
 from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
@@ -50,6 +51,7 @@ S = TypeVar("S")
 class Ports(Protocol[S]):
     """What dispatching needs of a server, whatever it serves. ``S``: what its handlers need."""
 
+    clock: Clock
     counters: Counters
     lifecycle: Lifecycle
     live_config: LiveConfig
@@ -81,6 +83,7 @@ class Route(NamedTuple):
     """The data that all requests of one API and version on a connection share.
 
     ``header`` has the bytes of the request header behind the correlation id; ``body_at`` is the position of the body in a frame.
+    ``report`` learns of the answers, where somebody listens.
     """
 
     api: Declared[Any]
@@ -88,6 +91,7 @@ class Route(NamedTuple):
     context: RequestContext
     header: bytes
     body_at: int
+    report: Reporter | None
 
 
 class Dispatcher:
@@ -142,9 +146,8 @@ class Dispatcher:
             listener=self._listener,
         )
         listener = self._ports.transaction_listener
-        if listener is not None:
-            api = reported(api, listener, context)
-        return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at)
+        report = None if listener is None else reporter(api, listener, context)
+        return Route(api=api, codec=api.codec, context=context, header=bytes(frame[8:body_at]), body_at=body_at, report=report)
 
     def decode(self, route: Route, frame: memoryview) -> Any:
         """Decode a request. Raises `DecodeError`, and `TooManyElements` where it is too large to be decoded at once."""
@@ -166,19 +169,33 @@ class Dispatcher:
     def handle(self, route: Route, request: Any) -> Any:
         """Call the handler; returns its response, `Later`, steps or None."""
         gate = self._gate
-        if not gate.is_replicated or route.api.key in AT_ONCE:
-            return self._handle(route, request)
-        gate.take_standing()
-        response = self._handle(route, request)
+        waits = gate.is_replicated and route.api.key not in AT_ONCE
+        if waits:
+            gate.take_standing()
+        report = route.report
+        come_ms = 0 if report is None else self._ports.clock.now_ms()
+        try:
+            try:
+                response = route.api.handle(self._services, request, route.context)
+            except KafkaError as error:
+                response = route.api.failed(request, route.context.version, error.code)
+            if report is not None:
+                response = self._reported(route, report, come_ms, request, response)
+        except Exception:
+            response = self._failed(route, request)
+        if not waits:
+            return response
         return once_committed(gate, response, lambda code: route.api.failed(request, route.context.version, code))
 
-    def _handle(self, route: Route, request: Any) -> Any:
-        try:
-            return route.api.handle(self._services, request, route.context)
-        except KafkaError as error:
-            return route.api.failed(request, route.context.version, error.code)
-        except Exception:
-            return self._failed(route, request)
+    def _reported(self, route: Route, report: Reporter, come_ms: int, request: Any, response: Any) -> Any:
+        """The response, which is reported now, or what reports it once it is there."""
+        if type(response) not in UNFINISHED:
+            report(self._services, come_ms, request, response)
+            return response
+        failed = route.api.failed
+        return reported_once_there(
+            report, self._services, come_ms, request, response, lambda code: failed(request, route.context.version, code)
+        )
 
     def _failed(self, route: Route, request: Any) -> Any:
         self.bug("request_failed", route)

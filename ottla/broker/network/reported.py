@@ -1,25 +1,26 @@
-"""Tells a `TransactionListener` of the requests about transactional ids and of their answers.
+"""Tells a `TransactionListener` of the answers to requests about transactional ids.
 
-A connection takes the declaration that `reported` makes for it in place of the API's own. So requests of other APIs, and all
-requests of a broker that has no listener, cost nothing more. A transaction passes here two to four times, so each function makes
-its event by itself, of what is there already.
+The dispatcher asks for a `reporter` once for each API of a connection, and calls it with each answer. So requests of other APIs,
+and all requests of a broker that has no listener, cost one comparison. A transaction passes here two to four times, so the
+requests that every transaction has are handed on as they came, and the listener makes their events when it reads them (`Unread`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice, repeat
 from types import GeneratorType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from ottla.broker.api import Declaration, RequestContext
+from ottla.broker.api import Declared, RequestContext
 from ottla.broker.cluster import Cluster
-from ottla.broker.env import Clock
 from ottla.broker.later import Later
 from ottla.broker.transaction_history import (
     PARTITIONS_KEPT,
+    TEXT_CHARACTERS,
     Asker,
     Happened,
     Kind,
@@ -37,7 +38,7 @@ ERRORS_READ = 1_000
 """How many errors of one answer are read. A larger answer has the same error in most of its elements."""
 _REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
 """Kept apart because Python calls a function each time that a member of an enumeration is looked up by its name."""
-_UNFINISHED = frozenset((GeneratorType, Later))
+UNFINISHED = frozenset((GeneratorType, Later))
 """What a handler returns in place of a response that is to come."""
 BROKERS_FROM = 4
 """The first version of AddPartitionsToTxn that brokers send, with several transactions in a request."""
@@ -45,7 +46,6 @@ _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 22, 24
 
 
 class Ports(Protocol):
-    clock: Clock
     cluster: Cluster
 
 
@@ -56,55 +56,47 @@ class _Noted(msgspec.Struct, frozen=True):
     asker: Asker
 
 
-def reported(declared: Declaration, listener: TransactionListener, context: RequestContext) -> Declaration:
-    """The declaration of an API whose requests are reported, for those of one client; that of another API as it is."""
-    version = context.version
+Reporter: TypeAlias = Callable[[Any, int, Any, Any], None]
+"""Gets the server's services, when the request came in ms since 1970, the request and its response."""
+
+
+def reporter(declared: Declared[Any], listener: TransactionListener, context: RequestContext) -> Reporter | None:
+    """What tells the listener of the answers to one API's requests of one client; None for an API that is not reported."""
     report = _REPORTS.get(declared.key)
     if report is None:
-        return declared
-    if report is _add_partitions and version >= BROKERS_FROM:
+        return None
+    if report is _add_partitions and context.version >= BROKERS_FROM:
         report = _add_partitions_by_broker
-    asker = Asker(client_id=cut(context.client_id), client_host=context.client_host, api=declared.name, version=version)
-    noted = _Noted(listener, asker)
-    handle_request: Any = declared.handle
+    asker = Asker(client_id=cut(context.client_id), client_host=context.client_host, api=declared.name, version=context.version)
+    return partial(report, _Noted(listener, asker))
 
-    def report_error(ports: Ports, come_ms: int, request: Any, error: KafkaError) -> None:
-        report(noted, ports, come_ms, request, declared.failed(request, version, error.code))
 
-    def in_steps(ports: Ports, come_ms: int, request: Any, steps: Steps[Any]) -> Steps[Any]:
-        try:
-            response = yield from steps
-        except KafkaError as error:
-            report_error(ports, come_ms, request, error)
-            raise
-        report(noted, ports, come_ms, request, response)
-        return response
+def reported_once_there(
+    report: Reporter, services: Any, come_ms: int, request: Any, response: Any, failed: Callable[[Code], Any]
+) -> Steps[Any] | Later:
+    """The steps, or the `Later`, in place of those of a handler, for a response that is reported when it is there."""
+    if type(response) is GeneratorType:
+        return _in_steps(report, services, come_ms, request, response, failed)
+    answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
 
-    def once_ready(ports: Ports, come_ms: int, request: Any, response: Later) -> Later:
-        answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
+    def on_response(later_response: Any) -> None:
+        report(services, come_ms, request, later_response)
+        answer.is_large = response.is_large
+        answer.resolve(later_response)
 
-        def on_response(later_response: Any) -> None:
-            report(noted, ports, come_ms, request, later_response)
-            answer.is_large = response.is_large
-            answer.resolve(later_response)
+    response.on_ready(on_response)
+    return answer
 
-        response.on_ready(on_response)
-        return answer
 
-    def handle(ports: Ports, request: Any, context: RequestContext) -> Any:
-        come_ms = ports.clock.now_ms()
-        try:
-            response = handle_request(ports, request, context)
-        except KafkaError as error:
-            report_error(ports, come_ms, request, error)
-            raise
-        if type(response) in _UNFINISHED:
-            wait = in_steps if type(response) is GeneratorType else once_ready
-            return wait(ports, come_ms, request, response)
-        report(noted, ports, come_ms, request, response)
-        return response
-
-    return msgspec.structs.replace(declared, handle=handle)
+def _in_steps(
+    report: Reporter, services: Any, come_ms: int, request: Any, steps: Steps[Any], failed: Callable[[Code], Any]
+) -> Steps[Any]:
+    try:
+        response = yield from steps
+    except KafkaError as error:
+        response = failed(error.code)
+    report(services, come_ms, request, response)
+    return response
 
 
 def _init_producer_id(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
@@ -128,19 +120,21 @@ def _init_producer_id(noted: _Noted, ports: Ports, come_ms: int, request: Any, r
 
 
 def _end(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    noted.listener.happened(
-        Happened(
-            time_ms=come_ms,
-            kind=_REQUEST,
-            asker=noted.asker,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-            error=response.error_code,
-            outcome="commit" if request.committed else "abort",
-            new_producer_id=response.producer_id,
-            new_producer_epoch=response.producer_epoch,
-        )
+    noted.listener.happened((_ended, noted.asker, come_ms, request, response))
+
+
+def _ended(asker: Asker, come_ms: int, request: Any, response: Any) -> Happened:
+    return Happened(
+        time_ms=come_ms,
+        kind=_REQUEST,
+        asker=asker,
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        error=response.error_code,
+        outcome="commit" if request.committed else "abort",
+        new_producer_id=response.producer_id,
+        new_producer_epoch=response.producer_epoch,
     )
 
 
@@ -182,23 +176,26 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    results = response.results_by_topic_v3_and_below
-    # All partitions are added or none, so where the first has no error none has.
-    is_added = results and (first := results[0].results_by_partition) and not first[0].partition_error_code
-    partitions, count = _named(request.v3_and_below_topics)
+    topics = request.v3_and_below_topics
+    # What waits to be read must be small. Most transactions write to one topic.
+    is_small = len(topics) == 1 and len(topics[0].partitions) <= PARTITIONS_KEPT and len(topics[0].name) <= TEXT_CHARACTERS
     noted.listener.happened(
-        Happened(
-            time_ms=come_ms,
-            kind=_REQUEST,
-            asker=noted.asker,
-            transactional_id=request.v3_and_below_transactional_id,
-            producer_id=request.v3_and_below_producer_id,
-            producer_epoch=request.v3_and_below_producer_epoch,
-            error=_NONE if is_added else _error_of(results),
-            # The name of a topic that exists is no longer than `TEXT_CHARACTERS`.
-            partitions=partitions if is_added else first_partitions(partitions),
-            partition_count=count,
-        )
+        (_added, noted.asker, come_ms, request, response) if is_small else _added(noted.asker, come_ms, request, response)
+    )
+
+
+def _added(asker: Asker, come_ms: int, request: Any, response: Any) -> Happened:
+    partitions, count = _named(request.v3_and_below_topics)
+    return Happened(
+        time_ms=come_ms,
+        kind=_REQUEST,
+        asker=asker,
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        error=_error_of(response.results_by_topic_v3_and_below),
+        partitions=first_partitions(partitions),
+        partition_count=count,
     )
 
 

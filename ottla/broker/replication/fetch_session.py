@@ -59,5 +59,5 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """An answer has not come. The next request is a whole one, and closes the session if it is there still."""
+        """An answer has not come, or was not taken. The next request is a whole one, and closes the session if there is one."""
         self.epoch = INITIAL_EPOCH

@@ -219,7 +219,10 @@ class ReplicaFetcher:
         for topic in response.responses:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
-                if followed is not None and followed.following.is_awaited(followed.fetch):
+                if followed is None or not followed.following.is_awaited(followed.fetch):
+                    # The leader does not tell again in this session what it has told, such as its high watermark.
+                    self._session.lost()
+                else:
                     try:
                         self._take_one(followed, data)
                     except Exception as error:
@@ -282,9 +285,10 @@ class ReplicaFetcher:
             if isinstance(answer, PeerFailure):
                 self._carry_out(followed, followed.following.failed(Code.NETWORK_EXCEPTION))
                 return
-            one = answer.topics[0].partitions[0]
-            if one.error_code != Code.NONE:
-                self._carry_out(followed, followed.following.failed(known_code(one.error_code)))
+            one = next((partition for topic in answer.topics for partition in topic.partitions), None)
+            code = Code.UNKNOWN_SERVER_ERROR if one is None else known_code(one.error_code)
+            if one is None or code is not Code.NONE:
+                self._carry_out(followed, followed.following.failed(code))
             else:
                 then(one.offset)
 

@@ -73,10 +73,10 @@ class FollowerLogs:
             log.error("follower_cannot_go_on", partition=repr(partition.log), reason=str(error))
             return following.cannot_go_on()
         except KafkaError as error:
-            return following.failed(error.code)
+            return following.own_log_failed() if error.code is Code.KAFKA_STORAGE_ERROR else following.failed(error.code)
         except OSError as error:
             disk_refused(self._disk, partition.log, error)
-            return following.failed(Code.KAFKA_STORAGE_ERROR if partition.log.is_offline else Code.UNKNOWN_SERVER_ERROR)
+            return following.own_log_failed() if partition.log.is_offline else following.failed(Code.UNKNOWN_SERVER_ERROR)
         return None
 
     def _append(self, partition: Partition, following: Following, action: Append) -> None:

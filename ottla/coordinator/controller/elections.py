@@ -310,11 +310,13 @@ def _elected_record(state: ClusterState, election_type: int, name: str, index: i
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
     partition, is_preferred = topic.partitions[index], election_type == PREFERRED_ELECTION
     if partition.leader == partition.preferred_replica if is_preferred else partition.has_leader:
-        raise KafkaError(Code.ELECTION_NOT_NEEDED)
+        raise KafkaError(Code.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     election = Election.PREFERRED if is_preferred else Election.UNCLEAN
     change = change_of(state, topic, index, election=election).build()
+    if change is None and is_preferred:
+        raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
     if change is None:
-        raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE if is_preferred else Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+        raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
     return change_record(state, change)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from typing import NamedTuple
+
+from ottla.protocol.uuids import typeable_uuid, uuid_text
 
 
 class MemberIds(NamedTuple):
@@ -15,19 +16,11 @@ class MemberIds(NamedTuple):
 
 
 def member_ids(random_uuid: Callable[[], bytes]) -> MemberIds:
-    """``random_uuid`` gives 16 random bytes."""
-    return MemberIds(lambda: _java_uuid(random_uuid()), lambda: _kafka_uuid(random_uuid))
+    """``random_uuid`` gives 16 random bytes. Ids of consumers are spelled as org.apache.kafka.common.Uuid does."""
+    return MemberIds(lambda: _java_uuid(random_uuid()), lambda: uuid_text(typeable_uuid(random_uuid)))
 
 
 def _java_uuid(random_bytes: bytes) -> str:
     """A UUID of version 4 as java.util.UUID writes it."""
     digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def _kafka_uuid(random_uuid: Callable[[], bytes]) -> str:
-    """A UUID as org.apache.kafka.common.Uuid writes it: 22 characters of base64, of which the first is not a dash."""
-    while True:
-        text = base64.urlsafe_b64encode(random_uuid()).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text

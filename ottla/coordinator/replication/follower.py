@@ -31,9 +31,6 @@ NEXT_STATES = {
     FetchState.FAILED: set[FetchState](),
 }
 
-FATAL = frozenset({Code.FENCED_LEADER_EPOCH, Code.KAFKA_STORAGE_ERROR})
-"""Errors after which the follower waits for metadata: its own leader epoch is an old one, or its own disk refuses."""
-
 
 class IllegalTransition(Exception):
     """A follower cannot go from one state to another."""
@@ -150,16 +147,22 @@ class Following(msgspec.Struct, kw_only=True):
         return Truncate(log.end_offset)
 
     def failed(self, code: Code) -> Action:
-        """What to do after an error of the leader's, of the connection, or of the own log.
+        """What to do after an error of the leader's or of the connection, or one of the own log that may pass.
 
         A damaged answer may come whole the next time. A leader that is none any more, and one that does not know this leader epoch
-        yet, become clear by metadata.
+        yet, become clear by metadata. A leader whose disk refuses may have it back (AbstractFetcherThread.processFetchRequest).
+        Where this leader epoch is an old one, only metadata helps.
         """
-        if code in FATAL:
+        if code is Code.FENCED_LEADER_EPOCH:
             self._to(FetchState.FAILED)
             return Stop(code)
         self._to(FetchState.DELAYED)
         return Wait()
+
+    def own_log_failed(self) -> Action:
+        """The follower's own log is offline, and takes nothing any more (ReplicaFetcherThread.processPartitionData)."""
+        self._to(FetchState.FAILED)
+        return Stop(Code.KAFKA_STORAGE_ERROR)
 
     def cannot_go_on(self) -> Action:
         """The leader's records do not follow the own log, which no further fetch would mend."""

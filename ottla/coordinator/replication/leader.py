@@ -108,6 +108,15 @@ class Leader(msgspec.Struct, kw_only=True):
         return len(self.in_sync.committed) < self.effective_min
 
     @property
+    def is_at_min(self) -> bool:
+        """Whether no more replicas are in sync than have to be (Partition.isAtMinIsr)."""
+        return len(self.in_sync.committed) == self.effective_min
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return len(self.in_sync.committed) < len(self.followers) + 1
+
+    @property
     def low_watermark(self) -> int | None:
         """The lowest log start of the live followers, None without one: DeleteRecords waits for it."""
         return min((f.start_offset for b, f in self.followers.items() if self.live_epoch(b) is not None), default=None)

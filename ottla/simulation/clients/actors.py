@@ -7,8 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.consuming import Reader, committed_offsets
 from ottla.simulation.clients.noting import Notes, placed
@@ -37,6 +44,8 @@ class Setting:
     topics: dict[str, int]
     notes: Notes
     budget: int
+    replicas: int = 1
+    """The replication factor of topics."""
     is_over: bool = False
     taken_over: set[str] = field(default_factory=set)
     """Names of actors whose transactional id was taken over. Only asked for membership."""
@@ -105,6 +114,10 @@ class Actor:
         if self.role != "solo":
             self._notes.identified(self.transactional_id, (producer.identity.producer_id, producer.identity.epoch))
 
+    def _note_end(self, producer: Producer, *, committed: bool) -> None:
+        self._notes.told.append(((producer.identity.producer_id, producer.identity.epoch), committed))
+        self._note_identity(producer)
+
     def _records(self) -> list[Record]:
         topics = {"feed": [INPUT], "solo": [TRIMMED, INPUT, "a"]}.get(self.role, ["a", "b"])
         rng, records = self.rng, []
@@ -168,7 +181,7 @@ class Actor:
             if not aborts:
                 self._notes.commit_asked(attempt)
                 yield from producer.end(commit=True)
-                self._note_identity(producer)
+                self._note_end(producer, committed=True)
         except (Abortable, GaveUp) as error:
             self._say(f"{attempt.name}: {type(error).__name__}: {error}")
             if attempt.commit_asked_s is not None or self.rng.random() < 0.3:
@@ -187,7 +200,7 @@ class Actor:
             yield from producer.end(commit=False)
         except Abortable as error:
             raise Fatal(str(error)) from error
-        self._note_identity(producer)
+        self._note_end(producer, committed=False)
         self._notes.ended(attempt, committed=False)
         self._say(f"{attempt.name} is aborted")
         if producer.has_unresolved:
@@ -261,7 +274,9 @@ class Actor:
                     yield from self._delete_records()
                 else:
                     made += 1
-                    topic = CreatableTopic(name=f"made-{self.name}-{made}", num_partitions=2, replication_factor=1)
+                    topic = CreatableTopic(
+                        name=f"made-{self.name}-{made}", num_partitions=2, replication_factor=self.setting.replicas
+                    )
                     yield from self.client.ask(self.client.any_broker(), CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
             except Disconnected:
                 yield self.client.backoff(1)
@@ -284,6 +299,29 @@ class Actor:
         elif code in LEADER_ELSEWHERE:
             self.client.forget_leader(where)
 
+    # movers
+
+    def move(self) -> Steps[None]:
+        """Give partitions another preferred leader, and have it elected."""
+        partitions = [(topic, index) for topic, count in self.setting.topics.items() for index in range(count)]
+        partitions += [(topic, index) for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC) for index in range(2)]
+        while not self._is_done():
+            yield 300 + self.rng.random() * 1_500
+            topic, index = self.rng.choice(partitions)
+            replicas = self.rng.sample(range(1, self.setting.replicas + 1), self.setting.replicas)
+            moved = ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
+            elected = TopicPartitions(topic=topic, partitions=[index])
+            try:
+                broker = self.client.any_broker()
+                yield from self.client.ask(broker, AlterPartitionReassignmentsRequest(topics=[moved], timeout_ms=1_000))
+                yield 100
+                answer = yield from self.client.ask(broker, ElectLeadersRequest(topic_partitions=[elected], timeout_ms=1_000))
+                codes = [result.error_code for each in answer.replica_election_results for result in each.partition_result]
+                if codes == [Code.NONE]:
+                    self.client.note("a leader is moved")
+            except Disconnected:
+                yield self.client.backoff(1)
+
 
 ROLES: dict[str, Callable[[Actor], Steps[None]]] = {
     "feed": Actor.write,
@@ -293,14 +331,16 @@ ROLES: dict[str, Callable[[Actor], Steps[None]]] = {
     "watch": Actor.watch,
     "watch_all": Actor.watch_all,
     "admin": Actor.administer,
+    "mover": Actor.move,
 }
 
 
-def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str]) -> Steps[None]:
+def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str], replicas: int) -> Steps[None]:
     """Create topics, and repeat until they exist."""
     settings = [CreatableTopicConfig(name=name, value=value) for name, value in configs.items()]
     wanted = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=settings) for name, count in topics.items()
+        CreatableTopic(name=name, num_partitions=count, replication_factor=replicas, configs=settings)
+        for name, count in topics.items()
     ]
     while True:
         try:

@@ -29,7 +29,7 @@ class Reader:
         self._notes = notes
         self._committed = committed
         self.positions = positions
-        self._bounds: dict[TopicPartition, tuple[int, int, int]] = {}
+        self._bounds: dict[TopicPartition, tuple[int, tuple[int, int, int]]] = {}
         self._lost: list[TopicPartition] = []
         self.trimmed: frozenset[str] = frozenset()
         """Topics whose records may be deleted. A reader whose records are gone goes on at the log start offset."""
@@ -62,7 +62,8 @@ class Reader:
     def _reset(self, where: TopicPartition) -> Steps[None]:
         """Go on at the log start offset (auto.offset.reset=earliest). Raises `Disconnected`."""
         address = yield from self._client.leader(where)
-        wanted = ListOffsetsPartition(partition_index=where[1], timestamp=EARLIEST)
+        epoch = self._client.leader_epochs[where]
+        wanted = ListOffsetsPartition(partition_index=where[1], current_leader_epoch=epoch, timestamp=EARLIEST)
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=where[0], partitions=[wanted])])
         answer = yield from self._client.ask(address, request)
         partition = answer.topics[0].partitions[0]
@@ -72,7 +73,12 @@ class Reader:
     def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
         topics: dict[str, list[FetchPartition]] = {}
         for where in partitions:
-            wanted = FetchPartition(partition=where[1], fetch_offset=self.positions[where], partition_max_bytes=PARTITION_BYTES)
+            wanted = FetchPartition(
+                partition=where[1],
+                current_leader_epoch=self._client.leader_epochs[where],
+                fetch_offset=self.positions[where],
+                partition_max_bytes=PARTITION_BYTES,
+            )
             topics.setdefault(where[0], []).append(wanted)
         ids = self._client.topic_ids
         return FetchRequest(
@@ -112,12 +118,16 @@ class Reader:
 
     def _watch(self, where: TopicPartition, data: PartitionData) -> None:
         bounds = (data.log_start_offset, data.last_stable_offset, data.high_watermark)
-        before = self._bounds.get(where, bounds)
+        epoch = self._client.leader_epochs[where]
+        last_epoch, before = self._bounds.get(where, (epoch, bounds))
+        if epoch != last_epoch:
+            # A new leader has all that was committed, but may not know yet how far that is.
+            before = (0, 0, 0)
         if list(bounds) != sorted(bounds):
             self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO and high watermark {bounds}")
         if any(now < then for now, then in zip(bounds, before, strict=True)):
             self._notes.finding(f"{self._client.name} is told of {where}: log start, LSO, high watermark {bounds} after {before}")
-        self._bounds[where] = bounds
+        self._bounds[where] = (epoch, bounds)
 
 
 def values_of(data: PartitionData, position: int, *, committed: bool) -> tuple[list[tuple[int, str]], int]:

@@ -16,6 +16,9 @@ class Notes:
         """Errors that a client has seen at once, such as offsets that went back."""
         self.identities: dict[str, tuple[int, int]] = {}
         """The newest producer id and epoch of each transactional id that an answer has named to a client."""
+        self.told: list[tuple[tuple[int, int], bool]] = []
+        """The producer ids and epochs whose transactions have ended since the last check, and whether they were committed, as the
+        answers to EndTxn said."""
         self._moment = 0
 
     def moment(self) -> float:

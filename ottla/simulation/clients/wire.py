@@ -14,7 +14,7 @@ from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponsePartition
 from ottla.simulation.client import api_key
 from ottla.simulation.links import Links
 from ottla.simulation.scheduler import Scheduler
@@ -155,6 +155,8 @@ class Client:
         self._connections: dict[Address, _Connection] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
+        self.leader_epochs: dict[tuple[str, int], int] = {}
+        """The newest leader epoch of each partition that metadata has named. A leader of an older one is not asked (KIP-320)."""
         self.topic_ids: dict[str, bytes] = {}
         self.topic_names: dict[bytes, str] = {}
         self.transaction_version = 0
@@ -223,11 +225,21 @@ class Client:
                     self.topic_ids[topic.name] = topic.topic_id
                     self.topic_names[topic.topic_id] = topic.name
                 for partition in topic.partitions:
-                    if partition.leader_id in brokers:
-                        self._leaders[topic.name, partition.partition_index] = brokers[partition.leader_id]
+                    self._learn(topic.name, partition, brokers)
             if where not in self._leaders:
                 raise Disconnected
         return self._leaders[where]
+
+    def _learn(self, topic: str, partition: MetadataResponsePartition, brokers: dict[int, Address]) -> None:
+        where = (topic, partition.partition_index)
+        known = self.leader_epochs.get(where, -1)
+        if partition.leader_epoch < known:
+            self.note("a client is told of a leader that was replaced")
+        elif partition.leader_id in brokers:
+            if partition.leader_epoch > known >= 0:
+                self.note("a client follows a partition to its next leader")
+            self.leader_epochs[where] = partition.leader_epoch
+            self._leaders[where] = brokers[partition.leader_id]
 
     def _coordinator(self, kind: int, key: str) -> Steps[Address]:
         if (kind, key) not in self._coordinators:

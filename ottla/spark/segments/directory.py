@@ -12,9 +12,10 @@ import msgspec
 
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import BatchHeader
+from ottla.protocol.uuids import uuid_text
 from ottla.spark.errors import PipelineError
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, read_partition_metadata, topic_id_text
+from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, read_partition_metadata
 from ottla.storage.filesystem import Damaged
 from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.names import parse_directory_name
@@ -90,7 +91,7 @@ class Directory:
         """
         read = partial(read_partition_metadata, self.fs, f"{self.path}/{topic}-{partition}")
         topic_id = self._repeated(read)
-        return None if topic_id is None else topic_id_text(topic_id)
+        return None if topic_id is None else uuid_text(topic_id)
 
     def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
         """Check a segment whose records end before the next segment begins. Cleaning makes such gaps, and so does damage.

@@ -7,6 +7,7 @@ from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsReq
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.simulation.controller import NODE_ID, SimulatedController
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from tests.broker.controller.world import Broker, uuid
 
 SESSION_MS = 9_000
@@ -102,3 +103,17 @@ def test_a_controller_offers_its_own_apis(controller: SimulatedController) -> No
     offered = {api.api_key for api in answer.api_keys}
     assert {1, 18, 56, 58, 62, 63, 64, 67} <= offered
     assert not {0, 3, 11} & offered, "no client produces to a controller"
+
+
+def test_a_session_that_ends_while_the_disk_is_full_ends_once_there_is_room() -> None:
+    files = FaultyFilesystem()
+    controller = SimulatedController(fs=files).start()
+    Broker(controller, 1).join()
+    files.refuse_everything()
+    controller.sleep(20_000)
+    files.refuse_nothing()
+    assert not controller.server.controller.state.registrations.brokers[1].is_fenced
+    controller.sleep(20_000)
+    assert controller.server.controller.state.registrations.brokers[1].is_fenced
+    controller.close()
+    assert controller.bugs == 0

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from structlog.testing import capture_logs
 
+from ottla.broker.interbroker import marker_transport
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -72,15 +76,40 @@ def test_markers_without_an_answer_are_sent_again(world: ClusterWorld, kind: Fai
     assert [type(message) for message in held.sent] == [WriteTxnMarkersRequest] * 2
 
 
+def refuse(held: HeldPeer, code: int) -> None:
+    """The answer of the other broker to the markers that are held."""
+    ((_, message, _, _),) = held.held
+    result = WritableTxnMarkerPartitionResult(partition_index=1, error_code=code)
+    topic = WritableTxnMarkerTopicResult(name=TOPIC, partitions=[result])
+    held.fail(WriteTxnMarkersResponse([WritableTxnMarkerResult(producer_id=message.markers[0].producer_id, topics=[topic])]))
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        (Code.TRANSACTION_COORDINATOR_FENCED, "warning"),
+        (Code.INVALID_PRODUCER_EPOCH, "warning"),
+        (Code.INVALID_REQUEST, "error"),
+    ],
+)
+def test_a_coordinator_that_was_replaced_while_its_process_stood_still_is_no_bug(
+    world: ClusterWorld, code: Code, level: str
+) -> None:
+    """The next coordinator has ended the transaction, and the producer may have begun another one with a newer epoch."""
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    with capture_logs() as lines:
+        refuse(held, code)
+    assert [(line["code"], line["log_level"]) for line in lines if line["event"] == "marker_refused"] == [(code.name, level)]
+    assert world.state() == "PrepareCommit", "only a coordinator whose markers are taken completes it"
+
+
 def test_an_error_of_a_later_release_does_not_hold_up_the_client(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
-    ((_, message, _, _),) = held.held
-    result = WritableTxnMarkerPartitionResult(partition_index=1, error_code=9_999)
-    topic = WritableTxnMarkerTopicResult(name=TOPIC, partitions=[result])
-    answer = WritableTxnMarkerResult(producer_id=message.markers[0].producer_id, topics=[topic])
-    held.fail(WriteTxnMarkersResponse([answer]))
+    refuse(held, 9_999)
     assert not world.brokers[ONE].broker.transactions._second_phase._markers.is_sending("x")
 
 
@@ -172,3 +201,22 @@ def test_requests_to_one_broker_are_joined_while_one_is_under_way(world: Cluster
     world.sleep(1_000)
     assert [len(message.markers) for message in held.sent] == [1, 3]
     assert all(m.state.label == "CompleteCommit" for m in transactions.shards()[0].ids.values())
+
+
+def test_no_more_markers_wait_for_a_broker_than_its_limit(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond it are sent again later, as those that were not answered in time."""
+    monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
+    transport = world.brokers[ONE].broker.transactions._second_phase._markers._transport
+    held = HeldPeer(world, ONE)
+    codes: list[int] = []
+
+    def answered(response: WriteTxnMarkersResponse) -> None:
+        codes.extend(p.error_code for m in response.markers for t in m.topics for p in t.partitions)
+
+    for producer_id in range(3):
+        topics = [WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[1])]
+        marker = WritableTxnMarker(producer_id=producer_id, producer_epoch=0, topics=topics)
+        transport.write_txn_markers(WriteTxnMarkersRequest([marker]), answered)
+    assert len(held.sent) == 1
+    assert codes == [Code.REQUEST_TIMED_OUT]
+    held.let_go()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.interbroker import remote_verification
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -257,3 +258,10 @@ def test_offsets_whose_verification_gets_no_answer_are_sent_again(world: Cluster
     assert commit(world, producer, 5, TWO) == Code.COORDINATOR_NOT_AVAILABLE
     world.change([world._registration(ONE)], TWO)
     assert commit(world, producer, 5, TWO) == Code.NONE
+
+
+def test_no_more_batches_wait_for_a_coordinator_than_its_limit(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_verification, "MAX_WAITING_BATCHES", 0)
+    producer, held = begun(world, VERIFIED), HeldPeer(world, TWO)
+    assert world.produce(producer, 1, version=VERIFIED) == Code.NOT_ENOUGH_REPLICAS
+    assert held.sent == []

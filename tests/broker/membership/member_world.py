@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Coroutine
 from typing import Any, cast
@@ -11,16 +10,15 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
 from ottla.broker.network.connection import Connection
+from ottla.protocol.uuids import uuid_text
 from ottla.simulation.client import SimulatedClient
+from ottla.simulation.coroutines import run
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.checkpoints import topic_id_text
 from ottla.storage.identity import Identity, write_identity
 
 HOST, CONTROLLER_PORT, FIRST_PORT = "127.0.0.1", 9093, 9101
-PATIENCE_MS = 120_000
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
-STEP_MS = 10
 
 
 class Member:
@@ -41,7 +39,6 @@ class MemberWorld:
     def __init__(self, settings: dict[str, str] | None = None) -> None:
         self.fs = MemoryFilesystem()
         self.env = SimulatedEnv(self.fs, random.Random(1), START_MS)
-        self.loop = asyncio.new_event_loop()
         self._settings = settings or {}
         self.bugs = 0
         self.start_controller()
@@ -71,7 +68,7 @@ class MemberWorld:
     def format(self, node_id: int) -> None:
         path = f"/broker-{node_id}"
         self.fs.make_dir(path)
-        directory_id = topic_id_text(bytes([node_id]) * 16)
+        directory_id = uuid_text(bytes([node_id]) * 16)
         write_identity(self.fs, path, Identity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
 
     def start(self, node_id: int) -> Member:
@@ -95,18 +92,10 @@ class MemberWorld:
     def close(self) -> None:
         self.run(self.controller.stop())
         self.bugs += self.controller.lifecycle.unexpected_errors
-        self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Let simulated time pass until the work has ended."""
-        task = self.loop.create_task(work)
-        deadline_ms = self.env.monotonic_ms() + PATIENCE_MS
-        self.loop.run_until_complete(asyncio.sleep(0))
-        while not task.done():
-            assert self.env.monotonic_ms() < deadline_ms, "it takes too long"
-            self.env.advance(STEP_MS)
-            self.loop.run_until_complete(asyncio.sleep(0))
-        task.result()
+        run(work, self.env)
 
     def sleep(self, ms: float) -> None:
         self.env.advance(ms)

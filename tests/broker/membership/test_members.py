@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -23,8 +22,9 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.records import build_batch
+from ottla.protocol.uuids import uuid_text
 from ottla.simulation.client import SimulatedClient
-from ottla.storage.checkpoints import topic_id_text
+from ottla.simulation.coroutines import drive
 from ottla.storage.identity import DirectoryError, Identity, write_identity
 from tests.broker.membership.member_world import CLUSTER_ID, Member, MemberWorld
 
@@ -218,12 +218,10 @@ def test_a_start_that_waits_for_its_controller_can_be_given_up(world: MemberWorl
     world.run(world.controller.stop())
     world.format(1)
     server = BrokerServer(cast(Any, world.env), BrokerConfig(world.settings_of(1)))
-    starting = world.loop.create_task(server.start())
-    world.loop.run_until_complete(asyncio.sleep(0))
+    starting = server.start()
+    drive(starting, world.env.call_soon, lambda error: pytest.fail("it has ended"))
     world.sleep(1_000)
-    starting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        world.loop.run_until_complete(starting)
+    starting.close()
     world.start_controller()
     world.stop(world.start(1))
 
@@ -336,16 +334,16 @@ def test_two_who_stop_a_broker_at_once_stop_it_once(world: MemberWorld, member: 
 
     member.server.metadata.leave = leave_once  # type: ignore[method-assign]
 
-    async def both() -> None:
-        await asyncio.gather(member.server.stop(), member.server.stop())
-
-    world.run(both())
-    assert left == 1
+    ended: list[Exception | None] = []
+    drive(member.server.stop(), world.env.call_soon, ended.append)
+    world.run(member.server.stop())
+    world.sleep(1_000)
+    assert (left, ended) == (1, [None])
 
 
 def test_a_broker_of_another_cluster_is_not_let_in(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-1")
-    another = Identity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=topic_id_text(b"1" * 16))
+    another = Identity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=uuid_text(b"1" * 16))
     write_identity(world.fs, "/broker-1", another)
     with pytest.raises(ConfigError, match="INCONSISTENT_CLUSTER_ID"):
         world.start(1)
@@ -355,7 +353,7 @@ def test_two_brokers_of_one_id_are_told_apart(world: MemberWorld, member: Member
     """The second one has a directory of its own, a copy of the first one's identity, and another port."""
     settings = {**world.settings_of(1), "log.dirs": "/copy", "listeners": "PLAINTEXT://127.0.0.1:9199"}
     world.fs.make_dir("/copy")
-    write_identity(world.fs, "/copy", Identity(cluster_id=CLUSTER_ID, node_id=1, directory_id=topic_id_text(b"2" * 16)))
+    write_identity(world.fs, "/copy", Identity(cluster_id=CLUSTER_ID, node_id=1, directory_id=uuid_text(b"2" * 16)))
     second = BrokerServer(cast(Any, world.env), BrokerConfig(settings))
     with pytest.raises(ConfigError, match="DUPLICATE_BROKER_REGISTRATION"):
         world.run(second.start())
@@ -375,3 +373,29 @@ def test_a_coordinators_topic_that_cannot_be_made_is_asked_for_again_and_not_at_
     world.stop(member)
     world.close()
     assert world.bugs == 0
+
+
+def test_a_broker_whose_controller_has_lost_metadata_ends_and_goes_on_after_a_start(world: MemberWorld) -> None:
+    """A controller's directory was restored from an older copy: nobody else has what this broker acts on."""
+    member = world.start(1)
+    with member.connect() as client:
+        assert created(client, "kept").error_code == Code.NONE
+        kept = {path: bytes(content) for path, content in world.fs._files.items() if path.startswith("/controller/")}
+        assert created(client, "lost").error_code == Code.NONE
+    world.run(world.controller.stop())
+    for path in [path for path in world.fs._files if path.startswith("/controller/")]:
+        world.fs.unlink(path)
+    for path, content in kept.items():
+        world.fs.write_file(path, content)
+    reasons: list[DirectoryError] = []
+    member.server.on_given_up = reasons.append
+    world.start_controller()
+    world.sleep(10_000)
+    assert len(reasons) == 1 and "start this broker again" in str(reasons[0])
+    world.stop(member)
+    again = world.start(1)
+    assert set(again.server.cluster.state.topics) == {"kept"}
+    with again.connect() as client:
+        kept_id = again.server.cluster.state.topics["kept"].topic_id
+        assert produce(client, kept_id) == Code.NONE
+    world.stop(again)

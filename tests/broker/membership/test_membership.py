@@ -27,6 +27,7 @@ from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from ottla.protocol.messages.fetch import (
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -65,6 +66,7 @@ class Connected(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self._controller.connections.append(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None: ...
 
@@ -95,15 +97,19 @@ class Controller:
         self.records = batch(0, b"a", b"b")
         self.high_watermark = 2
         self.snapshot: SnapshotId | None = None
+        self.diverging: EpochEndOffset | None = None
         self.snapshot_bytes, self.piece_bytes, self.harm = b"", 1 << 20, ""
         self.refuses = Code.NONE
         self.lets_go = False
         self.allocations: list[tuple[int, int]] = []
+        self.connections: list[asyncio.Transport] = []
         self.block = AllocateProducerIdsResponse(producer_id_start=5_000, producer_id_len=1_000)
         self._listening = env.network.listen(HOST, PORT, lambda: Connected(self))
 
     def close(self) -> None:
         self._listening.close()
+        for transport in self.connections:
+            transport.close()
 
     def handle(self, request: Any) -> Any:
         if isinstance(request, BrokerRegistrationRequest):
@@ -134,6 +140,8 @@ class Controller:
             partition = PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)
         elif self.snapshot is not None and asked.fetch_offset < self.snapshot.end_offset:
             partition = PartitionData(high_watermark=self.high_watermark, snapshot_id=self.snapshot)
+        elif self.diverging is not None:
+            partition = PartitionData(high_watermark=self.high_watermark, diverging_epoch=self.diverging)
         elif asked.fetch_offset == 0:
             partition = PartitionData(high_watermark=self.high_watermark, records=self.records)
         else:
@@ -166,6 +174,7 @@ class World:
         self.changes: list[tuple[BrokerState, bool]] = []
         self.refused: bytes | None = None
         self.bugs: list[str] = []
+        self.lost: list[str] = []
         identity = Identity(
             broker_id=2,
             cluster_id="abc",
@@ -183,6 +192,7 @@ class World:
             heartbeats=self.peer(),
             fetches=self.peer(),
             changed=self._changed,
+            lost=self.lost.append,
         )
 
     def peer(self) -> Peer:
@@ -292,6 +302,42 @@ def test_it_stays_while_it_has_leaderships_and_stops_when_it_is_let_go() -> None
     beats = len(world.controller.beats)
     world.advance(10_000)
     assert len(world.controller.beats) == beats
+
+
+def test_one_heartbeat_that_fails_does_not_end_a_controlled_shutdown() -> None:
+    """A controller that is started anew meanwhile moves the leaderships all the same."""
+    world = World().run()
+    world.controller.close()
+    world.membership.begin_controlled_shutdown()
+    world.advance(1_000)
+    assert not world.membership.lifecycle.may_stop
+    world.controller = Controller(world.env)
+    world.controller.lets_go = True
+    world.advance(5_000)
+    assert world.last_beat.want_shut_down
+    assert world.membership.lifecycle.may_stop
+
+
+def test_a_controller_that_stays_away_is_not_waited_for() -> None:
+    world = World().run()
+    world.controller.close()
+    world.membership.begin_controlled_shutdown()
+    world.advance(5_000)
+    assert world.membership.lifecycle.may_stop
+    assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
+
+
+def test_metadata_that_the_controller_has_lost_is_told_once() -> None:
+    """What was committed and applied cannot be taken back one by one."""
+    world = World().run()
+    world.controller.diverging = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=1)
+    world.controller.records, world.controller.high_watermark = b"", 1
+    world.advance(5_000)
+    (reason,) = world.lost
+    assert "1" in reason and "2" in reason
+    fetches = len(world.controller.fetches)
+    world.advance(5_000)
+    assert len(world.controller.fetches) == fetches
 
 
 def test_who_was_never_unfenced_need_not_ask_to_leave() -> None:

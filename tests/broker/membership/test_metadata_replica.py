@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.membership import metadata_replica
-from ottla.broker.membership.metadata_replica import MetadataReplica, ReplicaRefused
+from ottla.broker.membership.metadata_replica import MetadataLost, MetadataReplica, ReplicaRefused
 from ottla.protocol.records import assign, build_batch
 
 
@@ -104,6 +104,6 @@ def test_a_log_that_parted_is_cut_down_to_a_whole_batch(observer: Observer) -> N
 def test_nothing_that_is_committed_is_cut(observer: Observer) -> None:
     observer.replica.append(batch(0, b"a") + batch(1, b"b"))
     observer.replica.commit(2)
-    with pytest.raises(ReplicaRefused, match="below 2 is committed"):
+    with pytest.raises(MetadataLost, match="below 2 was committed"):
         observer.replica.truncate(1)
     assert observer.replica.end_offset == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,38 +15,81 @@ from ottla.broker.gate import Gate
 from ottla.broker.partitions import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.coordinator.replication.follower import FetchState, Following
-from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.protocol.messages.list_offsets import ListOffsetsResponse
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
 
 
+class Follower:
+    """A broker that follows partitions of one leader, and the requests that it has sent there."""
+
+    def __init__(self, carry_out: Callable[[Partition, Following, Any], Any], partitions: int) -> None:
+        self.env = env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
+        gate = Gate(None)
+        self.sent: list[tuple[Any, Any]] = []
+        peer = SimpleNamespace(send=lambda message, then, **options: self.sent.append((message, then)))
+        broker = SimpleNamespace(broker_id=1, broker_epoch=7, settings=BrokerConfig({}).settings)
+        logs = SimpleNamespace(carry_out=carry_out)
+        self.fetcher = ReplicaFetcher(env, cast(Any, broker), lambda: cast(Any, peer), lambda: None, cast(Any, logs), gate)
+        self.partitions = []
+        for index in range(partitions):
+            log = Log(env.fs, f"/t-{index}", "t", index, LogConfig(), b"t" * 16)
+            self.partitions.append(Partition(env, log, gate, DiskHealth(env, "/"), 1, is_led=False))
+        self.followings = [self.follow(partition) for partition in self.partitions]
+        env.advance(1)
+
+    def follow(self, partition: Partition) -> Following:
+        following = Following(leader_id=2, leader_epoch=0)
+        self.fetcher.add(partition, following)
+        return following
+
+    def answer(self, request: int, *, session_id: int = 0, **fields: Any) -> None:
+        answers = [PartitionData(partition_index=n, records=b"", **fields) for n in range(len(self.partitions))]
+        topic = FetchableTopicResponse(topic_id=b"t" * 16, partitions=answers)
+        self.sent[request][1](FetchResponse(session_id=session_id, responses=[topic]))
+        self.env.advance(1)
+
+    def named(self, request: int) -> list[int]:
+        return [p.partition for topic in self.sent[request][0].topics for p in topic.partitions]
+
+
 def test_a_bug_with_one_partition_stops_that_one_only() -> None:
-    env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
-    gate, sent, carried_out = Gate(None), list[tuple[FetchRequest, Any]](), list[int]()
+    carried_out: list[int] = []
 
     def carry_out(partition: Partition, following: Following, action: Any) -> None:
         if partition.log.partition == 0:
             raise LookupError("a bug")
         carried_out.append(partition.log.partition)
 
-    peer = SimpleNamespace(send=lambda message, then, **options: sent.append((message, then)))
-    broker = SimpleNamespace(broker_id=1, broker_epoch=7, settings=BrokerConfig({}).settings)
-    logs = SimpleNamespace(carry_out=carry_out)
-    fetcher = ReplicaFetcher(env, cast(Any, broker), lambda: cast(Any, peer), lambda: None, cast(Any, logs), gate)
-    followings = []
-    for index in range(2):
-        log = Log(env.fs, f"/t-{index}", "t", index, LogConfig(), b"t" * 16)
-        partition = Partition(env, log, gate, DiskHealth(env, "/"), 1, is_led=False)
-        followings.append(Following(leader_id=2, leader_epoch=0))
-        fetcher.add(partition, followings[-1])
-    env.advance(1)
-    answers = [PartitionData(partition_index=index, high_watermark=0, records=b"") for index in range(2)]
-    response = FetchResponse(responses=[FetchableTopicResponse(topic_id=b"t" * 16, partitions=answers)])
+    follower = Follower(carry_out, 2)
     with pytest.raises(LookupError, match="a bug"):
-        sent[0][1](response)
-    env.advance(1)
+        follower.answer(0, high_watermark=0)
+    follower.env.advance(1)
     assert carried_out == [1]
-    assert [following.state for following in followings] == [FetchState.FAILED, FetchState.FETCHING]
-    assert [p.partition for topic in sent[1][0].topics for p in topic.partitions] == [1]
+    assert [following.state for following in follower.followings] == [FetchState.FAILED, FetchState.FETCHING]
+    assert follower.named(1) == [1]
+
+
+def test_what_an_answer_has_told_in_vain_is_asked_for_again() -> None:
+    """A leader leaves out of a session's answers what it has told already: a high watermark that was not taken came never again."""
+    follower = Follower(lambda *_: None, 1)
+    follower.answer(0, session_id=9, high_watermark=0)
+    assert follower.named(1) == []
+    follower.fetcher.remove(follower.partitions[0])
+    follower.follow(follower.partitions[0])
+    follower.answer(1, session_id=9, high_watermark=5)
+    assert follower.named(2) == [0]
+
+
+def test_an_answer_without_offsets_is_asked_for_again() -> None:
+    follower = Follower(lambda partition, following, action: action, 1)
+    follower.answer(0, error_code=Code.OFFSET_OUT_OF_RANGE, high_watermark=-1)
+    assert follower.followings[0].state is FetchState.OUT_OF_RANGE
+    follower.sent[1][1](ListOffsetsResponse(topics=[]))
+    assert follower.followings[0].state is FetchState.DELAYED
+    follower.env.advance(1_000)
+    assert follower.named(2) == [0]

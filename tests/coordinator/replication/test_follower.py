@@ -92,7 +92,7 @@ def test_out_of_range(leader: tuple[int, int], action: Action) -> None:
         (Code.CORRUPT_MESSAGE, Wait(), FetchState.DELAYED),
         (Code.UNKNOWN_TOPIC_OR_PARTITION, Wait(), FetchState.DELAYED),
         (Code.FENCED_LEADER_EPOCH, Stop(Code.FENCED_LEADER_EPOCH), FetchState.FAILED),
-        (Code.KAFKA_STORAGE_ERROR, Stop(Code.KAFKA_STORAGE_ERROR), FetchState.FAILED),
+        (Code.KAFKA_STORAGE_ERROR, Wait(), FetchState.DELAYED),
     ],
 )
 def test_errors(code: Code, action: Action, state: FetchState) -> None:
@@ -114,6 +114,12 @@ def test_only_the_last_fetch_is_awaited() -> None:
     assert not one.is_awaited(second)
     with pytest.raises(AssertionError):
         one.ask()
+
+
+def test_an_own_log_that_takes_nothing_any_more_ends_it() -> None:
+    one = following()
+    assert one.own_log_failed() == Stop(Code.KAFKA_STORAGE_ERROR)
+    assert one.state is FetchState.FAILED
 
 
 def test_what_does_not_follow_ends_it() -> None:

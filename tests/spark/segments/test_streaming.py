@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from ottla.protocol.uuids import uuid_text
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.streaming import TOPIC_ID, SegmentStream, bounded
-from ottla.storage.checkpoints import topic_id_text, write_partition_metadata
+from ottla.storage.checkpoints import write_partition_metadata
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.spark.segments.test_reading import Logs, put
 
@@ -67,7 +68,7 @@ def stream(root: Path, **options: str) -> SegmentStream:
 
 
 def told(offset: int, topic_id: bytes) -> dict[str, Any]:
-    return {"t": {"0": offset}, TOPIC_ID: topic_id_text(topic_id)}
+    return {"t": {"0": offset}, TOPIC_ID: uuid_text(topic_id)}
 
 
 def at(offset: int) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
@@ -9,6 +11,7 @@ from confluent_kafka import Consumer as CConsumer
 from confluent_kafka import Producer as CProducer
 from confluent_kafka import TopicPartition as CTopicPartition
 
+from tests.waiting import PAUSE_S
 from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition, group_settings
 
 CALL_TIMEOUT_S = 30
@@ -16,6 +19,22 @@ _RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": BACKOFF_MAX_MS, "meta
 """librdkafka 2.16 forgets brokers that are all away and begins with the bootstrap servers anew; what it has cached of a
 group's coordinator is then dead, and `send_offsets_to_transaction` waits for it for ever."""
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+
+_MOVING = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+
+
+def committed_offsets(consumer: CConsumer, partitions: list[CTopicPartition], timeout_s: float) -> list[CTopicPartition]:
+    """The group's commits. librdkafka tells its application that a coordinator has moved, where other clients ask the next one."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            committed: list[CTopicPartition] = consumer.committed(partitions, timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
+        else:
+            return committed
 
 
 class Consumer:
@@ -54,11 +73,11 @@ class Consumer:
         self.raw.commit(asynchronous=False)
 
     def committed(self, topic: str, partition: int) -> int | None:
-        (committed,) = self.raw.committed([CTopicPartition(topic, partition)], CALL_TIMEOUT_S)
+        (committed,) = committed_offsets(self.raw, [CTopicPartition(topic, partition)], CALL_TIMEOUT_S)
         return int(committed.offset) if committed.offset >= 0 else None
 
     def rewind(self) -> dict[TopicPartition, int]:
-        committed = self.raw.committed(self.raw.assignment(), CALL_TIMEOUT_S)
+        committed = committed_offsets(self.raw, self.raw.assignment(), CALL_TIMEOUT_S)
         for p in committed:
             self.raw.seek(CTopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING))
         return {(p.topic, p.partition): p.offset for p in committed if p.offset >= 0}
@@ -115,7 +134,9 @@ class Producer:
 
     def close(self) -> None:
         self.raw.purge()
-        self.raw.flush(1)
+        # One that was fenced has nothing to say any more.
+        with contextlib.suppress(KafkaException):
+            self.raw.flush(1)
 
     @staticmethod
     def _guard(call: Any) -> Any:

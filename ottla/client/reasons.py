@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from shlex import quote
 from typing import Final
 
-from ottla.cli.output import duration_text
 from ottla.client.diagnosis import StableOffset, WaitingGroup
+from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.groups import CLASSIC
+from ottla.client.transactions import Transaction
+from ottla.client.wording import command_for, counted
 
 MAX_PARTITIONS_NAMED = 10
 """How many partitions that a group is behind in are named. The number of further partitions is given."""
+ABORT_INTERVAL_MS: Final = 10_000
+"""The time within which a coordinator looks for transactions that have timed out, in ms: Kafka's default of
+transaction.abort.timed.out.transaction.cleanup.interval.ms; ottla's is shorter."""
 NOBODY: Final[Mapping[str, str]] = {}
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -35,22 +39,40 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBOD
         ]
     name = transaction.transactional_id
     whose = name if name not in clients else f"{name} from {clients[name]}"
-    if transaction.state != "Ongoing":
+    if not transaction.is_ongoing:
         decided = "commit" if transaction.state == "PrepareCommit" else "abort"
         return [
             f"{stands}: transaction of {producer}, transactional id {whose}, whose {decided} is being carried out; {behind}",
             "its marker is written as soon as the partition takes it; the broker's log says what keeps it",
         ]
-    since = "" if transaction.start_ms is None else f", open for {duration_text(max(0, now_ms - transaction.start_ms))}"
-    left = "" if transaction.start_ms is None else _left(transaction.start_ms + transaction.timeout_ms - now_ms)
     return [
-        f"{stands}: transaction of {producer}, transactional id {whose}{since}{left}; {behind}",
-        f"wait for it, or end it and fence its producer: ottla txn abort {quote(name)}",
+        f"{stands}: transaction of {producer}, transactional id {whose}{_since(transaction, now_ms)}; {behind}",
+        f"wait for it, or end it and fence its producer: {command_for('ottla txn abort', name)}",
     ]
 
 
-def _left(left_ms: int) -> str:
-    return f", times out in {duration_text(left_ms)}" if left_ms > 0 else ", which has timed out and is about to be aborted"
+def _since(transaction: Transaction, now_ms: int) -> str:
+    return "" if transaction.start_ms is None else f", open for {open_text(transaction.start_ms, transaction.timeout_ms, now_ms)}"
+
+
+def open_text(start_ms: int, timeout_ms: int, now_ms: int) -> str:
+    """For how long an ongoing transaction has been open, and when it times out.
+
+    ``now_ms`` may be of another clock than the broker's, which a test may have stopped. So nothing is concluded from a begin that
+    lies ahead, or from a time-out after which the transaction should not be there any more.
+    """
+    open_ms = elapsed_ms(start_ms, now_ms)
+    if open_ms is None:
+        return "an unknown time, as the broker's clock is ahead of the one here"
+    left_ms = timeout_ms - open_ms
+    if left_ms > 0:
+        left = f"times out in {duration_text(left_ms)}"
+    elif left_ms >= -ABORT_INTERVAL_MS:
+        left = "which has timed out and is about to be aborted"
+    else:
+        late = duration_text(-left_ms)
+        left = f"which should have timed out {late} ago, unless the broker's clock tells another time than the one here"
+    return f"{duration_text(open_ms)}, {left}"
 
 
 def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, str] = NOBODY) -> list[str]:
@@ -68,9 +90,8 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
         where = f"{position.topic}:{position.partition}"
         lines.append(f"{where}: {position.lag:,} behind, at {position.committed:,} of {position.end:,}; {reads}")
     if len(others) > MAX_PARTITIONS_NAMED:
-        lines.append(
-            f"and {len(others) - MAX_PARTITIONS_NAMED:,} more partitions; ottla group describe {quote(group.group_id)} names all"
-        )
+        more = counted(len(others) - MAX_PARTITIONS_NAMED, "more partition")
+        lines.append(f"and {more}; all are named by {command_for('ottla group describe', group.group_id)}")
     if not behind:
         lines.append("it has read all that there is")
     return lines
@@ -79,13 +100,14 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
 def _of_members(waiting: WaitingGroup) -> str:
     group = waiting.group
     name = f"group {group.group_id}"
-    lag = f"{sum(position.lag for position in waiting.behind):,} records behind"
+    lag = sum(position.lag for position in waiting.behind)
+    behind = f"; it is {counted(lag, 'record')} behind" if lag else ""
     if not group.members:
-        return f"{name} has no members: nobody reads for it; it is {lag}"
-    count = f"{len(group.members):,} member{'s' if len(group.members) != 1 else ''}"
+        return f"{name} has no members: nobody reads for it{behind}"
+    count = counted(len(group.members), "member")
     if group.state in _REBALANCING:
-        return f"{name} is rebalancing ({group.state}) with {count}{_late(waiting)}; it is {lag}"
-    return f"{name} is {group.state} with {count}; it is {lag}"
+        return f"{name} is rebalancing ({group.state}) with {count}{_late(waiting)}{behind}"
+    return f"{name} is {group.state} with {count}{behind}"
 
 
 def _late(waiting: WaitingGroup) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ottla.cli.reasons import MAX_PARTITIONS_NAMED, why_group_waits, why_held
 from ottla.client.diagnosis import StableOffset, WaitingGroup
+from ottla.client.durations import SKEW_MS, elapsed_ms
 from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
+from ottla.client.reasons import ABORT_INTERVAL_MS, MAX_PARTITIONS_NAMED, open_text, why_group_waits, why_held
 from ottla.client.transactions import OpenTransaction, Transaction
 
 NOW_MS = 1_000_000
@@ -59,6 +63,26 @@ def test_a_record_alone() -> None:
 def test_one_that_has_timed_out() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
     assert "which has timed out and is about to be aborted" in stands
+
+
+def test_one_that_should_not_be_there_any_more() -> None:
+    start_ms = NOW_MS - 60_000 - ABORT_INTERVAL_MS - 1
+    stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=start_ms)), NOW_MS)
+    assert ", which should have timed out 10.0 s ago, unless the broker's clock tells another time than the one here;" in stands
+    assert "about to be aborted" not in stands
+
+
+def test_one_that_begins_by_another_clock() -> None:
+    stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS + SKEW_MS + 1)), NOW_MS)
+    assert ", open for an unknown time, as the broker's clock is ahead of the one here;" in stands
+    assert "times out" not in stands
+
+
+@given(start_ms=st.integers(-(1 << 42), 1 << 42), now_ms=st.integers(-(1 << 42), 1 << 42))
+def test_no_time_is_below_0(start_ms: int, now_ms: int) -> None:
+    assert (elapsed_ms(start_ms, now_ms) is None) == (start_ms - now_ms > SKEW_MS)
+    assert (elapsed_ms(start_ms, now_ms) or 0) == max(0, now_ms - start_ms)
+    assert "-" not in open_text(start_ms, 60_000, now_ms)
 
 
 @pytest.mark.parametrize(("state", "outcome"), [("PrepareCommit", "commit"), ("PrepareAbort", "abort")])
@@ -126,14 +150,35 @@ def test_a_rebalance_that_waits_for_a_member() -> None:
 
 
 def test_what_is_read() -> None:
-    assert why_group_waits(group(lags=(0,)), NOW_MS)[-1] == "it has read all that there is"
+    assert why_group_waits(group(lags=(0,)), NOW_MS) == [
+        "group billing is Stable with 1 member",
+        "it has read all that there is",
+    ]
+
+
+def test_one_record_and_one_partition() -> None:
+    assert why_group_waits(group(lags=(1,)), NOW_MS)[0] == "group billing is Stable with 1 member; it is 1 record behind"
+    assert why_group_waits(group(lags=(1,) * (MAX_PARTITIONS_NAMED + 1)), NOW_MS)[-1].startswith("and 1 more partition; ")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("a b", "ottla txn abort 'a b'"),
+        ("-x", "ottla txn abort -- -x"),
+        ("\u202eaio<script>", "ottla txn abort NAME, with the name that --json tells: some of its characters are not shown here"),
+    ],
+)
+def test_what_is_to_be_pasted_names_what_it_is_about(name: str, command: str) -> None:
+    _, do = why_held(held(holder=holder(), transaction=replace(transaction(), transactional_id=name)), NOW_MS)
+    assert do == f"wait for it, or end it and fence its producer: {command}"
 
 
 def test_many_partitions() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
     assert lines[1].startswith("orders:29: 30 behind"), "the most first"
-    assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; ottla group describe billing names all"
+    assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; all are named by ottla group describe billing"
 
 
 def test_a_group_that_an_open_transaction_holds() -> None:

@@ -1,0 +1,77 @@
+"""What a page of the console asks with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from ottla.client.kafka_client import KafkaClient
+from ottla.console.reading import Deadline
+from ottla.control.asking import Refused, Steered
+from ottla.control.pages import OnLoop
+from ottla.control.timeline import client_text
+from ottla.protocol.errors import KafkaError
+
+MAX_DIGITS: Final = 18
+"""A number in a query may have so many digits, so that it fits into an offset."""
+PARTITIONS_OF_A_TURN: Final = 500
+"""How many partitions one turn of the event loop looks at, which takes it some ms."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a page's query, a client of the broker, what reads the broker on its event loop, and when the reading must
+    end."""
+
+    query: Mapping[str, str]
+    client: KafkaClient
+    on_loop: OnLoop
+    deadline: Deadline
+
+    def number(self, name: str, default: int = 0) -> int:
+        """The number of a parameter. Raises `Refused`."""
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+            raise Refused(400, f"{name} is a number of 0 or more")
+        return int(text)
+
+    def required(self, name: str) -> str:
+        """A parameter that must be there. Raises `Refused`."""
+        if not self.query.get(name):
+            raise Refused(400, f"{name} is missing")
+        return self.query[name]
+
+    def in_turns(self, items: Sequence[T], read: Callable[[Steered, T], R], of_a_turn: int) -> list[R]:
+        """What ``read`` gives for each of the items. Between two turns of the event loop the broker serves its clients.
+
+        Raises `Late`.
+        """
+
+        def turn(start: int) -> list[R]:
+            self.deadline.check()
+            return self.on_loop(lambda steered: [read(steered, item) for item in items[start : start + of_a_turn]])
+
+        return [given for start in range(0, len(items), of_a_turn) for given in turn(start)]
+
+
+def refusal(error: KafkaError) -> Refused:
+    return Refused(409, error.message or error.code.name)
+
+
+def now_of(steered: Steered) -> int:
+    """The broker's time in ms. Of a clock that runs it is in whole seconds: what a page shows of it changes, and is drawn, once a
+    second at most. A clock that is moved by hand changes nothing by itself, and is given to the millisecond."""
+    now_ms = steered.serving.broker.clock.now_ms()
+    return now_ms if steered.clock is not None else now_ms // 1_000 * 1_000
+
+
+def clients_of(steered: Steered, transactional_ids: Iterable[str]) -> dict[str, str]:
+    """The client that has each of the ids, where it is known."""
+    holders = {one: steered.history.holder(one) for one in transactional_ids}
+    return {one: client_text(holder.client_id, holder.client_host) for one, holder in holders.items() if holder is not None}

@@ -1,0 +1,93 @@
+"""The pages ``groups`` and ``group``: how far groups are behind, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ottla.client import groups as client_groups
+from ottla.client.diagnosis import waiting_group
+from ottla.client.errors import ClientError
+from ottla.client.groups import GroupListing, GroupMember, GroupPosition
+from ottla.client.reasons import why_group_waits
+from ottla.console.asked import Asked, clients_of, now_of
+from ottla.console.paging import first_of, matching, part_of
+
+LINES_SHOWN: Final = 40
+"""How many lines say why a group waits."""
+HOLDERS_SHOWN: Final = 20
+"""How many of the transactions that hold a group are linked to."""
+MEMBERS_SHOWN: Final = 100
+ASSIGNED_SHOWN: Final = 50
+"""How many partitions of each member are shown."""
+METADATA_SHOWN: Final = 200
+"""How many characters of a commit's metadata are shown."""
+
+
+def groups(asked: Asked) -> dict[str, Any]:
+    silent: list[ClientError] = []
+    part = part_of(matching(asked.client.groups(silent), asked, lambda group: group.group_id), asked)
+    rows = [_row(asked, listing) for listing in part.rows]
+    return {"part": msgspec.structs.replace(part, rows=rows), "silent": [str(error) for error in silent]}
+
+
+def _row(asked: Asked, listing: GroupListing) -> dict[str, Any]:
+    """``problem`` says why a group's lag is not known. The other groups are shown all the same."""
+    lag, problem = None, ""
+    try:
+        # A reading that is late asks nothing more: each question would cost a connection.
+        asked.deadline.check()
+        lag = sum(position.lag for position in client_groups.positions(asked.client.brokers, listing))
+    except ClientError as error:
+        # It has just ended, or its coordinator is moving or does not answer, or those before it have taken too long.
+        problem = str(error)
+    return {"group_id": listing.group_id, "type": listing.group_type, "state": listing.state, "lag": lag, "problem": problem}
+
+
+def group(asked: Asked) -> dict[str, Any]:
+    name = asked.required("name")
+    waiting = waiting_group(asked.client.brokers, name)
+    ids = sorted({held.transaction.transactional_id for held in waiting.held if held.transaction is not None})
+    now_ms, clients = asked.on_loop(lambda steered: (now_of(steered), clients_of(steered, ids)))
+    described = waiting.group
+    part = part_of(described.positions, asked)
+    return {
+        "group_id": name,
+        "type": described.group_type,
+        "state": described.state,
+        "assignor": described.assignor,
+        "why": first_of(why_group_waits(waiting, now_ms, clients), LINES_SHOWN),
+        "holders": ids[:HOLDERS_SHOWN],
+        "more_holders": max(0, len(ids) - HOLDERS_SHOWN),
+        "members": [_member(member) for member in described.members[:MEMBERS_SHOWN]],
+        "more_members": max(0, len(described.members) - MEMBERS_SHOWN),
+        "part": msgspec.structs.replace(part, rows=[_position(position) for position in part.rows]),
+    }
+
+
+def _position(position: GroupPosition) -> dict[str, Any]:
+    return {**msgspec.to_builtins(position), "metadata": position.metadata[:METADATA_SHOWN]}
+
+
+def _member(member: GroupMember) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "client_id": member.client_id,
+        "host": member.host.removeprefix("/"),
+        "assignment": _assignment(member.assignment),
+    }
+
+
+def _assignment(assignment: Mapping[str, Sequence[int]]) -> dict[str, list[int | str]]:
+    """The first partitions of an assignment, and how many more topics it has. A topic without partitions counts as one."""
+    shown: dict[str, list[int | str]] = {}
+    left = ASSIGNED_SHOWN
+    for topic, indexes in assignment.items():
+        if left <= 0:
+            shown[f"and {len(assignment) - len(shown):,} more topics"] = []
+            break
+        shown[topic] = first_of(indexes, left)
+        left -= max(1, len(indexes))
+    return shown

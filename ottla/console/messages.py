@@ -1,0 +1,97 @@
+"""The page ``messages``: the records of a partition, as readers of each isolation level see them."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from itertools import islice
+from typing import Any, Final
+
+from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.reading import ISOLATIONS
+from ottla.client.records import Record
+from ottla.console.asked import Asked
+from ottla.console.topics import partition_of
+from ottla.control.asking import Refused
+
+MESSAGES_SHOWN: Final = 100
+OFFSETS_SEARCHED: Final = 20_000
+"""How many offsets one reading searches for them: few of a partition's records may be of the wanted kind."""
+BYTES_SHOWN: Final = 1_000
+"""How many bytes of a key or a value are shown."""
+HEADERS_SHOWN: Final = 20
+"""How many headers of a record are shown."""
+HEADER_BYTES_SHOWN: Final = 200
+"""How many characters of a header's name and bytes of its value are shown."""
+
+
+def messages(asked: Asked) -> dict[str, Any]:
+    """The records of a partition from the query's offset ``start`` on; without one the newest.
+
+    ``next_offset`` is where the next page begins, None behind the last. ``stopped_at`` is where the search for records has ended
+    before there were enough for a page, None where it has not.
+    """
+    topic, index = asked.required("topic"), partition_of(asked)
+    isolation = asked.query.get("isolation") or "committed"
+    if isolation not in ISOLATIONS:
+        raise Refused(400, f"isolation is one of {', '.join(ISOLATIONS)}")
+    brokers = asked.client.brokers
+    indexes = sorted(brokers.partitions(topic))
+    if index not in indexes:
+        raise Refused(404, f"topic {topic!r} has no partition {index}")
+    first = list_offsets(brokers, topic, [index], EARLIEST)[index]
+    stable = list_offsets(brokers, topic, [index], LATEST, committed=True)[index]
+    end = list_offsets(brokers, topic, [index], LATEST)[index]
+    last = end if isolation == "all" else stable
+    start = min(max(asked.number("start", max(first, last - MESSAGES_SHOWN)), first), end)
+    limit = start + OFFSETS_SEARCHED
+    found = asked.client.stream(topic, isolation, partitions=[index], start={index: start}, end={index: limit}, show_control=True)
+    with asked.deadline.alone():
+        # Each is cut as it comes, so that no more than one batch of large values is held.
+        records = [shown(record) for record in islice(found, MESSAGES_SHOWN)]
+    is_full = len(records) == MESSAGES_SHOWN
+    next_offset = records[-1]["offset"] + 1 if is_full else limit
+    return {
+        "topic": topic,
+        "partition": index,
+        "partitions": len(indexes),
+        "isolation": isolation,
+        "start": start,
+        "limit": MESSAGES_SHOWN,
+        "log_start_offset": first,
+        "last_stable_offset": stable,
+        "high_watermark": end,
+        "records": records,
+        "next_offset": next_offset if next_offset < last else None,
+        "stopped_at": limit if not is_full and limit < last else None,
+    }
+
+
+def shown(record: Record) -> dict[str, Any]:
+    return {
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _bytes(record.key, BYTES_SHOWN),
+        "value": _bytes(record.value, BYTES_SHOWN),
+        "headers": [
+            {"name": name[:HEADER_BYTES_SHOWN], "value": _bytes(value, HEADER_BYTES_SHOWN)}
+            for name, value in record.headers[:HEADERS_SHOWN]
+        ],
+        "more_headers": max(0, len(record.headers) - HEADERS_SHOWN),
+        "producer_id": record.producer_id,
+        "producer_epoch": record.producer_epoch,
+        "is_transactional": record.transactional,
+        "control": record.control,
+    }
+
+
+def _bytes(value: bytes | None, most_bytes: int) -> dict[str, Any] | None:
+    """Bytes as a person reads them: as text where they are UTF-8, else in hexadecimal digits; None for null."""
+    if value is None:
+        return None
+    first = value[:most_bytes]
+    try:
+        # The cut may go through a character, of which an incremental decoder waits for the rest.
+        text, kind = getincrementaldecoder("utf-8")().decode(first, final=len(first) == len(value)), "text"
+    except UnicodeDecodeError:
+        text, kind = first.hex(" "), "hex"
+    return {"kind": kind, "text": text, "size_bytes": len(value)}

@@ -1,0 +1,190 @@
+// Shows the page that the address's fragment names, and draws it anew whenever the broker sends other values.
+
+import { el, link } from "./dom.js";
+import { Live, Refused, WRONG_TOKEN, hasToken, setToken } from "./door.js";
+import { overview } from "./overview.js";
+import { topics, topic } from "./topics.js";
+import { messages } from "./messages.js";
+import { groups, group } from "./groups.js";
+import { transactions, transaction } from "./transactions.js";
+import { steering } from "./steering.js";
+
+const PAGES = { overview, topics, topic, messages, groups, group, transactions, transaction, steering };
+const IN_NAVIGATION = ["overview", "topics", "groups", "transactions", "steering"];
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 4000;
+const MOST_SAID = 200;
+
+const main = document.getElementById("main");
+const state = document.getElementById("state");
+let live = null;
+let timer = null;
+let pauseMs = FIRST_PAUSE_MS;
+// Asks for the page that is shown; null where nothing is to be asked any more.
+let listening = null;
+let isPressed = false;
+let later = null;
+
+function address() {
+  const [page, query = ""] = location.hash.slice(1).split("?");
+  return { page: Object.hasOwn(PAGES, page) ? page : "overview", parameters: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+// What an address holds behind percent signs; a text that somebody has typed there may be none of this kind, and stays as it is.
+function unquoted(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+// The token comes in the fragment, which a browser sends to nobody, and is taken out of the address at once.
+function takeToken() {
+  const name = "#token=";
+  if (!location.hash.startsWith(name)) return;
+  setToken(unquoted(location.hash.slice(name.length)));
+  history.replaceState(null, "", `${location.pathname}#overview`);
+}
+
+function say(text, isBad = false) {
+  state.textContent = text.length > MOST_SAID ? `${text.slice(0, MOST_SAID)}…` : text;
+  state.className = isBad ? "bad" : "";
+}
+
+function show() {
+  live?.close();
+  isPressed = false;
+  later = null;
+  clearTimeout(timer);
+  pauseMs = FIRST_PAUSE_MS;
+  say("");
+  const { page, parameters } = address();
+  const here = PAGES[page].under ?? page;
+  document.getElementById("nav").replaceChildren(...IN_NAVIGATION.map((name) => link(name, name, {}, name === here ? "here" : null)));
+  document.title = `${PAGES[page].title?.(parameters) ?? page} - ottla`;
+  document.body.dataset.page = page;
+  document.body.dataset.draws = "0";
+  const drawn = el("div", { id: "live" });
+  const form = PAGES[page].form?.(parameters);
+  main.replaceChildren(...(form ? [form] : []), drawn);
+  listening = () => listen(page, parameters, drawn);
+  if (!hasToken()) askForToken("");
+  else if (!document.hidden) listening();
+}
+
+// A page behind others asks nothing. What was typed into its forms is there when somebody comes back.
+function pauseOrGoOn() {
+  live?.close();
+  clearTimeout(timer);
+  if (!document.hidden && hasToken()) listening?.();
+}
+
+// What was on the screen stays there while a broker is paused or restarted.
+function complain(drawn, text) {
+  later = null;
+  say(text, true);
+  if (drawn.childElementCount === 0) drawn.replaceChildren(el("p", { class: "note" }, text));
+}
+
+function refuse(drawn, error) {
+  // What does not exist is not shown.
+  if (error.status === 404) drawn.replaceChildren();
+  // To ask again for a page that has failed is to have the same error in the broker's log again.
+  if (error.status === 500) listening = null;
+  complain(drawn, error.message);
+}
+
+function listen(page, parameters, drawn) {
+  const mine = new Live(`v1/${page}?${new URLSearchParams(parameters)}`, {
+    values: (values) => {
+      pauseMs = FIRST_PAUSE_MS;
+      draw(page, values, parameters, drawn);
+    },
+    refused: (error) => refuse(drawn, error),
+    ended: (error) => {
+      if (mine !== live) return;
+      if (error instanceof Refused && error.status === 401) {
+        askForToken(WRONG_TOKEN);
+        return;
+      }
+      if (error instanceof Refused) refuse(drawn, error);
+      else if (listening !== null) complain(drawn, "the broker does not answer");
+      if (listening === null) return;
+      timer = setTimeout(() => listen(page, parameters, drawn), pauseMs);
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+    },
+  });
+  live = mine;
+}
+
+// Whoever presses a button or marks text keeps what is under the pointer; the newest values are drawn afterwards.
+function whyHeld(drawn) {
+  if (isPressed) return "the pointer is pressed";
+  const selection = document.getSelection();
+  return !selection.isCollapsed && drawn.contains(selection.anchorNode) ? "text is marked" : null;
+}
+
+function draw(page, values, parameters, drawn) {
+  const why = whyHeld(drawn);
+  if (why !== null) {
+    later = () => draw(page, values, parameters, drawn);
+    say(`held while ${why}`);
+    return;
+  }
+  later = null;
+  let elements;
+  try {
+    elements = PAGES[page].draw(values, parameters, { say });
+  } catch (error) {
+    // An error of the page, and none of the connection, which goes on: the next values may be such as can be drawn.
+    console.error(error);
+    complain(drawn, `this page cannot be drawn: ${error.message}`);
+    return;
+  }
+  const focused = drawn.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  drawn.replaceChildren(...elements);
+  say("live");
+  if (focused !== null) [...drawn.querySelectorAll("a, button")].find((one) => nameOf(one) === focused)?.focus({ preventScroll: true });
+  document.body.dataset.draws = String(Number(document.body.dataset.draws) + 1);
+}
+
+const nameOf = (element) => element.getAttribute("href") ?? element.getAttribute("aria-label");
+
+function askForToken(why) {
+  listening = null;
+  later = null;
+  say(why, true);
+  const field = el("input", { type: "password", id: "token", autocomplete: "off", size: 40 });
+  const taken = (event) => {
+    event.preventDefault();
+    // What is pasted often has blanks around it.
+    setToken(field.value.trim());
+    show();
+  };
+  const label = el("label", { for: "token" }, "The token of the broker's ready line: ");
+  main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "go on")));
+}
+
+document.addEventListener("visibilitychange", pauseOrGoOn);
+function letGo() {
+  isPressed = false;
+  later?.();
+}
+
+document.addEventListener("pointerdown", (event) => {
+  // A menu, which other buttons open, and a list to choose from keep the end of the press to themselves.
+  isPressed = event.button === 0 && Boolean(document.getElementById("live")?.contains(event.target));
+});
+for (const end of ["pointerup", "pointercancel"]) {
+  // The click comes after the pointer's end.
+  document.addEventListener(end, () => setTimeout(letGo));
+}
+window.addEventListener("blur", letGo);
+document.addEventListener("selectionchange", () => later?.());
+window.addEventListener("hashchange", () => {
+  takeToken();
+  show();
+});
+takeToken();
+show();

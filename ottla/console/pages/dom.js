@@ -1,0 +1,74 @@
+// Makes elements. Everything that a client has named is set as text, and never parsed as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== null && child !== undefined) element.append(child instanceof Node ? child : String(child));
+  }
+  return element;
+}
+
+export const el = (tag, properties = {}, ...children) => fill(document.createElement(tag), properties, children);
+export const svg = (tag, properties = {}, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
+export const number = (value) => (value < 0 ? "-" : value.toLocaleString("en"));
+
+// A client may give its records any time: one that no date can hold is shown as its number. -1 stands for no time.
+export function time(ms) {
+  if (ms === null || ms === -1) return "-";
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
+}
+
+// What is said of the brokers of a cluster that have not answered: what they know is missing on the page.
+export const missing = (silent) => (silent.length ? el("p", { class: "note" }, `not shown: ${silent.join("; ")}`) : "");
+
+export function duration(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 60) return `${s.toFixed(1)} s`;
+  const min = Math.floor(s / 60);
+  return min < 60 ? `${min} min ${Math.floor(s % 60)} s` : `${Math.floor(min / 60)} h ${min % 60} min`;
+}
+
+export function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  for (; bytes >= 1024 && at < units.length - 1; at++) bytes /= 1024;
+  return `${at === 0 ? bytes : bytes.toFixed(1)} ${units[at]}`;
+}
+
+// The address of a page of the console, in the fragment: nothing of it reaches a server's log.
+export const link = (text, page, parameters = {}, kind = null) =>
+  el("a", { href: `#${page}?${new URLSearchParams(parameters)}`, class: kind }, text);
+
+export function table(columns, rows, kind = null) {
+  const cell = (value) => el("td", typeof value === "number" ? { class: "number" } : {}, typeof value === "number" ? number(value) : value);
+  const line = (row) => el("tr", row.kind ? { class: row.kind } : {}, (row.cells ?? row).map(cell));
+  const head = el("thead", {}, el("tr", {}, columns.map((column) => el("th", {}, column))));
+  return el("table", { class: kind }, head, el("tbody", {}, rows.map(line)));
+}
+
+export function pairs(rows) {
+  return el("table", {}, el("tbody", {}, rows.map(([name, value]) => el("tr", {}, el("th", {}, name), el("td", {}, value)))));
+}
+
+export function pager(page, parameters, part) {
+  const shown = part.total ? `${number(part.start + 1)} to ${number(part.start + part.rows.length)} of ${number(part.total)}` : "none";
+  const at = (start) => ({ ...parameters, start });
+  return el("div", { class: "pager" }, el("span", {}, shown),
+    part.start > 0 ? link("before", page, at(Math.max(0, part.start - part.limit))) : null,
+    part.start + part.rows.length < part.total ? link("next", page, at(part.start + part.limit)) : null);
+}
+
+export function search(page, parameters, text) {
+  const field = el("input", { id: "search", value: parameters.match ?? "", maxlength: 249 });
+  const go = (event) => {
+    event.preventDefault();
+    location.hash = `${page}?${new URLSearchParams({ match: field.value })}`;
+  };
+  return el("form", { onsubmit: go }, el("label", { for: "search" }, text), field, el("button", {}, "show"));
+}

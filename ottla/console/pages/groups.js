@@ -1,0 +1,40 @@
+import { el, link, missing, number, pager, pairs, search, table } from "./dom.js";
+
+export const groups = {
+  form: (p) => search("groups", p, "groups whose name has"),
+  draw: ({ part, silent }, p) => [
+    el("h1", {}, "Groups"),
+    missing(silent),
+    pager("groups", p, part),
+    table(["group", "type", "state", "lag"], part.rows.map((row) => [
+      link(row.group_id, "group", { name: row.group_id }), row.type, row.state, row.lag ?? el("span", { class: "wrong" }, row.problem),
+    ])),
+  ],
+};
+
+export const group = {
+  under: "groups",
+  title: (p) => p.name,
+  draw: (g, p) => [
+    el("h1", {}, g.group_id),
+    pairs([["type", g.type], ["state", g.state], ["assignor", g.assignor || "-"]]),
+    el("h2", {}, "Why it is where it is"),
+    el("ul", { id: "why" }, g.why.map((line) => el("li", {}, line))),
+    g.holders.length ? el("p", {}, "The transactions that hold it: ", g.holders.map((id) => [link(id, "transaction", { id }), " "]),
+      g.more_holders ? `and ${number(g.more_holders)} more` : "") : null,
+    el("h2", {}, "Positions"),
+    pager("group", p, g.part),
+    table(["partition", "committed", "end", "lag", "metadata"], g.part.rows.map((row) => [
+      link(`${row.topic}:${row.partition}`, "messages", { topic: row.topic, partition: row.partition, start: row.committed }),
+      row.committed, row.end, row.lag, row.metadata,
+    ])),
+    el("h2", {}, "Members"),
+    g.members.length === 0 ? el("p", { class: "note" }, "none")
+      : table(["client", "host", "member", "has"], g.members.map((member) => [
+        member.client_id, member.host, member.member_id, assigned(member.assignment),
+      ])),
+    g.more_members ? el("p", { class: "note" }, `and ${number(g.more_members)} more members`) : null,
+  ].filter(Boolean),
+};
+
+const assigned = (byTopic) => Object.entries(byTopic).map(([topic, indexes]) => `${topic}: ${indexes.join(", ")}`).join("; ") || "nothing";

@@ -1,0 +1,35 @@
+import { el, link, missing, number, pairs, size, table, time } from "./dom.js";
+
+const counted = (states) => Object.entries(states).map(([name, count]) => `${number(count)} ${name}`).join(", ") || "none";
+
+export const overview = {
+  draw: (o) => [
+    el("h1", {}, "Overview"),
+    missing(o.silent),
+    pairs([
+      ["bootstrap", o.bootstrap],
+      ["brokers", o.brokers.map((broker) => `${broker.node_id} at ${broker.address}`).join(", ")],
+      ["cluster", o.cluster_id],
+      ["data", `${o.data_dir}, ${size(o.size_bytes)}`],
+      ["sound", o.is_sound ? "yes" : el("span", { class: "wrong" }, "no: the broker's log says why")],
+      ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
+      ["clock", o.clock_ms === null ? "the machine's" : `stands at ${time(o.clock_ms)}`],
+      ["topics", link(`${number(o.topics)} with ${number(o.partitions)} partitions`, "topics")],
+      ["groups", link(counted(o.groups), "groups")],
+      ["transactional ids", link(counted(o.transactions), "transactions")],
+      ["faults", link(String(o.faults), "steering")],
+    ]),
+    el("h2", {}, "Partitions whose readers wait for an open transaction"),
+    o.held.length === 0 ? el("p", { class: "note" }, "none")
+      : table(["partition", "last stable offset", "high watermark", "held back"], o.held.map((held) => [
+        link(`${held.topic}:${held.partition}`, "messages", { topic: held.topic, partition: held.partition, isolation: "all" }),
+        held.last_stable_offset, held.high_watermark, held.high_watermark - held.last_stable_offset,
+      ])),
+    o.held_count > o.held.length ? el("p", { class: "note" }, `and ${number(o.held_count - o.held.length)} more`) : null,
+    el("h2", {}, "Newest transactions"),
+    o.newest.length === 0 ? el("p", { class: "note" }, "none since the broker was started")
+      : table(["transactional id", "last event"], o.newest.map((one) => [
+        link(one.transactional_id, "transaction", { id: one.transactional_id }), time(one.newest_ms),
+      ])),
+  ].filter(Boolean),
+};

@@ -1,0 +1,37 @@
+import { duration, el, link, missing, number, pager, pairs, search, table } from "./dom.js";
+import { sequence } from "./sequence.js";
+
+export const transactions = {
+  form: (p) => search("transactions", p, "transactional ids that have"),
+  draw: ({ part, silent }, p) => [
+    el("h1", {}, "Transactions"),
+    missing(silent),
+    pager("transactions", p, part),
+    table(["transactional id", "state", "open for", "time-out", "partitions", "producer", "client"], part.rows.map((row) => ({
+      kind: row.open_ms === null ? null : "ongoing",
+      cells: [
+        link(row.transactional_id, "transaction", { id: row.transactional_id }), row.state,
+        row.open_ms === null ? "" : duration(row.open_ms), duration(row.timeout_ms), row.partitions,
+        `${row.producer_id} epoch ${row.producer_epoch}`, row.client,
+      ],
+    }))),
+  ],
+};
+
+export const transaction = {
+  under: "transactions",
+  title: (p) => p.id,
+  draw: (t) => [
+    el("h1", {}, t.transactional_id),
+    pairs([
+      ["state", t.open_ms === null ? t.state : `${t.state} for ${duration(t.open_ms)} of ${duration(t.timeout_ms)}`],
+      ["producer", `${t.producer_id} epoch ${t.producer_epoch}`],
+      ["client", t.client || "not known since the broker was started"],
+      ["partitions", t.partitions.join(" ") || "none"],
+    ]),
+    el("h2", {}, "Timeline"),
+    t.unread.length ? el("p", { class: "note" }, `not read here: ${t.unread.join("; ")}: ottla txn timeline shows it`) : null,
+    t.earlier ? el("p", { class: "note" }, `${number(t.earlier)} earlier events: ottla txn timeline shows them`) : null,
+    sequence(t.transactional_id, t.events),
+  ].filter(Boolean),
+};

@@ -1,0 +1,169 @@
+"""The console as the control door serves it: its files to anybody, and the values of its pages to those who have the token."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
+from ottla.client.kafka_client import KafkaClient
+from ottla.console.asked import Asked, refusal
+from ottla.console.reading import Deadline, new_client
+from ottla.console.values import VALUES
+from ottla.control.asking import Refused
+from ottla.control.pages import File, Pages, Reach
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.primitives import count_apart
+
+PREFIX: Final = "/console/"
+VALUES_PREFIX: Final = f"{PREFIX}v1/"
+MAX_PAGES: Final = 5
+"""How many pages may be open at once. Each has a connection of the door; the others stay free for commands. A browser has six
+connections to one host, and needs one of them for the commands of its pages."""
+INTERVAL_S: Final = 0.25
+"""How long after a page's values were read they are read again, in seconds."""
+PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
+"""How long a page waits for a place, in seconds."""
+REST: Final = 3.0
+"""How many times as long as the reading took the next reading waits at least: values that take long are read less often."""
+LONGEST_INTERVAL_S: Final = 10.0
+MAX_EVENT_BYTES: Final = 4 << 20
+"""How large the values of a page may be, in bytes. Each page has limits of its own, but no limit for the length of all names."""
+SILENCE_S: Final = 5.0
+"""After so many seconds without a change a comment is sent, by which a page that was closed is noticed."""
+NOT_FOUND: Final = (Code.GROUP_ID_NOT_FOUND, Code.TRANSACTIONAL_ID_NOT_FOUND)
+KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+
+log = structlog.get_logger()
+NewClient = Callable[[Reach, Callable[[], None]], KafkaClient]
+"""Makes a client that calls the function before each request."""
+
+
+@cache
+def all_files() -> Mapping[str, File]:
+    """The files of the pages by their names, without those of other kinds, such as an editor's."""
+    kinds = {one: KINDS.get(one.name.rpartition(".")[2]) for one in (files("ottla.console") / "pages").iterdir() if one.is_file()}
+    return {one.name: File(kind=kind, content=one.read_bytes()) for one, kind in kinds.items() if kind is not None}
+
+
+def _is_missing(error: ClientError) -> bool:
+    """Whether what a page is about does not exist, so that the page shows no older values of it."""
+    return isinstance(error, KafkaAnswered) and (isinstance(error, UnknownTopic) or error.code in NOT_FOUND)
+
+
+class OpenPage:
+    """The events of one open page: its values whenever they have changed, or why there are none."""
+
+    def __init__(
+        self, read: Callable[[Asked], Any], query: Mapping[str, str], reach: Reach, client_of: NewClient, closed: Callable[[], None]
+    ) -> None:
+        self._read = read
+        self._query = query
+        self._reach = reach
+        self._client_of = client_of
+        self._on_close: Callable[[], None] | None = closed
+        self._client: KafkaClient | None = None
+        self._deadline = Deadline(reach)
+        self._has_failed = False
+        self._next_s = 0.0
+        self._sent = b""
+        self._sent_s = 0.0
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        while not self._has_failed and self._may_go_on():
+            begun_s = time.monotonic()
+            event = self._event()
+            now_s = time.monotonic()
+            self._next_s = now_s + min(max(INTERVAL_S, REST * (now_s - begun_s)), LONGEST_INTERVAL_S)
+            if event != self._sent:
+                self._sent, self._sent_s = event, now_s
+                return event
+            if now_s - self._sent_s >= SILENCE_S:
+                self._sent_s = now_s
+                return b": unchanged\n\n"
+        raise StopIteration
+
+    def _may_go_on(self) -> bool:
+        """Wait until the values are to be read again. False where nobody wants them any more."""
+        while (left_s := self._next_s - time.monotonic()) > 0:
+            if self._reach.is_closed.wait(min(left_s, INTERVAL_S)) or self._reach.has_left():
+                return False
+        return not self._reach.is_closed.is_set()
+
+    def _event(self) -> bytes:
+        self._deadline.begin()
+        try:
+            # A broker that is paused is not asked as a client: it would not answer.
+            self._reach.on_loop(lambda steered: None)
+            if self._client is None:
+                self._client = self._client_of(self._reach, self._deadline.check)
+            asked = Asked(query=self._query, client=self._client, on_loop=self._reach.on_loop, deadline=self._deadline)
+            # The event loop decodes requests meanwhile, on its own thread.
+            values = count_apart(lambda: self._read(asked))
+            data = msgspec.json.encode(values)
+            if len(data) > MAX_EVENT_BYTES:
+                raise Refused(409, f"what this page shows is larger than {MAX_EVENT_BYTES >> 20} MiB, and is not sent to a browser")
+            return b"event: values\ndata: " + data + b"\n\n"
+        except Refused as error:
+            refused = error
+        except ClientError as error:
+            # The next reading begins with new connections: the broker may have been restarted.
+            self._drop_client()
+            refused = Refused(404 if _is_missing(error) else 409, str(error))
+        except KafkaError as error:
+            refused = refusal(error)
+        except Exception:
+            # A bug. The page is asked for again, so it ends, and does not say so four times a second.
+            log.exception("console_page_failed", query=dict(self._query))
+            self._has_failed = True
+            refused = Refused(500, "this page has failed; the broker's log says why")
+        return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
+
+    def _drop_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def close(self) -> None:
+        self._drop_client()
+        closed, self._on_close = self._on_close, None
+        if closed is not None:
+            closed()
+
+
+class Console:
+    """Implements `control.pages.Pages`. Each open page has a client of its own, and reads on the thread of its request."""
+
+    prefix = PREFIX
+
+    def __init__(self, client_of: NewClient = new_client) -> None:
+        self._client_of = client_of
+        self._places = threading.BoundedSemaphore(MAX_PAGES)
+
+    def file(self, path: str) -> File | None:
+        return all_files().get(path.removeprefix(PREFIX) or "index.html")
+
+    def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage:
+        """Raises `Refused`."""
+        read = VALUES.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
+        if read is None:
+            raise Refused(404, f"there is no {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
+        # A page that its reader has just left for this one gives its place back within an interval.
+        if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
+            raise Refused(409, f"{MAX_PAGES} pages of the console are open already; close one of them")
+        return OpenPage(read, query, reach, self._client_of, self._places.release)
+
+
+if TYPE_CHECKING:
+    # Lets mypy check the class against the door's port here, where both are known.
+    _PORT: type[Pages] = Console

@@ -1,0 +1,31 @@
+"""The page ``steering``: the faults and the clock. What it changes it changes by the door's commands, as everybody does."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ottla.console.asked import Asked
+from ottla.control.added_fault import AddedFault, FaultView
+from ottla.control.asking import Steered
+
+STRIKES_SHOWN: Final = 3
+"""How many of the newest strikes of a fault are shown."""
+
+
+def steering(asked: Asked) -> dict[str, Any]:
+    def read(steered: Steered) -> dict[str, Any]:
+        return {
+            "faults": [_view(added) for added in steered.faults.all()],
+            "clock_ms": None if steered.clock is None else steered.clock.now_ms(),
+        }
+
+    return asked.on_loop(read)
+
+
+def _view(added: AddedFault) -> FaultView:
+    """A fault with its newest strikes, without the requests: those are what `GET /v1/faults` is for."""
+    view = added.view()
+    newest = [msgspec.structs.replace(strike, request={}) for strike in view.strikes[-STRIKES_SHOWN:]]
+    return msgspec.structs.replace(view, strikes=newest)

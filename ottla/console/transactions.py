@@ -1,0 +1,108 @@
+"""The pages ``transactions`` and ``transaction``: what each transactional id does, and what became of its transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ottla.client import transactions as client_transactions
+from ottla.client.durations import elapsed_ms
+from ottla.client.errors import ClientError
+from ottla.client.timeline import Event, Limits, newest_timeline
+from ottla.client.transactions import OPEN_STATES, Transaction
+from ottla.console.asked import Asked, clients_of, now_of
+from ottla.console.paging import first_of, matching, part_of
+from ottla.control.asking import Refused
+from ottla.control.timeline import holder_text, merged
+from ottla.protocol.topic_partition import TopicPartition
+
+EVENTS_SHOWN: Final = 100
+"""How many of the newest events of a transactional id are shown."""
+PARTITIONS_SHOWN: Final = 40
+"""How many partitions of a transaction, and of each event, are shown."""
+LIMITS: Final = Limits(log_offsets=20_000, data_records=20_000)
+"""How much of the logs one reading looks through for them, which takes it a second at most."""
+
+
+def transactions(asked: Asked) -> dict[str, Any]:
+    """Open transactions come first."""
+    silent: list[ClientError] = []
+    listed = sorted(asked.client.transactions(silent=silent), key=lambda one: (one.state not in OPEN_STATES, one.transactional_id))
+    part = part_of(matching(listed, asked, lambda one: one.transactional_id), asked)
+    described = client_transactions.describe_listed(asked.client.brokers, part.rows)
+    now_ms, holders = asked.on_loop(
+        lambda steered: (now_of(steered), clients_of(steered, [row.transactional_id for row in part.rows]))
+    )
+    rows = [
+        {
+            "transactional_id": one.transactional_id,
+            "state": one.state,
+            "producer_id": one.producer_id,
+            "producer_epoch": one.epoch,
+            "open_ms": None if one.start_ms is None else elapsed_ms(one.start_ms, now_ms),
+            "timeout_ms": one.timeout_ms,
+            "partitions": len(one.partitions),
+            "client": holders.get(one.transactional_id, ""),
+        }
+        for one in described
+    ]
+    return {"part": msgspec.structs.replace(part, rows=rows), "silent": [str(error) for error in silent]}
+
+
+def transaction(asked: Asked) -> dict[str, Any]:
+    name = asked.required("id")
+    brokers = asked.client.brokers
+    with asked.deadline.alone():
+        logged = newest_timeline(brokers, name, LIMITS)
+    now_ms, known = asked.on_loop(lambda steered: (now_of(steered), msgspec.to_builtins(steered.history.view(name))))
+    events = merged(logged.events, known)
+    described = client_transactions.describe_if_known(brokers, name)
+    if described is None and not events:
+        raise Refused(404, f"there is no transactional id {name!r}, unless in {' and in '.join(logged.unread)}")
+    described = described or _expired(name, events)
+    return {
+        "transactional_id": name,
+        "state": described.state,
+        "producer_id": described.producer_id,
+        "producer_epoch": described.epoch,
+        "open_ms": None if described.start_ms is None else elapsed_ms(described.start_ms, now_ms),
+        "timeout_ms": described.timeout_ms,
+        "partitions": _named(described.partitions),
+        "client": holder_text(known),
+        "unread": logged.unread,
+        "earlier": max(0, len(events) - EVENTS_SHOWN),
+        "events": [_event(event) for event in events[-EVENTS_SHOWN:]],
+    }
+
+
+def _expired(transactional_id: str, events: Sequence[Event]) -> Transaction:
+    """An id that has a timeline, though its coordinator does not have the id any more."""
+    producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
+    return Transaction(
+        transactional_id=transactional_id,
+        state="none: its coordinator does not have the id any more",
+        producer_id=producer_id,
+        epoch=producer_epoch,
+        timeout_ms=0,
+        start_ms=None,
+        partitions=[],
+    )
+
+
+def _event(event: Event) -> dict[str, Any]:
+    producer_id, producer_epoch = event.producer
+    return {
+        "time_ms": event.time_ms,
+        "kind": event.kind,
+        "what": event.what,
+        "where": event.where,
+        "producer_id": producer_id,
+        "producer_epoch": producer_epoch,
+        "partitions": _named(event.partitions),
+    }
+
+
+def _named(partitions: Sequence[TopicPartition]) -> list[str]:
+    return first_of([f"{topic}:{index}" for topic, index in partitions], PARTITIONS_SHOWN)

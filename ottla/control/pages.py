@@ -1,0 +1,117 @@
+"""The port by which the control door serves pages to a browser, and what a browser is told and asked for its safety."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from ottla.addresses import Address
+from ottla.control.asking import Refused, Steered
+
+T = TypeVar("T")
+MAX_FIELDS: Final = 20
+"""How many parameters a query may have."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+FILE_HEADERS: Final = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-store"),
+)
+"""Pages take code and styles from their own files alone, send nothing elsewhere, and stand in no other site's frame."""
+EVENT_HEADERS: Final = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    """The value of the header Content-Type."""
+    content: bytes
+
+
+class OnLoop(Protocol):
+    """Gives what a function reads of the broker, which is called on the broker's event loop. Raises `asking.Refused`."""
+
+    def __call__(self, read: Callable[[Steered], T], /) -> T: ...
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """How pages reach the broker: as its clients do, and on its event loop.
+
+    ``from_within`` has the addresses at which the broker itself reaches its listeners, by those that it advertises to clients.
+    ``is_closed`` is set when the door closes. ``has_left`` says whether the browser has closed the connection.
+    """
+
+    bootstrap: str
+    from_within: Mapping[Address, Address]
+    on_loop: OnLoop
+    is_closed: threading.Event
+    has_left: Callable[[], bool]
+
+
+class Events(Protocol):
+    """Server-sent events, each as it is sent. ``close`` is called at the end, however it comes."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
+
+    def __next__(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Pages(Protocol):
+    """The pages below ``prefix``: files, which need no token, and values, which are sent again when they change."""
+
+    prefix: str
+
+    def file(self, path: str) -> File | None: ...
+
+    def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
+        """Both this and the iteration are called on a thread of the door. Raises `Refused`."""
+        ...
+
+
+class _NoPages:
+    """A door without pages. No path begins with its prefix, because each begins with a slash."""
+
+    prefix = "no pages"
+
+    def file(self, path: str) -> File | None:
+        return None
+
+    def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
+        raise Refused(404, f"there is no {path}")
+
+
+NO_PAGES: Final = _NoPages()
+
+
+def check_host(given: str, served: str) -> None:
+    """Refuse a request for a host that is not this one: a site whose name was made to lead here (DNS rebinding) would otherwise
+    count as the origin of the pages. Raises `Refused`."""
+    try:
+        name = urlsplit(f"//{given}").hostname or ""
+    except ValueError:
+        name = ""
+    # A name that leads nowhere but to this machine, and addresses, which no name server gives.
+    if name in ("localhost", served.lower()):
+        return
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        raise Refused(403, "the pages are served by address, such as 127.0.0.1, or as localhost") from None
+
+
+def query_of(text: str) -> dict[str, str]:
+    """The parameters of a query. Raises `Refused`."""
+    try:
+        return dict(parse_qsl(text, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        raise Refused(400, f"a query has at most {MAX_FIELDS} parameters") from None

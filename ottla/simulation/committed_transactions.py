@@ -1,0 +1,152 @@
+"""Checks the transactions of several brokers by what is committed: the coordinators' records, the batches, and the markers.
+
+`simulation.replicas` hands over each batch once, when the first high watermark has passed it. A broker's own memory is not asked,
+so that a coordinator which errs is not believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.markers import read_marker
+from ottla.protocol.records import BatchHeader
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TxnState
+from ottla.simulation.watch import OUTCOMES, Identity
+from ottla.storage.reading import records_of
+
+COMPLETED = (TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
+
+
+@dataclass(slots=True)
+class _Decision:
+    """The last transaction of a producer that was decided. ``leader_epoch`` is the coordinator's that has decided it."""
+
+    commit: bool
+    leader_epoch: int
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(slots=True)
+class _Partition:
+    """``open``: where the transactions begin that are open, by producer id. ``markers``: how many a producer and epoch have."""
+
+    open: dict[int, int] = field(default_factory=dict)
+    coordinator_epochs: dict[int, int] = field(default_factory=dict)
+    markers: Counter[Identity] = field(default_factory=Counter)
+    completed: Counter[Identity] = field(default_factory=Counter)
+    has_gap: bool = False
+    """Whether records were deleted before they were seen here. Then nothing is known of its transactions."""
+
+
+class CommittedTransactions:
+    """A batch belongs to a transaction that its coordinator knows; a marker stands behind the decision that it tells; a transaction
+    is complete when all its markers are written; and readers of committed records stop before the first open transaction."""
+
+    def __init__(
+        self,
+        finding: Callable[[str], None],
+        reached: Counter[str],
+        note_transaction: Callable[[str, TxnMetadata], None],
+    ) -> None:
+        """``note_transaction`` is called with each state of a transactional id, in the order of its log."""
+        self._finding = finding
+        self._reached = reached
+        self._note_transaction = note_transaction
+        self._decisions: dict[Identity, _Decision] = {}
+        self._outcomes: dict[Identity, bool] = {}
+        """Of all that was decided or completed, also without a partition."""
+        self._added: set[tuple[Identity, TopicPartition]] = set()
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._to_check: list[tuple[Identity, TopicPartition]] = []
+        """Transactions that are complete, and their partitions, whose markers are looked for once all batches were handed over."""
+
+    def _of(self, where: TopicPartition) -> _Partition:
+        return self._partitions.setdefault(where, _Partition())
+
+    def note(self, where: TopicPartition, header: BatchHeader, batch: bytes) -> None:
+        """The next committed batch of a partition."""
+        if where[0] == TRANSACTION_TOPIC:
+            for record in records_of(batch, header):
+                name, metadata = from_record(LogRecord(record.key, record.value))
+                if metadata is not None:
+                    self._note_state(metadata, header.leader_epoch)
+                    self._note_transaction(name, metadata)
+        elif header.is_control:
+            self._note_marker(where, header, batch)
+        elif header.is_transactional:
+            identity = (header.producer_id, header.producer_epoch)
+            if (identity, where) not in self._added:
+                self._finding(f"a batch of {identity} in {where} at {header.base_offset}: no coordinator has added the partition")
+            self._of(where).open.setdefault(header.producer_id, header.base_offset)
+
+    def skipped(self, where: TopicPartition) -> None:
+        """Records of a partition were deleted before they were seen."""
+        self._of(where).has_gap = True
+
+    def _note_state(self, metadata: TxnMetadata, leader_epoch: int) -> None:
+        identity = (metadata.producer_id, metadata.producer_epoch)
+        outcome = OUTCOMES.get(metadata.state)
+        if outcome is not None:
+            self._outcomes[identity] = outcome
+        self._added.update((identity, where) for where in metadata.partitions)
+        if metadata.state in PREPARED:
+            self._decisions[identity] = _Decision(OUTCOMES[metadata.state], leader_epoch, metadata.partitions)
+        elif metadata.state in COMPLETED:
+            decision = self._decisions.get(identity)
+            for where in () if decision is None else decision.partitions:
+                self._of(where).completed[identity] += 1
+                self._to_check.append((identity, where))
+
+    def _note_marker(self, where: TopicPartition, header: BatchHeader, batch: bytes) -> None:
+        marker = read_marker(batch, header)
+        if marker is None:
+            return
+        partition, identity = self._of(where), (header.producer_id, header.producer_epoch)
+        partition.open.pop(header.producer_id, None)
+        partition.markers[identity] += 1
+        decision = self._decisions.get(identity)
+        if decision is None or decision.commit is not marker.commit:
+            wanted = "nothing" if decision is None else "a commit" if decision.commit else "an abort"
+            self._finding(f"a marker of {identity} in {where} says commit={marker.commit}; {wanted} was decided")
+        elif marker.coordinator_epoch < decision.leader_epoch:
+            by = f"coordinator epoch {marker.coordinator_epoch}"
+            self._finding(f"a marker of {identity} in {where} by {by}; epoch {decision.leader_epoch} has decided")
+        newest = partition.coordinator_epochs.get(header.producer_id, -1)
+        if marker.coordinator_epoch < newest:
+            self._finding(f"a marker of {identity} in {where} by coordinator epoch {marker.coordinator_epoch}, after {newest}")
+        elif marker.coordinator_epoch > newest >= 0:
+            self._reached["a marker of a newer coordinator"] += 1
+        partition.coordinator_epochs[header.producer_id] = marker.coordinator_epoch
+
+    # once all brokers' batches were handed over
+
+    def check_completed(self) -> None:
+        """A transaction is complete only when each of its partitions has its marker."""
+        for identity, where in self._to_check:
+            partition = self._of(where)
+            if partition.markers[identity] < partition.completed[identity] and not partition.has_gap:
+                self._finding(f"the transaction of {identity} is complete, and {where} has not its marker")
+        self._to_check.clear()
+
+    def check_told(self, told: list[tuple[Identity, bool]]) -> None:
+        """What clients were told of the ends of their transactions is committed. ``told`` is emptied."""
+        for identity, commit in told:
+            decided = self._outcomes.get(identity)
+            if decided is not commit:
+                wanted = "nothing" if decided is None else "a commit" if decided else "an abort"
+                self._finding(f"a client of {identity} was told commit={commit}; {wanted} was decided")
+        told.clear()
+
+    def stable_offset(self, where: TopicPartition, high_watermark: int, log_start_offset: int) -> int | None:
+        """The last stable offset of a replica that knows of all that is committed; None where that cannot be told."""
+        partition = self._of(where)
+        if partition.has_gap:
+            return None
+        return max(min(partition.open.values(), default=high_watermark), log_start_offset)

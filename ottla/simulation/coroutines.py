@@ -1,0 +1,40 @@
+"""Runs the start and the stop of a server in simulated time: its coroutine waits for a `Promise`, and for nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.simulation.env import SimulatedEnv
+from ottla.simulation.tasks import Promise
+
+PATIENCE_MS = 120_000
+"""How long `run` lets a coroutine take, in ms of simulated time."""
+STEP_MS = 10
+
+Work = Coroutine[Any, Any, None]
+
+
+def drive(work: Work, call_soon: Callable[[Callable[[], None]], None], ended: Callable[[Exception | None], None]) -> None:
+    """Run a coroutine up to its next wait. In the end ``ended`` is called with the exception that it has raised, or None."""
+    try:
+        promise: Promise = work.send(None)
+    except StopIteration:
+        ended(None)
+    except Exception as error:
+        ended(error)
+    else:
+        promise.then(lambda value, error: call_soon(lambda: drive(work, call_soon, ended)))
+
+
+def run(work: Work, env: SimulatedEnv) -> None:
+    """Let time pass until the coroutine has ended. Raises what it has raised."""
+    outcome: list[Exception | None] = []
+    drive(work, env.call_soon, outcome.append)
+    waited_ms = 0
+    while not outcome:
+        assert waited_ms < PATIENCE_MS, "a simulated server waits for something that does not happen"
+        env.advance(STEP_MS)
+        waited_ms += STEP_MS
+    if outcome[0] is not None:
+        raise outcome[0]

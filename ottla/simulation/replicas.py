@@ -1,0 +1,219 @@
+"""Checks what holds between the replicas of several brokers while a world runs: leaders, high watermarks, and what is committed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.partitions import Partition
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.records import BatchHeader, batches
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.committed_transactions import CommittedTransactions
+from ottla.simulation.node import Node
+from ottla.storage.log import Log
+from ottla.storage.reading import read
+
+PIECE_BYTES = 1 << 20
+
+Committed = tuple[int, int, int]
+"""Next offset, leader epoch and CRC of a batch."""
+Seen = tuple[int, int, bool]
+"""High watermark and leader epoch of a replica, and whether it leads."""
+
+
+@dataclass(slots=True)
+class _Partition:
+    """What is committed, by base offset; whoever's high watermark reaches a batch first has committed it. ``leaders`` by epoch."""
+
+    batches: dict[int, Committed] = field(default_factory=dict)
+    end: int = 0
+    leaders: dict[int, int] = field(default_factory=dict)
+
+
+class Replicas:
+    """An epoch has at most one leader, who has all that is committed. High watermarks never go back, and below them logs are equal.
+
+    What is committed is on as many brokers as have to be in sync. Each replica knows the leader epochs of its batches, and shows of
+    transactions what `CommittedTransactions` knows of them.
+    """
+
+    def __init__(
+        self,
+        finding: Callable[[str], None],
+        reached: Counter[str],
+        transactions: CommittedTransactions,
+        in_sync: Callable[[TopicPartition], Sequence[int]],
+    ) -> None:
+        """``transactions`` learns of each committed batch, in the order of its log. ``in_sync`` are the brokers that the controller
+        counts as in sync with a partition."""
+        self._finding = finding
+        self._reached = reached
+        self._transactions = transactions
+        self._in_sync = in_sync
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._seen: dict[str, dict[Partition, Seen]] = {}
+        self._nodes: list[Node[BrokerServer]] = []
+        self._ends: dict[tuple[str, TopicPartition], int] = {}
+        """Where the replicas of brokers that are away have ended."""
+
+    def check(self, nodes: list[Node[BrokerServer]]) -> None:
+        """Check all brokers whose code has run since the last check; decisions before the markers that follow from them."""
+        self._nodes = nodes
+        worked = [node for node in nodes if node.has_worked and node.server is not None]
+        for is_transactions in (True, False):
+            for node in worked:
+                node.has_worked = False
+                assert node.server is not None
+                for partition in node.server.partitions:
+                    if (partition.log.topic == TRANSACTION_TOPIC) is is_transactions:
+                        self._check(node, partition)
+        self._transactions.check_completed()
+
+    def crashed(self, node: Node[BrokerServer], nodes: list[Node[BrokerServer]]) -> None:
+        """A broker is about to lose its memory. What it has is looked at a last time, and all of it again in its next life."""
+        node.has_worked = True
+        self.check(nodes)
+        self._seen.pop(node.host, None)
+        for partition in () if node.server is None else node.server.partitions:
+            self._ends[node.host, (partition.log.topic, partition.log.partition)] = partition.log.log_end_offset
+
+    def _check(self, node: Node[BrokerServer], partition: Partition) -> None:
+        log = partition.log
+        known = self._seen.setdefault(node.host, {})
+        before, now = known.get(partition, (0, -1, False)), (log.high_watermark, log.leader_epoch, partition.is_led)
+        if log.is_offline:
+            return
+        where = (log.topic, log.partition)
+        state = self._partitions.setdefault(where, _Partition())
+        if log.log_end_offset < state.end and node.node_id in self._in_sync(where):
+            self._finding(f"{node.host} is in sync with {where} up to {log.log_end_offset}; {state.end} is committed")
+        if before == now:
+            return
+        known[partition] = now
+        if now[0] < before[0] and now[0] > log.log_start_offset:
+            # A log that is begun anew inside a batch begins where that does.
+            self._finding(f"the high watermark of {where} on {node.host} goes back from {before[0]} to {now[0]}")
+        if now[0] > before[0]:
+            self._compare(node, log, state, before[0], now[0])
+        if now[0] == state.end:
+            stable = self._transactions.stable_offset(where, now[0], log.log_start_offset)
+            if stable is not None and log.last_stable_offset != stable:
+                self._finding(f"{node.host} has the last stable offset {log.last_stable_offset} of {where}; it is {stable}")
+        if partition.is_led and now[1:] != before[1:]:
+            self._elected(node, log, state)
+
+    def _elected(self, node: Node[BrokerServer], log: Log, state: _Partition) -> None:
+        where, epoch = (log.topic, log.partition), log.leader_epoch
+        first = state.leaders.setdefault(epoch, node.node_id)
+        if first != node.node_id:
+            self._finding(f"brokers {first} and {node.node_id} both lead {where} in epoch {epoch}")
+        if len(state.leaders) > 1:
+            self._reached["another leader is elected"] += 1
+            for other in self._nodes:
+                replica = None if other is node or other.server is None else other.server.partitions.known(*where)
+                if replica is not None and replica.is_led:
+                    self._reached["a leader that was replaced does not know it yet"] += 1
+            if log.log_end_offset > state.end:
+                self._reached["a leader is elected with records that were not committed"] += 1
+            if log.high_watermark < state.end:
+                self._reached["a leader does not know yet how far its log is committed"] += 1
+        if log.log_end_offset < state.end:
+            self._finding(f"{node.host} leads {where} in epoch {epoch} up to {log.log_end_offset}; {state.end} was committed")
+        self._compare(node, log, state, log.high_watermark, min(state.end, log.log_end_offset))
+
+    def _compare(self, node: Node[BrokerServer], log: Log, state: _Partition, start: int, end: int) -> None:
+        """Hold a replica's batches against what is committed, and take over what is new."""
+        where, committed_before = (log.topic, log.partition), state.end
+        for header, batch in _batches(log, max(start, log.log_start_offset), end):
+            if not _knows_epoch(log, header):
+                self._finding(f"{node.host} knows nothing of leader epoch {header.leader_epoch} at {header.base_offset} of {where}")
+            has = (header.next_offset, header.leader_epoch, header.crc)
+            known = state.batches.get(header.base_offset)
+            if header.base_offset >= state.end:
+                if header.base_offset > state.end:
+                    self._transactions.skipped(where)
+                state.batches[header.base_offset] = has
+                state.end = header.next_offset
+                self._transactions.note(where, header, batch)
+            elif known is not None and known != has:
+                self._finding(
+                    f"{node.host} has at {header.base_offset} of {where} a batch of epoch {has[1]} up to {has[0]}; committed is"
+                    f" one of epoch {known[1]} up to {known[0]}"
+                )
+            elif known is None:
+                self._finding(f"{node.host} has at {header.base_offset} of {where} what nobody has committed")
+        if state.end > committed_before:
+            self._check_copies(node, log, where, state.end)
+
+    def _check_copies(self, node: Node[BrokerServer], log: Log, where: TopicPartition, end: int) -> None:
+        """As many brokers have what was committed just now as have to be in sync, the one that has committed it among them.
+
+        Where power may be cut, the others have it on their disks: a follower asks for more only then. The leader may sync later,
+        and tells nobody before.
+        """
+        wanted = min(log.config.min_insync_replicas, len(self._nodes))
+        if node.loses_power:
+            durable = [self._durable_end(one, where) for one in self._nodes if one is not node]
+            if sum(one >= end for one in durable) < wanted - 1:
+                self._finding(f"{where} is committed up to {end}, and the disks of the others have it up to {durable}")
+        ends = [self._end(node, where) for node in self._nodes]
+        have = sum(one >= end for one in ends)
+        if have < wanted:
+            self._finding(f"{where} is committed up to {end}, and ends at {ends}: {have} brokers have it, {wanted} are wanted")
+
+    def _end(self, node: Node[BrokerServer], where: TopicPartition) -> int:
+        replica = None if node.server is None else node.server.partitions.known(*where)
+        return self._ends.get((node.host, where), 0) if replica is None else replica.log.log_end_offset
+
+    def _durable_end(self, node: Node[BrokerServer], where: TopicPartition) -> int:
+        """Up to where a power cut would leave a replica at least, if that were now. A segment before the last counts as synced."""
+        replica = None if node.server is None else node.server.partitions.known(*where)
+        if replica is None or replica.log.is_offline or not replica.log.segments:
+            return self._end(node, where)
+        active = replica.log.active
+        durable_bytes = active.size_bytes - node.disk.fs.unsynced_bytes(active.log.path)
+        end = active.base_offset
+        for position, header in active.headers(0):
+            if position + header.size_bytes > durable_bytes:
+                return end
+            end = header.next_offset
+        return replica.log.log_end_offset
+
+    def differences(self, nodes: list[Node[BrokerServer]]) -> Iterator[str]:
+        """How replicas differ once all is settled: each must have the whole log, and know that it is committed."""
+        for where, state in self._partitions.items():
+            for node in nodes:
+                replica = None if node.server is None else node.server.partitions.known(*where)
+                if replica is not None and not replica.log.is_offline:
+                    log = replica.log
+                    if (log.high_watermark, log.log_end_offset) != (state.end, state.end):
+                        ends = f"high watermark {log.high_watermark}, end {log.log_end_offset}"
+                        yield f"stuck: {node.host} has of {where} {ends}; {state.end} is committed"
+
+
+def _knows_epoch(log: Log, header: BatchHeader) -> bool:
+    """Whether the leader epoch in force at the end of a batch, as the log notes it, is that of the batch."""
+    epoch = -1
+    for number, start_offset in log.epochs.entries:
+        if start_offset >= header.next_offset:
+            break
+        epoch = number
+    return epoch == header.leader_epoch
+
+
+def _batches(log: Log, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The batches of a log from one offset up to another."""
+    while start < end:
+        piece = bytes(read(log, start, PIECE_BYTES, committed=False, to_end=True).data)
+        for at, header in batches(piece):
+            if header.base_offset >= end:
+                return
+            if at + header.size_bytes > len(piece):
+                break
+            yield header, piece[at : at + header.size_bytes]
+            start = header.next_offset
+        if not piece:
+            return

@@ -1,0 +1,114 @@
+"""The order of events of one time: no sequence loses its own, and causes come before what they have caused."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.client.event_order import STEPS, in_order
+from ottla.client.timeline import Event
+
+REQUESTS = ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn"]
+LOGGED = ["init", "begin", "add", "data", "decide", "marker", "complete", "expire"]
+
+
+def event(kind: str, time_ms: int = 5, number: int = 0) -> Event:
+    """A request where it is the name of an API; in small letters after a minus one that was refused."""
+    name = kind.removeprefix("-")
+    if name in REQUESTS:
+        return Event(time_ms, "refused" if kind.startswith("-") else "request", f"{name} of x", f"from {number}", (1, 0))
+    return Event(time_ms, kind, kind, f"at {number}", (1, 0))
+
+
+def told(events: list[Event]) -> list[str]:
+    return [
+        e.what.split()[0] if e.kind == "request" else f"-{e.what.split()[0]}" if e.kind == "refused" else e.kind for e in events
+    ]
+
+
+def ordered(log: str, requests: str) -> str:
+    return " ".join(told(in_order([event(k) for k in log.split()], [[event(k) for k in requests.split()]])))
+
+
+TRANSACTION = "begin data decide marker complete"
+STEPS_OF_ONE = "AddPartitionsToTxn begin data EndTxn decide marker complete"
+
+
+def test_a_transaction_of_one_millisecond() -> None:
+    assert (
+        ordered(f"init {TRANSACTION}", "InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn")
+        == "InitProducerId init AddPartitionsToTxn AddOffsetsToTxn begin data EndTxn decide marker complete"
+    )
+
+
+def test_many_transactions_of_one_millisecond() -> None:
+    """As on a clock that stands."""
+    many = 3
+    assert (
+        ordered(f"init {' '.join([TRANSACTION] * many)}", f"InitProducerId {' '.join(['AddPartitionsToTxn EndTxn'] * many)}")
+        == f"InitProducerId init {' '.join([STEPS_OF_ONE] * many)}"
+    )
+    assert ordered(" ".join([TRANSACTION] * many), " ".join(["EndTxn"] * many)) == " ".join(
+        ["begin data EndTxn decide marker complete"] * many
+    )
+
+
+def test_what_a_request_of_before_has_caused_comes_first() -> None:
+    log = [event("begin", 4), event("decide", 5), event("complete", 5), event("begin", 5), event("decide", 5)]
+    requests = [event("EndTxn", 4), event("EndTxn", 5)]
+    assert told(in_order(log, [requests])) == ["begin", "EndTxn", "decide", "complete", "begin", "EndTxn", "decide"]
+
+
+def test_what_is_asked_again_takes_no_other_transactions_decision() -> None:
+    log = [event("decide", 5), event("complete", 6), event("begin", 7), event("decide", 8)]
+    requests = [event("EndTxn", 5), event("EndTxn", 6), event("EndTxn", 8)]
+    assert told(in_order(log, [requests])) == ["EndTxn", "decide", "EndTxn", "complete", "begin", "EndTxn", "decide"]
+
+
+def test_what_is_refused_causes_nothing() -> None:
+    assert ordered(TRANSACTION, "-EndTxn EndTxn") == "begin data -EndTxn EndTxn decide marker complete"
+    assert ordered(f"{TRANSACTION} {TRANSACTION}", "EndTxn -AddPartitionsToTxn AddPartitionsToTxn") == (
+        "begin data EndTxn -AddPartitionsToTxn decide marker complete AddPartitionsToTxn begin data decide marker complete"
+    )
+
+
+TIMES = st.integers(1, 3)
+
+
+@given(
+    log=st.lists(st.tuples(TIMES, st.sampled_from(LOGGED))),
+    others=st.lists(
+        st.lists(
+            st.tuples(TIMES, st.sampled_from([*REQUESTS, *(f"-{api}" for api in REQUESTS), "fenced", "reason", "data", "marker"]))
+        ),
+        max_size=3,
+    ),
+)
+def test_all_are_told_by_time_and_each_sequence_in_its_own_order(
+    log: list[tuple[int, str]], others: list[list[tuple[int, str]]]
+) -> None:
+    numbered = iter(range(10_000))
+    sequences = [
+        sorted((event(kind, time_ms, next(numbered)) for time_ms, kind in one), key=lambda e: e.time_ms) for one in (log, *others)
+    ]
+    happened = in_order(sequences[0], sequences[1:])
+    assert [e.time_ms for e in happened] == sorted(e.time_ms for one in sequences for e in one)
+    for one in sequences:
+        known = {id(e) for e in one}
+        assert [e for e in happened if id(e) in known] == one
+
+
+@given(
+    adds=st.lists(st.sampled_from(["AddPartitionsToTxn", "AddOffsetsToTxn"]), max_size=3),
+    data=st.integers(0, 3),
+    markers=st.integers(0, 3),
+    is_refused=st.booleans(),
+)
+def test_one_transaction_of_one_millisecond_is_told_step_by_step(
+    adds: list[str], data: int, markers: int, is_refused: bool
+) -> None:
+    log = ["init", "begin", *["data"] * data, "decide", *["marker"] * markers, "complete"]
+    requests = ["InitProducerId", *adds, *["-EndTxn"] * is_refused, "EndTxn"]
+    happened = told(in_order([event(kind) for kind in log], [[event(kind) for kind in requests]]))
+    steps = [STEPS[kind.removeprefix("-")] for kind in happened]
+    assert steps == sorted(steps)

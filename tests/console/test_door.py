@@ -1,0 +1,226 @@
+"""What the door answers a browser, without a socket: files, values, and who is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+import ottla.console
+from ottla.broker.http_requests import HAS_LEFT
+from ottla.console import site
+from ottla.console.asked import Asked
+from ottla.console.paging import ROWS_SHOWN, matching, part_of
+from ottla.console.site import MAX_PAGES, Console, all_files
+from ottla.console.values import VALUES
+from ottla.control import door
+from ottla.control.asking import Refused
+from ottla.control.door import ControlDoor
+from ottla.control.pages import check_host, query_of
+from tests.console.endless import ENDLESS
+
+PAGES = Path(ottla.console.__file__).parent / "pages"
+TOKEN = "secret"
+
+
+@pytest.fixture
+def door_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ControlDoor]:
+    """Makes a door with a token, without a server and without an event loop: whatever runs there is refused before."""
+    monkeypatch.setattr(door, "BoundedHttpServer", lambda host, port, app, on_bug: SimpleNamespace(port=9095, close=lambda: None))
+    monkeypatch.setattr(door.asyncio, "get_running_loop", lambda: None)
+
+    def made(token: str) -> ControlDoor:
+        settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
+        broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(from_within={}))
+        steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker)))
+        return ControlDoor(steered, Console(lambda reach, check: cast(Any, object())))
+
+    return made
+
+
+@pytest.fixture
+def opened(door_with: Callable[[str], ControlDoor]) -> ControlDoor:
+    return door_with(TOKEN)
+
+
+@pytest.fixture
+def looped(opened: ControlDoor) -> Iterator[ControlDoor]:
+    """A door with an event loop, which runs on a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    opened._loop = loop
+    yield opened
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    # A page that was left may have asked the loop just before its end; what it asked is done, so that no later test is told of it.
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+
+def begun(
+    opened: ControlDoor, path: str, *, method: str = "GET", token: str | None = TOKEN, host: str = "127.0.0.1:9095", query: str = ""
+) -> tuple[int, dict[str, str], Any]:
+    """Status, headers and body of an answer. The body of an open page goes on."""
+    environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": host, "QUERY_STRING": query}
+    if token is not None:
+        environ["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    environ |= {"wsgi.input": SimpleNamespace(read=lambda: b""), HAS_LEFT: lambda: False}
+    starts: list[Any] = []
+    body = opened._answer(environ, lambda *given: cast(Any, starts.append(given)))
+    status, headers = starts[0]
+    return int(status.split()[0]), dict(headers), body
+
+
+def asked(opened: ControlDoor, path: str, **how: Any) -> tuple[int, dict[str, str], bytes]:
+    status, headers, body = begun(opened, path, **how)
+    return status, headers, b"".join(body)
+
+
+def test_the_pages_need_no_token_and_may_load_nothing_from_elsewhere(opened: ControlDoor) -> None:
+    status, headers, body = asked(opened, "/console/", token=None)
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert body == (PAGES / "index.html").read_bytes()
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    for name in all_files():
+        assert asked(opened, f"/console/{name}", token=None)[0] == 200
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "sécret"])
+@pytest.mark.parametrize("path", ["/console/v1/overview", "/console/none", "/v1/state", "/console/../v1/state"])
+def test_everything_else_needs_the_token(opened: ControlDoor, path: str, token: str | None) -> None:
+    assert asked(opened, path, token=token)[0] == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/../site.py", "/console/pages/app.js", "/console//index.html", "/console/v1/", "/console/v1/x"]
+)
+def test_nothing_but_the_pages_files_is_served(opened: ControlDoor, path: str) -> None:
+    assert asked(opened, path)[0] == 404
+
+
+@pytest.mark.parametrize("host", ["evil.example:9095", "", "127.0.0.1.evil.example", "[::1", "localhost.evil", "a@b"])
+def test_a_name_that_was_made_to_lead_here_is_refused(opened: ControlDoor, host: str) -> None:
+    assert asked(opened, "/console/", host=host)[0] == 403
+    assert asked(opened, "/console/v1/overview", host=host)[0] == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:9095", "localhost", "LOCALHOST:1", "[::1]:9095", "192.0.2.7", "ottla.test:80"])
+def test_addresses_and_the_hosts_own_name_are_taken(host: str) -> None:
+    check_host(host, "ottla.test")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_a_value_is_only_read(opened: ControlDoor, method: str) -> None:
+    assert asked(opened, "/console/v1/overview", method=method)[0] == 405
+
+
+def test_the_browser_is_told_the_token_where_no_server_sees_it(opened: ControlDoor) -> None:
+    assert opened.pages_url == "http://127.0.0.1:9095/console/#token=secret"
+
+
+def test_the_browser_reads_a_token_of_any_characters(door_with: Callable[[str], ControlDoor]) -> None:
+    """A browser takes the token out of the fragment as a parameter of a form, in which a plus is a space."""
+    token = "a+b/c=%&#"
+    url = door_with(token).pages_url
+    assert url is not None
+    assert parse_qs(urlsplit(url).fragment) == {"token": [token]}
+
+
+def test_pages_have_a_limit(opened: ControlDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
+    monkeypatch.setattr(site, "PLACE_TIMEOUT_S", 0.001)
+    bodies = [begun(opened, "/console/v1/overview")[2] for _ in range(MAX_PAGES)]
+    status, _, body = asked(opened, "/console/v1/overview")
+    assert (status, b"pages of the console are open already" in body) == (409, True)
+    bodies[0].close()
+    bodies[0].close()
+    again = begun(opened, "/console/v1/overview")
+    assert again[0] == 200
+    assert asked(opened, "/console/v1/overview")[0] == 409, "a page that is closed twice gives one place back"
+
+
+def test_headers_that_a_server_adds_to_one_page_are_in_no_other(opened: ControlDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """wsgiref keeps the list that it is given, and adds Content-Length where a page ends without an event."""
+    monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
+    given: list[list[tuple[str, str]]] = []
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/console/v1/overview", "HTTP_HOST": "127.0.0.1", HAS_LEFT: lambda: True}
+    environ["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    for _ in range(2):
+        opened._answer(environ, lambda status, headers: cast(Any, given.append(headers)))
+        given[0].append(("Content-Length", "0"))
+    assert "Content-Length" not in dict(given[1])
+
+
+@pytest.mark.parametrize("value", [None, {}, 5])
+def test_what_is_read_on_the_loop_comes_as_it_is(looped: ControlDoor, value: object) -> None:
+    assert looped._read(lambda steered: value) is value
+
+
+def test_a_read_does_not_wait_long_for_a_loop_that_is_busy(looped: ControlDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "READ_TIMEOUT_S", 0.01)
+    goes_on = threading.Event()
+    looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
+    with pytest.raises(Refused, match=r"the broker is busy, and has not answered within") as refused:
+        looped._read(lambda steered: None)
+    assert refused.value.status == 409
+    goes_on.set()
+
+
+def test_a_browser_with_all_pages_open_can_still_press_buttons() -> None:
+    """Over HTTP/1.1 a browser has six connections to one host, and an open page keeps one."""
+    assert MAX_PAGES < 6
+
+
+def test_a_file_that_an_editor_leaves_is_none_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pages" / "drafts.js").mkdir(parents=True)
+    for name in ("app.js", "app.js~", ".app.js.swp", "README"):
+        (tmp_path / "pages" / name).write_text("text")
+    monkeypatch.setattr(site, "files", lambda package: tmp_path)
+    assert list(all_files.__wrapped__()) == ["app.js"]
+
+
+def asked_with(query: dict[str, str]) -> Asked:
+    return Asked(query=query, client=cast(Any, None), on_loop=cast(Any, None), deadline=ENDLESS)
+
+
+def test_a_long_list_is_shown_in_parts() -> None:
+    names = [f"t{at:04}" for at in range(ROWS_SHOWN * 2 + 1)]
+    first = part_of(names, asked_with({}))
+    assert (len(first.rows), first.total) == (ROWS_SHOWN, len(names))
+    assert part_of(names, asked_with({"start": str(ROWS_SHOWN * 2)})).rows == [names[-1]]
+    assert part_of(names, asked_with({"start": "9" * 18})).start == 0, "the list has become shorter since"
+    assert matching(names, asked_with({"match": "0007"}), str) == ["t0007"]
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "9" * 19, "١"])
+def test_a_number_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="start is a number"):
+        part_of([], asked_with({"start": text}))
+
+
+def test_a_query_has_a_limit() -> None:
+    assert query_of("name=%3Cscript%3E&x=") == {"name": "<script>"}
+    with pytest.raises(Refused, match="at most"):
+        query_of("&".join(f"a{at}=1" for at in range(50)))
+
+
+def test_pages_never_parse_what_a_client_has_named() -> None:
+    for path in PAGES.iterdir():
+        text = path.read_text()
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|javascript:", text), path
+        assert not re.search(r"(src|href)\s*=\s*\"(https?:)?//", text), path
+        assert len(text.splitlines()) < 400, path
+
+
+def test_each_page_asks_for_a_value_that_there_is() -> None:
+    (pages,) = re.findall(r"^const PAGES = \{ ([\w, ]+) \};$", (PAGES / "app.js").read_text(), re.MULTILINE)
+    assert set(pages.split(", ")) == set(VALUES)

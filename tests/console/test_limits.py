@@ -1,0 +1,82 @@
+"""What one reading of a page does at most, whatever the broker holds, and where the next one goes on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.broker.transaction_history import Happened, Kind
+from ottla.client.kafka_client import KafkaClient
+from ottla.client.timeline import Limits
+from ottla.console import messages as messages_page
+from ottla.console import transactions as transactions_page
+from ottla.console.asked import Asked
+from ottla.console.messages import MESSAGES_SHOWN, messages
+from ottla.console.transactions import transaction
+from ottla.control.asking import Refused
+from ottla.control.history import EventHistory
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from tests.client.scripted import World
+from tests.client.test_reading import OnePartition, batch
+from tests.client.test_timeline import Cluster
+from tests.console.endless import ENDLESS
+
+
+def page_of(partition: OnePartition, **query: str) -> Any:
+    client = KafkaClient("kafka:9092", connect=World(kafka=partition.broker).connect)
+    return messages(
+        Asked(query={"topic": "t", "partition": "0", **query}, client=client, on_loop=cast(Any, None), deadline=ENDLESS)
+    )
+
+
+def offsets(page: Any) -> list[int]:
+    return [record["offset"] for record in page["records"]]
+
+
+def test_a_search_for_few_records_stops_and_says_where_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages_page, "OFFSETS_SEARCHED", 3)
+    first = page_of(OnePartition(at_once=1), isolation="aborted", start="2")
+    assert (offsets(first), first["next_offset"], first["stopped_at"]) == ([2, 4], 5, 5)
+    nothing = page_of(OnePartition(at_once=1), isolation="aborted", start="5")
+    assert (offsets(nothing), nothing["next_offset"], nothing["stopped_at"]) == ([], None, None)
+
+
+def test_a_page_that_is_full_goes_on_behind_its_last_record() -> None:
+    many = OnePartition(log=[batch(0, *[b"x"] * 1_000)], end=1_000, stable=1_000)
+    page = page_of(many, isolation="all", start="10")
+    assert (len(page["records"]), page["next_offset"], page["stopped_at"]) == (MESSAGES_SHOWN, 10 + MESSAGES_SHOWN, None)
+    newest = page_of(many, isolation="all")
+    assert (newest["next_offset"], newest["stopped_at"]) == (None, None)
+
+
+def test_the_last_page_has_no_next() -> None:
+    page = page_of(OnePartition(), isolation="committed", start="0")
+    assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0, 3, 5, 6, 7], None, None)
+
+
+def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory) -> Any:
+    unknown = DescribeTransactionsResponse(
+        transaction_states=[TransactionState(error_code=Code.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id)]
+    )
+    coordinator = FindCoordinatorResponse(coordinators=[Coordinator(key=transactional_id, node_id=1, host="kafka", port=9092)])
+    cluster.broker.answers |= {"DescribeTransactions": [unknown], "FindCoordinator": [coordinator]}
+    client = KafkaClient("kafka:9092", connect=World(kafka=cluster.broker).connect)
+    clock = SimpleNamespace(now_ms=lambda: 5_000)
+    steered = cast(Any, SimpleNamespace(history=known, clock=None, serving=SimpleNamespace(broker=SimpleNamespace(clock=clock))))
+    return transaction(Asked(query={"id": transactional_id}, client=client, on_loop=lambda read: read(steered), deadline=ENDLESS))
+
+
+def test_a_timeline_of_much_says_what_it_leaves_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions_page, "LIMITS", Limits(log_offsets=6, data_records=4))
+    page = transaction_of(Cluster(transactions=3, records=5), "shop", EventHistory())
+    assert [event["kind"] for event in page["events"]].count("complete") == 2
+    assert [line.split(" ", 3)[1] for line in page["unread"]] == ["is", "was"]
+    with pytest.raises(Refused, match="there is no transactional id 'other', unless in what is in __transaction_state:0"):
+        transaction_of(Cluster(transactions=3, records=5), "other", EventHistory())
+    known = EventHistory()
+    known.happened(Happened(transactional_id="other", kind=Kind.DECIDED, time_ms=7, outcome="timeout"))
+    assert [event["kind"] for event in transaction_of(Cluster(3, 5), "other", known)["events"]] == ["reason"]

@@ -1,0 +1,19 @@
+"""The time that the console's pages measure by."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.console.asked import now_of
+from ottla.control.clock import ManualClock
+
+
+@pytest.mark.parametrize(("is_manual", "shown_ms"), [(False, 1_700_000_000_000), (True, 1_700_000_000_999)])
+def test_a_clock_that_stands_is_shown_to_the_millisecond(is_manual: bool, shown_ms: int) -> None:
+    """A page is drawn when what it shows has changed, and a clock that runs would change it at each look."""
+    clock = ManualClock(1_700_000_000_999)
+    serving = SimpleNamespace(broker=SimpleNamespace(clock=clock))
+    assert now_of(cast(Any, SimpleNamespace(serving=serving, clock=clock if is_manual else None))) == shown_ms

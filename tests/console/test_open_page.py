@@ -1,0 +1,184 @@
+"""The events of one open page, without a broker and without waiting."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+import structlog
+
+from ottla.client.errors import KafkaAnswered, TimedOut, UnknownTopic
+from ottla.console import site
+from ottla.console.site import LONGEST_INTERVAL_S, REST, SILENCE_S, OpenPage
+from ottla.control.asking import Refused
+from ottla.control.pages import Reach
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.primitives import begin_message, message_elements, read_length
+
+
+class Client:
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class World:
+    """A clock that a page's waiting moves, and the values that the page reads."""
+
+    def __init__(self, values: Iterator[Any], reading_s: float = 0.0) -> None:
+        self.now_s = 100.0
+        self.read_at_s: list[float] = []
+        self.clients: list[Client] = []
+        self.closed = 0
+        self.has_left = False
+        self._values = values
+        self._reading_s = reading_s
+        self._is_closed = threading.Event()
+
+    def page(self) -> OpenPage:
+        is_closed = SimpleNamespace(wait=self._wait, is_set=self._is_closed.is_set)
+        reach = Reach(
+            bootstrap="127.0.0.1:9092",
+            from_within={},
+            on_loop=lambda read: None,
+            is_closed=cast(Any, is_closed),
+            has_left=lambda: self.has_left,
+        )
+        return OpenPage(self._read, {}, reach, self._client, self._close)
+
+    def _wait(self, timeout_s: float) -> bool:
+        self.now_s += timeout_s
+        return self._is_closed.is_set()
+
+    def close_door(self) -> None:
+        self._is_closed.set()
+
+    def _read(self, asked: Any) -> Any:
+        self.read_at_s.append(self.now_s)
+        self.now_s += self._reading_s
+        value = next(self._values)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    def _client(self, reach: Reach, check: Callable[[], None]) -> Any:
+        self.clients.append(Client())
+        return self.clients[-1]
+
+    def _close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def world_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
+    def made(values: Iterator[Any], reading_s: float = 0.0) -> World:
+        world = World(values, reading_s)
+        monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: world.now_s))
+        return world
+
+    return made
+
+
+def data_of(event: bytes) -> tuple[str, Any]:
+    kind, data = event.decode().removesuffix("\n\n").split("\n")
+    return kind.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))
+
+
+def test_values_are_sent_when_they_have_changed(world_of: Callable[..., World]) -> None:
+    page = world_of(iter([1, 1, 1, 2, 2, 1])).page()
+    assert [data_of(next(page)) for _ in range(3)] == [("values", 1), ("values", 2), ("values", 1)]
+
+
+def test_a_page_without_changes_is_heard_of_now_and_then(world_of: Callable[..., World]) -> None:
+    """Else a browser behind a dead connection would keep its place for ever."""
+    world = world_of(itertools.repeat(1))
+    page = world.page()
+    next(page)
+    begun_s = world.now_s
+    assert next(page).startswith(b":")
+    assert SILENCE_S <= world.now_s - begun_s < SILENCE_S + 1
+
+
+@pytest.mark.parametrize("reading_s", [0.0, 0.01, 1.0, 60.0])
+def test_what_takes_long_is_read_less_often(world_of: Callable[..., World], reading_s: float) -> None:
+    world = world_of(itertools.count(), reading_s)
+    page = world.page()
+    for _ in range(3):
+        next(page)
+    rest_s = world.read_at_s[2] - world.read_at_s[1] - reading_s
+    assert rest_s >= min(REST * reading_s, LONGEST_INTERVAL_S)
+    assert rest_s <= LONGEST_INTERVAL_S + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UnknownTopic("there is no topic 'x'", 3), 404),
+        (KafkaAnswered("there is no group 'x'", Code.GROUP_ID_NOT_FOUND), 404),
+        (KafkaAnswered("there is no transactional id 'x'", Code.TRANSACTIONAL_ID_NOT_FOUND), 404),
+        (KafkaAnswered("describing group 'x'", Code.COORDINATOR_LOAD_IN_PROGRESS), 409),
+        (TimedOut("no answer"), 409),
+        (Refused(400, "what"), 400),
+        (KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone"), 409),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_line(world_of: Callable[..., World], error: Exception, status: int) -> None:
+    page = world_of(iter([error, 5])).page()
+    kind, answer = data_of(next(page))
+    assert (kind, answer["status"]) == ("refused", status)
+    assert answer["error"] in str(error)
+    assert data_of(next(page)) == ("values", 5), "the page goes on"
+
+
+def test_a_bug_is_logged_once_and_ends_the_page(world_of: Callable[..., World]) -> None:
+    page = world_of(iter([ZeroDivisionError("a bug"), 5])).page()
+    with structlog.testing.capture_logs() as logged:
+        assert [data_of(event)[1]["status"] for event in page] == [500]
+    assert [(one["event"], one["log_level"]) for one in logged] == [("console_page_failed", "error")]
+
+
+def test_connections_to_a_broker_that_did_not_answer_are_made_anew(world_of: Callable[..., World]) -> None:
+    world = world_of(iter([1, TimedOut("no answer"), 2]))
+    page = world.page()
+    for _ in range(3):
+        next(page)
+    assert [client.is_closed for client in world.clients] == [True, False]
+    page.close()
+    assert all(client.is_closed for client in world.clients)
+    assert world.closed == 1
+
+
+def test_a_page_ends_with_its_browser_and_with_its_door(world_of: Callable[..., World]) -> None:
+    world = world_of(itertools.repeat(1))
+    page = world.page()
+    next(page)
+    world.has_left = True
+    with pytest.raises(StopIteration):
+        next(page)
+    world = world_of(itertools.repeat(1))
+    page = world.page()
+    next(page)
+    world.close_door()
+    with pytest.raises(StopIteration):
+        next(page)
+
+
+def test_what_a_page_decodes_does_not_count_for_the_broker() -> None:
+    def answers() -> Iterator[Any]:
+        begin_message()
+        read_length(b"\0\0\3\xe8" + bytes(1_000), 0)
+        yield {}
+
+    begin_message(10)
+    read_length(b"\0\0\0\5" + bytes(5), 0)
+    page = World(answers()).page()
+    assert next(page).startswith(b"event: values")
+    assert message_elements() == 5
+    page.close()

@@ -1,0 +1,105 @@
+"""How large an event of a page becomes, whatever clients have named and sent."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from ottla.client.diagnosis import WaitingGroup
+from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
+from ottla.client.records import Record
+from ottla.client.timeline import Event
+from ottla.client.transactions import Transaction
+from ottla.console import groups as groups_page
+from ottla.console import site
+from ottla.console import transactions as transactions_page
+from ottla.console.asked import Asked
+from ottla.console.groups import ASSIGNED_SHOWN, MEMBERS_SHOWN, METADATA_SHOWN, group
+from ottla.console.messages import HEADER_BYTES_SHOWN, shown
+from ottla.console.site import MAX_EVENT_BYTES
+from ottla.console.steering import STRIKES_SHOWN, steering
+from ottla.console.transactions import PARTITIONS_SHOWN, transaction
+from ottla.control.added_fault import AddedFault
+from ottla.control.fault import Fault
+from ottla.control.strikes import Strike
+from tests.console.endless import ENDLESS
+from tests.console.test_open_page import World, data_of
+
+MANY = 5_000
+
+
+def asked(query: dict[str, str], **steered: Any) -> Asked:
+    broker = SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: 0))
+    history = SimpleNamespace(view=lambda name: None, holder=lambda name: None)
+    steered = {"serving": SimpleNamespace(broker=broker), "history": history, "clock": None, **steered}
+    client = SimpleNamespace(brokers=None)
+    return Asked(
+        query=query, client=cast(Any, client), on_loop=lambda read: read(cast(Any, SimpleNamespace(**steered))), deadline=ENDLESS
+    )
+
+
+def test_headers_are_cut() -> None:
+    headers: list[tuple[str, bytes | None]] = [("n" * 900, b"\xff" * 900)] * 30
+    record = Record("t", 0, 0, 0, None, b"\xff" * 900, headers, -1, -1, transactional=False, control=None)
+    page = shown(record)
+    assert (len(page["headers"]), page["more_headers"]) == (20, 10)
+    assert {len(header["name"]) for header in page["headers"]} == {HEADER_BYTES_SHOWN}
+    assert {len(header["value"]["text"]) for header in page["headers"]} == {3 * HEADER_BYTES_SHOWN - 1}
+    assert {header["value"]["size_bytes"] for header in page["headers"]} == {900}
+    assert len(page["value"]["text"]) == 3 * 900 - 1
+
+
+def test_partitions_of_a_transaction_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = [("orders", index) for index in range(MANY)]
+    happened = [Event(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
+    described = Transaction("shop", "Ongoing", 1, 0, 1_000, 0, partitions)
+    monkeypatch.setattr(transactions_page, "newest_timeline", lambda *given: SimpleNamespace(events=happened, unread=[]))
+    monkeypatch.setattr(transactions_page.client_transactions, "describe_if_known", lambda *given: described)
+    page = transaction(asked({"id": "shop"}))
+    for cut in (page["partitions"], page["events"][0]["partitions"]):
+        assert len(cut) == PARTITIONS_SHOWN + 1
+        assert cut[-2:] == [f"orders:{PARTITIONS_SHOWN - 1}", f"and {MANY - PARTITIONS_SHOWN:,} more"]
+
+
+def test_members_of_a_group_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    assignment = {f"t{at:04}": list(range(30)) for at in range(MANY)} | {"empty": []}
+    member = GroupMember("m", None, "c", "/127.0.0.1", None, assignment)
+    position = GroupPosition("orders", 0, 1, 1, 0, metadata="x" * 4_096)
+    described = GroupDescription("billing", "classic", "Stable", None, "range", [member] * MANY, [position])
+    monkeypatch.setattr(groups_page, "waiting_group", lambda *given: WaitingGroup(group=described, held=[]))
+    monkeypatch.setattr(groups_page, "why_group_waits", lambda *given: ["a line"] * MANY)
+    page = group(asked({"name": "billing"}))
+    assert (len(page["members"]), page["more_members"]) == (MEMBERS_SHOWN, MANY - MEMBERS_SHOWN)
+    assert page["members"][0]["assignment"] == {
+        "t0000": list(range(30)),
+        "t0001": [*range(ASSIGNED_SHOWN - 30), f"and {60 - ASSIGNED_SHOWN} more"],
+        f"and {MANY - 1:,} more topics": [],
+    }
+    assert page["why"][-1].startswith("and 4,")
+    assert len(page["part"].rows[0]["metadata"]) == METADATA_SHOWN
+    assert len(msgspec.json.encode(page)) < MAX_EVENT_BYTES
+
+
+def test_only_the_newest_strikes_are_sent_without_their_requests() -> None:
+    fault = AddedFault(1, Fault(api="Produce", observe=True), lambda number: None)
+    fault.strikes.extend(Strike(api="Produce", connection_id=at, request={"topics": ["x"] * 20}) for at in range(100))
+    page = steering(asked({}, faults=SimpleNamespace(all=lambda: [fault]), clock=None))
+    (view,) = page["faults"]
+    assert [strike.connection_id for strike in view.strikes] == list(range(100 - STRIKES_SHOWN, 100))
+    assert not any(strike.request for strike in view.strikes)
+    assert fault.strikes[-1].request, "the door still has it"
+
+
+def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(iter(["x" * MAX_EVENT_BYTES, "small"]))
+    monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: world.now_s))
+    page = world.page()
+    kind, said = data_of(next(page))
+    assert (kind, said) == (
+        "refused",
+        {"status": 409, "error": "what this page shows is larger than 4 MiB, and is not sent to a browser"},
+    )
+    assert data_of(next(page)) == ("values", "small")

@@ -1,0 +1,27 @@
+"""What the start and the end of a process need."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from ottla.process import print_error
+
+
+def test_a_line_is_one_write_where_python_does_not_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The processes of a cluster write to one stderr: with two writes a line, their lines were torn.
+    writes: list[bytes] = []
+
+    class Descriptor(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: object) -> int:
+            writes.append(bytes(data))  # type: ignore[call-overload]
+            return len(writes[-1])
+
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(Descriptor(), write_through=True))  # type: ignore[type-var]
+    print_error("ottla: cannot start: äh")
+    assert writes == ["ottla: cannot start: äh\n".encode()]

@@ -1,0 +1,39 @@
+"""The elements of a message's arrays are counted, and limited, while it is decoded."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ottla.protocol.primitives import TooManyElements, begin_message, count_apart, message_elements, read_length
+
+FIVE = b"\0\0\0\5" + bytes(5)
+THOUSAND = b"\0\0\3\xe8" + bytes(1_000)
+
+
+def test_a_message_has_a_limit_for_all_its_arrays() -> None:
+    begin_message(9)
+    read_length(FIVE, 0)
+    with pytest.raises(TooManyElements, match="more than 9 elements"):
+        read_length(FIVE, 0)
+    begin_message()
+    read_length(THOUSAND, 0)
+    assert message_elements() == 1_000
+
+
+def test_another_thread_counts_its_own_message() -> None:
+    # A page of the console decodes answers in the broker's process, while the event loop decodes requests.
+    def decode() -> None:
+        begin_message()
+        read_length(THOUSAND, 0)
+
+    begin_message(10)
+    read_length(FIVE, 0)
+    other = threading.Thread(target=count_apart, args=(decode,))
+    other.start()
+    other.join()
+    assert message_elements() == 5
+    read_length(FIVE, 0)
+    with pytest.raises(TooManyElements, match="more than 10 elements"):
+        read_length(FIVE, 0)

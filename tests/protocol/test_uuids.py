@@ -1,0 +1,33 @@
+"""The ids that Kafka gives out, and their text (org.apache.kafka.common.Uuid)."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from ottla import container
+from ottla.broker.env import RealEnv
+from ottla.protocol.uuids import parse_uuid, typeable_uuid, uuid_text
+
+DASHED, PLAIN = uuid.UUID(bytes=b"\xfb" * 16), uuid.UUID(bytes=b"\x01" * 16)
+
+
+def test_an_id_is_read_from_its_text() -> None:
+    assert uuid_text(DASHED.bytes) == "-_v7-_v7-_v7-_v7-_v7-w"
+    assert parse_uuid(uuid_text(DASHED.bytes)) == DASHED.bytes
+    with pytest.raises(ValueError, match="'AAAA' is no UUID"):
+        parse_uuid("AAAA")
+
+
+def test_no_id_begins_with_a_dash() -> None:
+    given = iter([DASHED, DASHED, PLAIN])
+    assert typeable_uuid(lambda: next(given).bytes) == PLAIN.bytes
+
+
+def test_what_brokers_and_the_image_give_out_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # kafka-storage takes a cluster id with a dash in front for an option, and says that one is missing.
+    given = iter([DASHED, PLAIN] * 2)
+    monkeypatch.setattr(uuid, "uuid4", lambda: next(given))
+    assert RealEnv().random_uuid() == PLAIN.bytes
+    assert container.storage(["random-uuid"], {}) == uuid_text(PLAIN.bytes)

@@ -1,0 +1,167 @@
+"""The commands of scenario files that ask several brokers what an admin would: elections, reassignments, new topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.scenarios.several_verbs import numbers
+from tests.scenarios.verbs import verb
+from tests.scenarios.world import Ask, Words, World, name_of
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def _coded(code: int, message: str | None) -> str:
+    return f"{name_of(code)}{f' {message}' if message else ''}"
+
+
+def _unprefixed(world: World, text: str) -> str:
+    return text.replace(world.real("x")[:-1], "")
+
+
+@verb
+def elect(world: World, words: Words) -> Ask:
+    """elect t [unclean] [v=2]: ElectLeaders; ``elect all`` without naming a partition"""
+    wanted = [TopicPartitions(topic=name, partitions=[index]) for name, index in [world.partition(words.plain[0])]]
+    request = ElectLeadersRequest(
+        election_type=UNCLEAN if words.has("unclean") else PREFERRED, topic_partitions=wanted, timeout_ms=10_000
+    )
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return f"whole request: {name_of(answer.error_code)}"
+        results = [p for t in answer.replica_election_results for p in t.partition_result]
+        return _unprefixed(world, " | ".join(_coded(p.error_code, p.error_message) for p in results))
+
+    return Ask(request, words.version(2), show)
+
+
+@verb
+def reassign(world: World, words: Words) -> Ask:
+    """reassign t 2,3|none|nobody [fixed] [v=1]: AlterPartitionReassignments; ``none`` cancels, ``fixed`` keeps the factor"""
+    name, index = world.partition(words.plain[0])
+    given = words.plain[1]
+    ids = None if given == "none" else [] if given == "nobody" else [int(broker) for broker in given.split(",")]
+    wanted = ReassignableTopic(name=name, partitions=[ReassignablePartition(partition_index=index, replicas=ids)])
+    request = AlterPartitionReassignmentsRequest(
+        topics=[wanted], timeout_ms=10_000, allow_replication_factor_change=not words.has("fixed")
+    )
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return f"whole request: {_coded(answer.error_code, answer.error_message)}"
+        p = answer.responses[0].partitions[0]
+        return _unprefixed(world, _coded(p.error_code, p.error_message))
+
+    return Ask(request, words.version(1), show)
+
+
+@verb
+def reassignments(world: World, words: Words) -> Ask:
+    """reassignments t: what is being moved where"""
+    name, index = world.partition(words.plain[0])
+    asked = ListPartitionReassignmentsTopics(name=name, partition_indexes=[index])
+    request = ListPartitionReassignmentsRequest(topics=[asked], timeout_ms=10_000)
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return _coded(answer.error_code, answer.error_message)
+        moved = [p for t in answer.topics for p in t.partitions]
+        lists = [
+            f"{numbers(p.replicas)} adding {numbers(p.adding_replicas)} removing {numbers(p.removing_replicas)}" for p in moved
+        ]
+        return "NONE " + (" | ".join(lists) or "none")
+
+    return Ask(request, 0, show)
+
+
+@verb
+def assign(world: World, words: Words) -> Ask:
+    """assign t 0:1,2/1:2,3 [count=] [factor=]: CreateTopics with replicas by partition, or by ``count`` and ``factor``"""
+    lists = [part.split(":") for part in (words.plain[1].split("/") if len(words.plain) > 1 else [])]
+    assignments = [
+        CreatableReplicaAssignment(partition_index=int(index), broker_ids=[int(broker) for broker in ids.split(",") if broker])
+        for index, ids in lists
+    ]
+    wanted = CreatableTopic(
+        name=world.real(words.plain[0]),
+        num_partitions=words.number("count", -1),
+        replication_factor=words.number("factor", -1),
+        assignments=assignments,
+    )
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+
+    def show(answer: Any) -> str:
+        t = answer.topics[0]
+        made = f" {t.num_partitions} partitions of {t.replication_factor} replicas" if not t.error_code else ""
+        return _unprefixed(world, _coded(t.error_code, t.error_message)) + made
+
+    return Ask(request, None, show)
+
+
+@verb
+def grow(world: World, words: Words) -> Ask:
+    """grow t 2 1,2/2,3: CreatePartitions up to that count, with the replicas of the new ones"""
+    lists = [[int(broker) for broker in part.split(",")] for part in words.plain[2].split("/")]
+    wanted = CreatePartitionsTopic(
+        name=world.real(words.plain[0]),
+        count=int(words.plain[1]),
+        assignments=[CreatePartitionsAssignment(ids) for ids in lists],
+    )
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000)
+    return Ask(request, 3, lambda a: _unprefixed(world, _coded(a.results[0].error_code, a.results[0].error_message)))
+
+
+@verb
+def metadata(world: World, words: Words) -> Ask:
+    """metadata t [v=12]: what Metadata says of a partition, errors and offline replicas included"""
+    name, index = world.partition(words.plain[0])
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+
+    def show(answer: Any) -> str:
+        topic = answer.topics[0]
+        if topic.error_code:
+            return name_of(topic.error_code)
+        p = next(p for p in topic.partitions if p.partition_index == index)
+        leader = "none" if p.leader_id < 0 else str(p.leader_id)
+        # Asked at once: an error of the partition is an answer here.
+        return (
+            f"partition {name_of(p.error_code)} leader={leader} e{p.leader_epoch} of={numbers(p.replica_nodes)}"
+            f" isr={numbers(sorted(p.isr_nodes))} offline={numbers(sorted(p.offline_replicas))}"
+        )
+
+    return Ask(request, words.version(12), show)
+
+
+@verb
+def brokers(world: World, words: Words) -> Ask:
+    """brokers [fenced]: DescribeCluster, with racks; with ``fenced`` those as well that are not in service"""
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, include_fenced_brokers=words.has("fenced"), endpoint_type=1
+    )
+
+    def show(answer: Any) -> str:
+        if answer.error_code:
+            return name_of(answer.error_code)
+        return " ".join(f"{b.broker_id}@{b.rack}{' fenced' if b.is_fenced else ''}" for b in sorted(answer.brokers, key=_id))
+
+    return Ask(request, 2, show)
+
+
+def _id(broker: Any) -> int:
+    number: int = broker.broker_id
+    return number

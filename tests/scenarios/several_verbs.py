@@ -1,0 +1,329 @@
+"""The commands of scenario files that are about several brokers: who leads what, who fails, and what each broker answers.
+
+``on=2`` sends a command's request to broker 2, ``on=C`` to the one that the case has named so, ``on=controller`` to the controller.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+
+from ottla.cluster_handle import CONTROLLER
+from ottla.protocol.errors import Code
+from ottla.protocol.java_hash import partition_for
+from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from ottla.protocol.messages.describe_topic_partitions import TopicRequest as DescribedTopic
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.simulation.client import Closed
+from tests.scenarios.several import GROUP, SETTINGS, TRANSACTION, SeveralTarget
+from tests.scenarios.verbs import verb
+from tests.scenarios.world import Words, World, name_of
+
+INTERNAL = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
+PARTITIONS = 50
+"""Of each internal topic."""
+LONGEST_FETCH_MS = 3 * int(SETTINGS["replica.fetch.wait.max.ms"])
+"""After that long no fetch of a replica waits for records any more."""
+
+
+def target(world: World) -> SeveralTarget:
+    assert isinstance(world.broker, SeveralTarget)
+    return world.broker
+
+
+def node(world: World, text: str) -> int:
+    """A broker by its id, or by the name that the case has given it."""
+    return CONTROLLER if text == "controller" else world.nodes[text] if text in world.nodes else int(text)
+
+
+def shown_node(world: World, number: int) -> str:
+    """By the case's name where it has one: which broker coordinates an id depends on the id, which is another one each time."""
+    return next((name for name, known in world.nodes.items() if known == number), str(number))
+
+
+def everybody(world: World, ask: Callable[[], str], wanted: str, nodes: list[int] | None = None) -> str:
+    """Wait until each broker that is up gives the wanted answer, and return nothing; else what one of them answers instead."""
+
+    def other_answers() -> list[str]:
+        return [
+            f"{broker} says: {answer}"
+            for broker in (target(world).up if nodes is None else nodes)
+            if (answer := asked(broker)) != wanted
+        ]
+
+    def asked(broker: int) -> str:
+        with target(world).on(broker):
+            try:
+                return ask()
+            except Closed:
+                return "closed"
+
+    left: list[str] = world.until(other_answers, lambda left: not left)
+    return "; ".join(left)
+
+
+# who leads what
+
+
+def numbers(ids: list[int] | None) -> str:
+    return ",".join(map(str, ids or [])) or "nobody"
+
+
+def described(world: World, name: str, index: int) -> str:
+    """``leader=1 e0 isr=1,2,3``; where there is no such thing, the error."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    topic = world.call(request, 12).topics[0]
+    if topic.error_code:
+        return name_of(topic.error_code)
+    partition = next((p for p in topic.partitions if p.partition_index == index), None)
+    if partition is None:
+        return "no such partition"
+    leader = "none" if partition.leader_id < 0 else str(partition.leader_id)
+    return f"leader={leader} e{partition.leader_epoch} isr={numbers(sorted(partition.isr_nodes))}"
+
+
+@verb
+def replicas(world: World, words: Words) -> str:
+    """replicas t 1,2,3/2,3,1 [any.config=value]: a topic with a partition for each list of brokers, whose first one leads"""
+    name = world.real(words.plain[0])
+    lists = [[int(broker) for broker in part.split(",")] for part in words.plain[1].split("/")]
+    assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in enumerate(lists)]
+    configs = [CreatableTopicConfig(name=k, value=v) for k, v in words.options.items() if "." in k]
+    wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=configs)
+    topic_result = world.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics[0]
+    if topic_result.error_code:
+        return f"{name_of(topic_result.error_code)} {topic_result.error_message}"
+    for index, ids in enumerate(lists):
+        able = [broker for broker in ids if broker in target(world).up]
+        wrong = _known(world, (name, index), f"leader={able[0]} e0 isr={numbers(sorted(able))}")
+        if wrong:
+            return wrong
+    return ""
+
+
+def _known(world: World, where: tuple[str, int], wanted: str) -> str:
+    """Wait until the brokers that are up say of a partition what begins so or ends so, and its leader leads."""
+
+    def says() -> str:
+        text = described(world, *where)
+        return wanted if text.startswith(f"{wanted} ") or text.endswith(f" {wanted}") or text == wanted else text
+
+    return everybody(world, says, wanted) or _leads(world, where)
+
+
+def _leads(world: World, where: tuple[str, int]) -> str:
+    """Wait until the leader leads, and nobody else does any more: each broker knows of it before it acts on it."""
+    leader = described(world, *where).removeprefix("leader=").split()[0]
+    leads = partial(_leader_says, world, where)
+    leading = [broker for broker in target(world).up if str(broker) == leader]
+    others = [broker for broker in target(world).up if str(broker) != leader]
+    return everybody(world, leads, "NONE", leading) or everybody(world, leads, "NOT_LEADER_OR_FOLLOWER", others)
+
+
+def _leader_says(world: World, where: tuple[str, int]) -> str:
+    """The error of a request that a leader only carries out."""
+    asked = ListOffsetsPartition(partition_index=where[1], current_leader_epoch=-1, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(where[0], partitions=[asked])])
+    return name_of(world.call(request, 7).topics[0].partitions[0].error_code)
+
+
+@verb
+def led(world: World, words: Words) -> str:
+    """led t 2|none: wait until all brokers that are up know that, and it leads"""
+    leader = "none" if words.plain[1] == "none" else str(node(world, words.plain[1]))
+    return _known(world, world.partition(words.plain[0]), f"leader={leader}")
+
+
+@verb
+def in_sync(world: World, words: Words) -> str:
+    """in_sync t 1,2: wait until all brokers that are up know that these replicas are in sync, and no others, and act on it"""
+    return _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}") or _up_to_date(world)
+
+
+def _up_to_date(world: World) -> str:
+    """Wait until each broker that is up acts on all that it knows now.
+
+    Apache Kafka's broker shows a change to clients before its replicas know of it, but takes one change after the other: when it
+    leads a topic that is made now, it has carried out what came before.
+    """
+    name = f"{world.real('seen')}-{uuid.uuid4().hex[:8]}"
+    lists = [CreatableReplicaAssignment(partition_index=i, broker_ids=[up]) for i, up in enumerate(target(world).up)]
+    wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=lists)
+    topic_result = world.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics[0]
+    if topic_result.error_code:
+        return f"{name_of(topic_result.error_code)} {topic_result.error_message}"
+    for index, up in enumerate(target(world).up):
+        wrong = everybody(world, partial(_leader_says, world, (name, index)), "NONE", [up])
+        if wrong:
+            return wrong
+    return ""
+
+
+@verb
+def partition(world: World, words: Words) -> str:
+    """partition t: leader, epoch, replicas and who of them is in sync, eligible or offline, as a broker says"""
+    name, index = world.partition(words.plain[0])
+    topic = world.call(DescribeTopicPartitionsRequest(topics=[DescribedTopic(name)])).topics[0]
+    if topic.error_code:
+        return name_of(topic.error_code)
+    p = next(p for p in topic.partitions if p.partition_index == index)
+    leader = "none" if p.leader_id < 0 else str(p.leader_id)
+    lists = {"of": p.replica_nodes, "isr": sorted(p.isr_nodes)}
+    further = {"offline": p.offline_replicas, "eligible": p.eligible_leader_replicas, "last": p.last_known_elr}
+    lists |= {name: sorted(ids) for name, ids in further.items() if ids}
+    text = f"{name_of(p.error_code)} leader={leader} e{p.leader_epoch}"
+    return text + "".join(f" {name}={numbers(ids)}" for name, ids in lists.items())
+
+
+@verb
+def move(world: World, words: Words) -> str:
+    """move t 2: another replica becomes the preferred leader and is elected; wait until all brokers know"""
+    name, index = world.partition(words.plain[0])
+    to = node(world, words.plain[1])
+    before = described(world, name, index)
+    target(world).cluster.move_leader(name, index, to)
+    now: str = world.until(lambda: described(world, name, index), lambda now: now != before and now.startswith(f"leader={to} "))
+    return _known(world, (name, index), now)
+
+
+# coordinators
+
+
+def coordinator_of(world: World, key: str, kind: int) -> int | None:
+    answer = world.call(FindCoordinatorRequest(key=key, key_type=kind), 3)
+    return None if answer.error_code else answer.node_id
+
+
+@verb
+def who(world: World, words: Words) -> str:
+    """C = who x [group]: names the broker that coordinates the id"""
+    kind = GROUP if words.has("group") else TRANSACTION
+    key = world.real(words.plain[0])
+    found = world.until(lambda: coordinator_of(world, key, kind), lambda broker: broker is not None)
+    world.nodes[words.name] = found
+    return _coordinates(world, key, kind, found)
+
+
+@verb
+def another(world: World, words: Words) -> str:
+    """D = another C [E]: names a broker that is none of these"""
+    others = {node(world, text) for text in words.plain}
+    world.nodes[words.name] = next(broker for broker in target(world).cluster.brokers if broker not in others)
+    return ""
+
+
+@verb
+def find(world: World, words: Words) -> str:
+    """find x [group]: the coordinator that a broker names"""
+    answer = world.call(FindCoordinatorRequest(key=world.real(words.plain[0]), key_type=int(not words.has("group"))), 3)
+    return name_of(answer.error_code) if answer.error_code else f"NONE {shown_node(world, answer.node_id)}"
+
+
+@verb
+def move_coordinator(world: World, words: Words) -> str:
+    """move_coordinator x D [group]: D leads the partition of the internal topic; wait until it has loaded it and all know"""
+    kind = GROUP if words.has("group") else TRANSACTION
+    key, to = world.real(words.plain[0]), node(world, words.plain[1])
+    target(world).cluster.move_leader(INTERNAL[kind], partition_for(key, PARTITIONS), to)
+    return _coordinates(world, key, kind, to)
+
+
+@verb
+def coordinates(world: World, words: Words) -> str:
+    """coordinates x D [group]: wait until all brokers that are up know that, and it has loaded"""
+    kind = GROUP if words.has("group") else TRANSACTION
+    return _coordinates(world, world.real(words.plain[0]), kind, node(world, words.plain[1]))
+
+
+def _coordinates(world: World, key: str, kind: int, broker: int) -> str:
+    wrong = everybody(world, lambda: str(coordinator_of(world, key, kind)), str(broker))
+    others = [other for other in target(world).up if other != broker]
+    return wrong or (
+        everybody(world, lambda: _is_asked(world, key, kind), "coordinates", [broker])
+        or everybody(world, lambda: _is_asked(world, key, kind), "NOT_COORDINATOR", others)
+    )
+
+
+def _is_asked(world: World, key: str, kind: int) -> str:
+    """Whether a broker answers for the id."""
+    if kind == TRANSACTION:
+        code = world.call(DescribeTransactionsRequest([key])).transaction_states[0].error_code
+    else:
+        code = world.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(key, topics=None)]), 8).groups[0].error_code
+    return "coordinates" if code in (Code.NONE, Code.TRANSACTIONAL_ID_NOT_FOUND) else name_of(code)
+
+
+# brokers that fail
+
+
+def _goes(world: World, words: Words, how: Callable[[int], object]) -> str:
+    broker = node(world, words.plain[0])
+    target(world).down.add(broker)
+    how(broker)
+    world.forget_connection()
+    return ""
+
+
+@verb
+def crash(world: World, words: Words) -> str:
+    """crash 1: SIGKILL, which its controller finds out when the session is over"""
+    return _goes(world, words, target(world).cluster.kill)
+
+
+@verb
+def shut_down(world: World, words: Words) -> str:
+    """shut_down 1: a clean stop, before which the broker gives its leaderships away"""
+    return _goes(world, words, target(world).cluster.shut_down)
+
+
+@verb
+def pause(world: World, words: Words) -> str:
+    """pause 1: it stands still, and its connections stay open; wait until its leaders have answered the fetches that it had sent"""
+    _goes(world, words, target(world).cluster.pause)
+    world.broker.sleep(LONGEST_FETCH_MS)
+    return ""
+
+
+@verb
+def resume(world: World, words: Words) -> str:
+    broker = node(world, words.plain[0])
+    target(world).cluster.resume(broker)
+    target(world).down.discard(broker)
+    return ""
+
+
+@verb
+def boot(world: World, words: Words) -> str:
+    """boot 1: start a broker that was killed or stopped, and wait until all brokers show it to clients"""
+    broker = node(world, words.plain[0])
+    target(world).cluster.restart(broker)
+    target(world).down.discard(broker)
+    return everybody(world, lambda: _is_shown(world, broker), "yes")
+
+
+@verb
+def fenced(world: World, words: Words) -> str:
+    """fenced 1: wait until no broker shows it to clients any more"""
+    broker = node(world, words.plain[0])
+    return everybody(world, lambda: _is_shown(world, broker), "no")
+
+
+def _is_shown(world: World, broker: int) -> str:
+    return "yes" if broker in [b.node_id for b in world.call(MetadataRequest(topics=[]), 12).brokers] else "no"
+
+
+def topic_id(world: World, name: str) -> bytes:
+    """Asked of a broker that is up, whoever is to get the request in which it stands."""
+    with target(world).on(target(world).up[0]):
+        return world.topic_id(name)

@@ -1,0 +1,76 @@
+"""The transcripts of three brokers, against ottla's and against Apache Kafka's.
+
+All cases of a target share its brokers. They come one after the other, because brokers fail in them; before each all are up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.ahead import Part, perform
+from tests.scenarios.play import NotOffered, compare
+from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, load
+from tests.scenarios.several import SeveralTarget, start
+from tools.kafka import Unavailable
+
+SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file) if scenario.broker == SEVERAL]
+
+LONG = {"crash", "shut_down", "boot", "pause"}
+
+
+def _marks(target: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
+    """Under ``make test`` come ottla's cases in which no broker goes away: the others wait for sessions to end."""
+    if target == "kafka":
+        return [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.flaky(reruns=2)]
+    is_long = any(step.command.split()[0] in LONG for step in scenario.steps)
+    return [pytest.mark.wire, *([pytest.mark.slow] if is_long else [])]
+
+
+def _parameters() -> Iterator[object]:
+    for target in ("ottla", "kafka"):
+        for scenario in SCENARIOS:
+            for case in scenario.cases:
+                name = f"{target}-{scenario.entries[0]}" + (f"-{case_name(case)}" if case else "")
+                yield pytest.param(target, scenario, case, id=name, marks=_marks(target, scenario))
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, SeveralTarget]]:
+    """The brokers by target, started when they are first needed."""
+    started: dict[str, SeveralTarget] = {}
+    yield started
+    for cluster in started.values():
+        cluster.close()
+
+
+@pytest.mark.transcript
+@pytest.mark.parametrize(("target", "scenario", "case"), list(_parameters()))
+def test_transcript(
+    target: str,
+    scenario: Scenario,
+    case: dict[str, str],
+    clusters: dict[str, SeveralTarget],
+    rewriting: dict[Path, dict[int, Answers]] | None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    if target not in clusters:
+        try:
+            clusters[target] = start(target, tmp_path_factory.mktemp("several"))
+        except Unavailable as missing:
+            pytest.skip(f"Apache Kafka: {missing}")
+    cluster = clusters[target]
+    cluster.heal()
+    try:
+        played = perform(Part(target, scenario, case), cluster)
+    except NotOffered as missing:
+        if target != "kafka":
+            raise
+        pytest.skip(f"not offered by this Apache Kafka: {missing}")
+    if rewriting is not None:
+        for one in played:
+            rewriting[scenario.file][one.step.line].append((case, one.answer))
+        return
+    compare(scenario, case, target, played)

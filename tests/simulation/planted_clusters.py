@@ -1,0 +1,229 @@
+"""Faults planted into the brokers of a cluster and into their controller, which a world of several brokers must catch."""
+
+from __future__ import annotations
+
+from tests.mutants.mutants import Mutant
+
+LEADER = "ottla/coordinator/replication/leader.py"
+FOLLOWER = "ottla/coordinator/replication/follower.py"
+GATE = "ottla/broker/gate.py"
+MARKERS = "ottla/broker/interbroker/marker_transport.py"
+VERIFICATION = "ottla/broker/interbroker/remote_verification.py"
+
+
+def planted(name: str, file: str, function: str, old: str, new: str) -> Mutant:
+    return Mutant(name, file=file, function=function, old=old, new=new, caught_by="")
+
+
+CLUSTER = [
+    planted(
+        "nothing waits for the high watermark",
+        GATE,
+        "Gate._behind",
+        "offset > log.high_watermark",
+        "False",
+    ),
+    planted(
+        "a coordinator answers before the high watermark",
+        "ottla/broker/network/committed.py",
+        "_delayed",
+        "awaited = {partition: s.end_offset for partition, s in standing.items() if s.end_offset > partition.log.high_watermark}",
+        "awaited = {}",
+    ),
+    planted(
+        "a producer is answered before the high watermark",
+        "ottla/broker/handlers/produce_replication.py",
+        "Replicating.begin",
+        "not self._waiting",
+        "True",
+    ),
+    planted(
+        "a log is truncated to the high watermark instead of the epoch's end",
+        FOLLOWER,
+        "truncation_offset",
+        "diverging.end_offset < 0",
+        "True",
+    ),
+    planted(
+        "a leader out of sync is elected",
+        "ottla/coordinator/controller/elections.py",
+        "PartitionChange._may_lead_cleanly",
+        "is_whole = replica in self.isr or (not self.isr and replica in self.elr)",
+        "is_whole = True",
+    ),
+    planted(
+        "markers are sent before the decision is committed",
+        GATE,
+        "Gate.effect_behind",
+        "self._behind(log, offset, committed)",
+        "committed(True)",
+    ),
+    planted(
+        "the markers of an old coordinator are taken",
+        "ottla/storage/producer_state.py",
+        "ProducerState.check_marker",
+        "marker.coordinator_epoch < entry.coordinator_epoch",
+        "False",
+    ),
+    planted(
+        "the high watermark does not wait for followers",
+        LEADER,
+        "Leader.high_watermark",
+        "reached = follower.end_offset",
+        "",
+    ),
+    planted(
+        "a marker is answered before it is committed",
+        "ottla/broker/handlers/write_txn_markers.py",
+        "_when_replicated",
+        "not awaited",
+        "True",
+    ),
+    planted(
+        "a follower takes its log's end for the high watermark",
+        FOLLOWER,
+        "taken_over",
+        "min(append.high_watermark, log.end_offset)",
+        "log.end_offset",
+    ),
+    planted(
+        "a replica is in sync before it has caught up",
+        LEADER,
+        "Leader._may_join",
+        "follower.end_offset >= max(high_watermark, self.start_offset)",
+        "True",
+    ),
+    planted(
+        "a coordinator stays after its partition has moved",
+        "ottla/broker/shards.py",
+        "Shards.resigned",
+        "served = self._serving.pop(index, None)",
+        "served = None",
+    ),
+    planted(
+        "an elected coordinator resumes nothing",
+        "ottla/broker/shards.py",
+        "Shards.elected",
+        "self._loaded(opening.shard)",
+        "",
+    ),
+    planted(
+        "a batch joins a transaction that its coordinator elsewhere does not know",
+        VERIFICATION,
+        "CoordinatorVerification.join",
+        "self._send(leader)",
+        "then(None)",
+    ),
+    planted(
+        "a marker without answer counts as written",
+        MARKERS,
+        "LeaderTransport._answered",
+        "Code.REQUEST_TIMED_OUT",
+        "Code.NONE",
+    ),
+    planted(
+        "a diverging follower goes on",
+        FOLLOWER,
+        "Following.fetched",
+        "answer.diverging is not None",
+        "False",
+    ),
+    planted(
+        "a block of producer ids is given out twice",
+        "ottla/coordinator/controller/registrations.py",
+        "allocate_producer_ids",
+        "end = first + PRODUCER_ID_BLOCK",
+        "end, first = first + PRODUCER_ID_BLOCK, 0",
+    ),
+    planted(
+        "a follower does not know whose batches it has",
+        "ottla/storage/following.py",
+        "_append",
+        "log.producers.apply_data(header, header.base_offset, header.last_offset, timestamp_ms, now_ms)",
+        "",
+    ),
+    planted(
+        "a follower takes markers for data",
+        "ottla/storage/following.py",
+        "_append",
+        "marker is not None",
+        "False",
+    ),
+    planted(
+        "consumers read up to the log's end",
+        "ottla/storage/reading.py",
+        "read",
+        "bound = lso if committed else log.log_end_offset if to_end else log.high_watermark",
+        "bound = lso if committed else log.log_end_offset",
+    ),
+    planted(
+        "a follower counts as having what it was only sent",
+        LEADER,
+        "Leader.fetched",
+        "follower.fetched(fetch_offset, start_offset, log_end_offset, broker_epoch, now_ms)",
+        "follower.fetched(log_end_offset, start_offset, log_end_offset, broker_epoch, now_ms)",
+    ),
+    planted(
+        "a new leader begins with its log's end committed",
+        "ottla/broker/partitions.py",
+        "Partition.lead",
+        "self.advance()",
+        "self.commit(self.log.log_end_offset)",
+    ),
+    planted(
+        "the high watermark moves with too few in sync",
+        LEADER,
+        "Leader.high_watermark",
+        "self.is_under_min",
+        "False",
+    ),
+    planted(
+        "a follower asks for more before its disk has what came",
+        "ottla/broker/replication/fetcher.py",
+        "ReplicaFetcher._answered",
+        "self._gate.is_always_open",
+        "True",
+    ),
+    planted(
+        "a follower notes no leader epochs",
+        "ottla/storage/following.py",
+        "_append",
+        "log.epochs.assign(header.leader_epoch, header.base_offset)",
+        "pass",
+    ),
+    planted(
+        "a batch stands on a verification that is not committed",
+        VERIFICATION,
+        "CoordinatorVerification._ask_here",
+        "coordinator.log.high_watermark == coordinator.log.log_end_offset",
+        "True",
+    ),
+    planted(
+        "a marker for a partition without leader counts as written",
+        MARKERS,
+        "LeaderTransport.write_txn_markers",
+        "Code.NOT_LEADER_OR_FOLLOWER",
+        "Code.NONE",
+    ),
+    planted(
+        "whoever waits at a leader that was replaced is told that it is committed",
+        GATE,
+        "Gate.forget",
+        "then(False)",
+        "then(True)",
+    ),
+    planted(
+        "a coordinator's epoch is 0",
+        "ottla/broker/transactions.py",
+        "Transactions._open",
+        "TransactionShard(partition.log.partition, self._config, version, leader_epoch)",
+        "TransactionShard(partition.log.partition, self._config, version, 0)",
+    ),
+    planted(
+        "a marker that is not committed ends its transaction for readers",
+        "ottla/storage/log.py",
+        "Log.last_stable_offset",
+        "completed.last_offset >= high_watermark and (unstable is None or completed.first_offset < unstable)",
+        "False",
+    ),
+]

@@ -1,0 +1,83 @@
+"""Several brokers and their controller in a simulated world: they replicate and commit, and a seed is one world each time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from ottla.simulation import plan as plans
+from ottla.simulation.judging import judge
+from ottla.simulation.plan import PlannedFault, draw
+from ottla.simulation.running import CLUSTER_RARE, play, run
+from tests.simulation.test_seeds import failures
+
+SELDOM = ("a coordinator tells COORDINATOR_LOAD_IN_PROGRESS", "a crash of a paused process", "a crash while it stops")
+"""States that a hundred seeds may miss, and thousands do not."""
+SEEDS = int(os.environ.get("SIMULATED_CLUSTERS", "100"))
+"""How many seeds `make test-all` plays."""
+
+
+def digest(seed: int) -> str:
+    verdict = judge(draw(seed, 20, brokers=3))
+    told = repr((verdict.lines, sorted(verdict.reached.items()), verdict.steps))
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def test_three_brokers_commit_what_clients_write() -> None:
+    verdict = judge(msgspec.structs.replace(draw(3, 30, brokers=3), faults=()))
+    assert verdict.findings == []
+    assert verdict.outcomes["committed"] > 20
+    assert {f"broker-{number} serves, life 1" for number in (1, 2, 3)} <= {line.partition(" ")[2] for line in verdict.lines}
+
+
+def test_a_seed_of_several_brokers_is_the_same_world_each_time() -> None:
+    assert digest(12) == digest(12)
+    assert digest(12) != digest(13)
+
+
+@pytest.mark.parametrize("first", (1, 11))
+def test_seeds_of_several_brokers_find_nothing(first: int) -> None:
+    report = play(range(first, first + 10), 20, brokers=3)
+    assert failures(report) == []
+    assert report.transactions >= 20 * 10
+
+
+@pytest.mark.slow
+@pytest.mark.heavy
+def test_many_seeds_of_several_brokers_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(range(1, SEEDS + 1), brokers=3, processes=2)
+    with capsys.disabled():
+        print(f"\n{report.seeds} seeds, {report.transactions} transactions, {report.steps} steps; not reached: {report.missed}")
+    assert failures(report) == []
+    often = [state for state in CLUSTER_RARE if state not in SELDOM]
+    assert [state for state in often if not report.reached[state]] == []
+
+
+def test_faults_strike_every_machine() -> None:
+    faults = [fault for seed in range(300) for fault in draw(seed, brokers=3).faults]
+    assert {fault.kind for fault in faults} == set(plans.CLUSTER_SHARES)
+    assert {fault.node for fault in faults} == {0, 1, 2, 3}
+    assert not [fault for fault in faults if fault.kind == plans.CUT_ONE_WAY and fault.number == fault.node]
+
+
+def test_a_paused_broker_is_replaced_and_learns_it_when_it_wakes() -> None:
+    pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
+    verdict = judge(msgspec.structs.replace(draw(3, 60, brokers=3), faults=(pause,)))
+    assert verdict.findings == []
+    for state in ("a leader that was replaced does not know it yet", "a session has ended, and its broker is fenced"):
+        assert verdict.reached[state], state
+
+
+@pytest.mark.slow
+def test_a_seed_of_several_brokers_is_the_same_world_whatever_the_hashes_are() -> None:
+    told = set()
+    for hash_seed in ("1", "2"):
+        command = [sys.executable, "-c", "from tests.simulation.test_clusters import digest; print([digest(s) for s in (1, 2, 3)])"]
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        told.add(subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True).stdout)
+    assert len(told) == 1

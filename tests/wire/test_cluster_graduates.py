@@ -1,0 +1,161 @@
+"""A running cluster of ottla's becomes one of Apache Kafka, its controller too, while a transactional producer goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla
+from ottla.cluster_handle import CONTROLLER
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.questions import Questions, wait_for
+from tests.raw import RawClient
+from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+
+pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+
+KAFKA = 7
+PARTITIONS = 3
+SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    # Apache Kafka loads no coordinator whose topic has another number of partitions than its own setting.
+    "transaction.state.log.num.partitions": "3",
+}
+PATIENCE_S = 40.0
+NAMES = 12
+"""A version of Metadata."""
+
+
+class Orders:
+    """Commits one transaction after the other, a record in each, until it is told to end."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders", "log_level": 2})
+        self._is_over = threading.Event()
+        self.committed: list[bytes] = []
+        self.failures: list[Exception] = []
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._go_on, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._is_over.set()
+            thread.join(PATIENCE_S)
+
+    def _go_on(self) -> None:
+        try:
+            self._producer.init_transactions(PATIENCE_S)
+            while not self._is_over.wait(0.01):
+                value = b"%d" % len(self.committed)
+                self._producer.begin_transaction()
+                self._producer.produce(self._topic, value, partition=len(self.committed) % PARTITIONS)
+                self._producer.commit_transaction(PATIENCE_S)
+                self.committed.append(value)
+        except Exception as error:
+            self.failures.append(error)
+
+    def wait_for_more(self, count: int = 20) -> None:
+        """Whatever has just happened, transactions are committed after it."""
+        before = len(self.committed)
+        wait_for(lambda: self.failures or len(self.committed) >= before + count, PATIENCE_S)
+        assert not self.failures
+
+
+def everything(client: RawClient) -> MetadataResponse:
+    answer: MetadataResponse = client.call(MetadataRequest(topics=None), NAMES)
+    return answer
+
+
+def is_moved(client: RawClient) -> bool:
+    partitions = [partition for topic in everything(client).topics for partition in topic.partitions]
+    return all((partition.replica_nodes, partition.leader_id) == ([KAFKA], KAFKA) for partition in partitions)
+
+
+def move_everything(client: RawClient) -> None:
+    topics = [
+        ReassignableTopic(
+            name=topic.name or "",
+            partitions=[ReassignablePartition(partition_index=p.partition_index, replicas=[KAFKA]) for p in topic.partitions],
+        )
+        for topic in everything(client).topics
+    ]
+    answer = client.call(AlterPartitionReassignmentsRequest(topics=topics), 1)
+    codes = {partition.error_code for topic in answer.responses for partition in topic.partitions}
+    assert (answer.error_code, codes) == (Code.NONE, {Code.NONE})
+
+
+def made_topic(bootstrap: str) -> bool:
+    """Ask for a topic, which the controller makes. What a broker forwards just before it knows the new controller is lost."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    created = admin.create_topics([NewTopic("later", 1, 1)], request_timeout=5)
+    try:
+        created["later"].result(10)
+    except KafkaException as error:
+        return bool(error.args[0].code() == Code.TOPIC_ALREADY_EXISTS)
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_a_running_cluster_becomes_one_of_apache_kafka(tmp_path: Path) -> None:
+    with ottla.Cluster(2, settings=SETTINGS, data_dir=tmp_path / "cluster") as cluster:
+        broker = ApacheKafka(
+            tmp_path / "kafka",
+            jvm=QUICK_JVM,
+            heap="512M",
+            node_id=KAFKA,
+            under=(cluster.cluster_id, cluster.quorum_voters),
+            settings={**SETTINGS, "broker.heartbeat.interval.ms": "500"},
+        )
+        controller = ApacheKafka(
+            tmp_path / "controller",
+            jvm=QUICK_JVM,
+            heap="256M",
+            node_id=CONTROLLER,
+            is_controller=True,
+            log_dir=tmp_path / "cluster" / "controller",
+            controller_port=int(cluster.quorum_voters.rpartition(":")[2]),
+        )
+        try:
+            broker.start()
+        except Unavailable as missing:
+            pytest.skip(f"Apache Kafka: {missing}")
+        cluster.create_topic("orders", PARTITIONS, replication_factor=2)
+        orders = Orders(f"{cluster.bootstrap},{broker.bootstrap}", "orders")
+        try:
+            with orders.going_on(), RawClient(broker.bootstrap) as client:
+                orders.wait_for_more()
+                move_everything(client)
+                wait_for(lambda: is_moved(client), PATIENCE_S)
+                for former in cluster.brokers:
+                    cluster.shut_down(former)
+                orders.wait_for_more()
+                cluster.shut_down(CONTROLLER)
+                orders.wait_for_more()
+                controller.start()
+                wait_for(lambda: made_topic(broker.bootstrap), PATIENCE_S)
+                orders.wait_for_more()
+            assert not orders.failures
+            records = Questions(lambda: broker.bootstrap).records("orders")
+            assert sorted(record.value or b"" for record in records) == sorted(orders.committed)
+        finally:
+            broker.kill()
+            controller.kill()

@@ -1,0 +1,375 @@
+"""What the pages of the console are drawn of, from a broker that clients use."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import quote, urlencode, urlsplit
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from ottla import Broker, Cluster
+from ottla.broker.http_server import MAX_CONNECTIONS
+from ottla.console.site import MAX_PAGES
+from ottla.control.fault import Fault
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.wire
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Broker]:
+    with Broker(settings={"ottla.console": True}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(shared: Broker) -> Broker:
+    shared.reset()
+    return shared
+
+
+class Page:
+    """An open page. ``next`` waits for its next event."""
+
+    def __init__(self, broker: Broker, page_name: str, **query: object) -> None:
+        door = urlsplit(broker.ready["control"]["url"])
+        self._connection = http.client.HTTPConnection(str(door.hostname), door.port, timeout=10)
+        token = {"Authorization": f"Bearer {broker.ready['control']['token']}"}
+        self._connection.request("GET", f"/console/v1/{page_name}?{urlencode(query, quote_via=quote)}", headers=token)
+        self.answer = self._connection.getresponse()
+        self.status = self.answer.status
+
+    def next(self) -> tuple[str, Any]:
+        """The kind and the value of the next event."""
+        while not (line := self.answer.readline()).startswith(b"event: "):
+            assert line, "the events have ended"
+        return line[7:-1].decode(), json.loads(self.answer.readline().removeprefix(b"data: "))
+
+    def close(self) -> None:
+        self.answer.close()
+        self._connection.close()
+
+
+@contextmanager
+def opened(broker: Broker, page_name: str, **query: object) -> Iterator[Page]:
+    page = Page(broker, page_name, **query)
+    try:
+        yield page
+    finally:
+        page.close()
+
+
+def values(broker: Broker, page_name: str, **query: object) -> Any:
+    with opened(broker, page_name, **query) as page:
+        kind, value = page.next()
+    assert kind == "values", value
+    return value
+
+
+def transactional(broker: Broker, transactional_id: str, **settings: object) -> Producer:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, **settings})
+    producer.init_transactions(10)
+    return producer
+
+
+def write(producer: Producer, topic: str, *texts: bytes, partition: int = 0) -> None:
+    producer.begin_transaction()
+    for text in texts:
+        producer.produce(topic, text, partition=partition)
+    assert producer.flush(10) == 0
+
+
+def test_a_partition_with_all_that_a_ribbon_shows(broker: Broker) -> None:
+    broker.create_topic("orders", 2)
+    producer = transactional(broker, "shop", **{"client.id": "till"})
+    write(producer, "orders", b"a", b"b")
+    producer.commit_transaction(10)
+    write(producer, "orders", b"c")
+    producer.abort_transaction(10)
+    write(producer, "orders", b"d")
+    row, empty = values(broker, "topic", name="orders")["part"]["rows"]
+    assert row == {
+        "partition": 0,
+        "leader": 1,
+        "leader_epoch": 0,
+        "log_start_offset": 0,
+        "last_stable_offset": 5,
+        "high_watermark": 6,
+        "log_end_offset": 6,
+        "aborted": [{"first_offset": 3, "last_offset": 4}],
+        "markers": [2, 4],
+        "open": [5],
+    }
+    assert (empty["log_end_offset"], empty["markers"]) == (0, [])
+    listed = values(broker, "topics", match="ord")["part"]
+    assert (listed["total"], listed["rows"][0]["offsets"], listed["rows"][0]["waiting"]) == (1, 6, 1)
+    shown = values(broker, "overview")
+    assert shown["held"] == [{"topic": "orders", "partition": 0, "last_stable_offset": 5, "high_watermark": 6}]
+    assert (shown["transactions"], shown["topics"], shown["partitions"]) == ({"Ongoing": 1}, 1, 2)
+    (listed_id,) = values(broker, "transactions")["part"]["rows"]
+    assert (listed_id["state"], listed_id["partitions"], listed_id["client"]) == ("Ongoing", 1, "client till at 127.0.0.1")
+
+
+def test_records_as_readers_of_each_isolation_level_see_them(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    producer = transactional(broker, "shop")
+    producer.begin_transaction()
+    producer.produce("orders", b"\xff\x00", key="schlüssel".encode(), headers=[("n", b"1"), ("null", None)])
+    producer.flush(10)
+    producer.commit_transaction(10)
+    write(producer, "orders", b"x" * 5_000)
+    producer.abort_transaction(10)
+    shown = {
+        isolation: values(broker, "messages", topic="orders", isolation=isolation) for isolation in ("committed", "aborted", "all")
+    }
+    offsets = {level: [record["offset"] for record in page["records"]] for level, page in shown.items()}
+    assert offsets == {"committed": [0, 1], "aborted": [2, 3], "all": [0, 1, 2, 3]}
+    first, marker = shown["all"]["records"][:2]
+    assert first["key"] == {"kind": "text", "text": "schlüssel", "size_bytes": 10}
+    assert first["value"] == {"kind": "hex", "text": "ff 00", "size_bytes": 2}
+    assert first["headers"] == [
+        {"name": "n", "value": {"kind": "text", "text": "1", "size_bytes": 1}},
+        {"name": "null", "value": None},
+    ]
+    assert (marker["control"], first["control"]) == ("COMMIT", None)
+    long = shown["all"]["records"][2]["value"]
+    assert (len(long["text"]), long["size_bytes"]) == (1_000, 5_000)
+    assert values(broker, "messages", topic="orders", isolation="all", start=3)["records"][0]["offset"] == 3
+
+
+def test_text_that_is_cut_within_a_character(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce("orders", "x€".encode() * 500)
+    for not_text in (b"x" * 500 + b"\xff" * 600, b"caf\xe9 " + b"x" * 1_200, b"x" * 999 + b"\xe9", "€".encode()[:2]):
+        producer.produce("orders", not_text)
+    producer.flush(10)
+    text, *others = (record["value"] for record in values(broker, "messages", topic="orders")["records"])
+    assert (text["kind"], text["size_bytes"], text["text"]) == ("text", 2_000, "x€" * 250)
+    assert [other["kind"] for other in others] == ["hex"] * 4
+    assert others[1]["text"].startswith("63 61 66 e9 20 78")
+
+
+def test_a_group_and_why_it_waits(broker: Broker) -> None:
+    broker.create_topic("orders", 1)
+    producer = transactional(broker, "shop", **{"client.id": "till"})
+    write(producer, "orders", b"a")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing", "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    (row,) = values(broker, "groups")["part"]["rows"]
+    assert (row["group_id"], row["lag"], row["state"]) == ("billing", 1, "Empty")
+    group = values(broker, "group", name="billing")
+    assert group["holders"] == ["shop"]
+    assert "orders:0 stands at 0 of 1" in group["why"][1]
+    assert "from client till at 127.0.0.1" in group["why"][1]
+    consumer.close()
+
+
+def test_a_timeline_goes_on(broker: Broker) -> None:
+    """What happens is on the page within a second."""
+    broker.create_topic("orders", 1)
+    producer = transactional(broker, "shop", **{"client.id": "till"})
+    write(producer, "orders", b"a")
+    with opened(broker, "transaction", id="shop") as page:
+        before = page.next()[1]
+        assert (before["state"], before["partitions"], before["client"]) == ("Ongoing", ["orders:0"], "client till at 127.0.0.1")
+        producer.commit_transaction(10)
+        begun_s = time.monotonic()
+        while (after := page.next()[1])["state"] != "CompleteCommit":
+            pass
+        assert time.monotonic() - begun_s < 1
+    kinds = [event["kind"] for event in after["events"]]
+    assert kinds[-1] == "complete"
+    assert {"request", "init", "begin", "data", "decide", "marker"} <= set(kinds)
+
+
+def test_an_id_that_has_expired_keeps_its_timeline() -> None:
+    settings = {
+        "ottla.console": True,
+        "transactional.id.expiration.ms": 100,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 100,
+    }
+    with Broker(settings=settings) as broker:
+        broker.create_topic("orders", 1)
+        producer = transactional(broker, "shop", **{"client.id": "till"})
+        write(producer, "orders", b"a")
+        producer.commit_transaction(10)
+        wait_until(lambda: values(broker, "transactions")["part"]["total"] == 0, 10.0)
+        shown = values(broker, "transaction", id="shop")
+        assert shown["state"] == "none: its coordinator does not have the id any more"
+        assert (shown["open_ms"], shown["partitions"], shown["client"]) == (None, [], "client till at 127.0.0.1")
+        assert shown["producer_id"] >= 0
+        assert {"init", "begin", "complete", "expire"} <= {event["kind"] for event in shown["events"]}
+
+
+def test_faults_are_shown_and_not_struck_by_looking_on(broker: Broker) -> None:
+    """What a test counts does not depend on whether somebody looks on."""
+    broker.create_topic("orders", 1)
+    any_request = broker.faults.add(Fault(api="*", observe=True))
+    with opened(broker, "overview") as page:
+        page.next()
+        steering = values(broker, "steering")
+        assert [fault["id"] for fault in steering["faults"]] == [any_request.id]
+        values(broker, "messages", topic="orders")
+    assert any_request.hits == 0
+    named = broker.faults.add(Fault(api="Metadata", client_id="ottla-console", error="UNKNOWN_SERVER_ERROR"))
+    with opened(broker, "overview") as page:
+        page.next()
+    assert named.hits == 1
+
+
+@pytest.mark.parametrize(
+    ("api", "name", "query"),
+    [("DescribeGroups", "group", {"name": "billing"}), ("DescribeTransactions", "transaction", {"id": "shop"})],
+)
+def test_what_a_coordinator_refuses_is_not_said_to_be_missing(broker: Broker, api: str, name: str, query: dict[str, str]) -> None:
+    broker.create_topic("orders", 1)
+    write(transactional(broker, "shop"), "orders", b"a")
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "billing", "enable.auto.commit": False})
+    consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    fault = broker.faults.add(Fault(api=api, client_id="ottla-console", error="UNKNOWN_SERVER_ERROR"))
+    with opened(broker, name, **query) as page:
+        kind, value = page.next()
+        assert (kind, value["status"]) == ("refused", 409)
+        assert "UNKNOWN_SERVER_ERROR" in value["error"]
+        fault.remove()
+        assert page.next()[0] == "values", "the page asks again"
+    consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "said"),
+    [
+        ("topic", {"name": "none"}, "there is no topic 'none'"),
+        ("topic", {}, "name is missing"),
+        ("messages", {"topic": "none"}, "there is no topic 'none'"),
+        ("messages", {"topic": "orders", "partition": "1"}, "has no partition 1"),
+        ("messages", {"topic": "orders", "partition": "9" * 18}, "largest number of a partition is 2,147,483,647"),
+        ("messages", {"topic": "orders", "isolation": "both"}, "isolation is one of committed, aborted, all"),
+        ("messages", {"topic": "orders", "start": "-1"}, "start is a number"),
+        ("group", {"name": "none"}, "there is no group 'none'"),
+        ("transaction", {"id": "none"}, "there is no transactional id 'none'"),
+    ],
+)
+def test_what_is_not_there_is_said_in_a_line(broker: Broker, name: str, query: dict[str, str], said: str) -> None:
+    broker.create_topic("orders", 1)
+    with opened(broker, name, **query) as page:
+        kind, value = page.next()
+    assert kind == "refused"
+    assert said in value["error"]
+    assert "\n" not in value["error"]
+
+
+def test_a_page_that_is_left_gives_its_place_back(broker: Broker) -> None:
+    pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
+    with opened(broker, "overview") as refused:
+        assert refused.status == 409
+    for page in pages:
+        page.close()
+
+    def is_served() -> bool:
+        with opened(broker, "overview") as page:
+            return page.status == 200
+
+    wait_until(is_served, 2.0)
+
+
+@pytest.mark.slow
+def test_browsers_that_read_nothing_keep_nobody_out(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each holds a thread of the door until its connection is full and a write has waited for some seconds."""
+    broker.create_topic("orders", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    door = urlsplit(broker.ready["control"]["url"])
+    request = f"GET /console/v1/messages?topic=orders HTTP/1.1\r\nHost: {door.netloc}\r\n"
+    request += f"Authorization: Bearer {broker.ready['control']['token']}\r\n\r\n"
+    stalled = []
+    for _ in range(MAX_PAGES):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.connect((str(door.hostname), door.port))
+        connection.sendall(request.encode())
+        stalled.append(connection)
+
+    def is_served() -> bool:
+        # Each record changes what the pages have to send.
+        for _ in range(100):
+            producer.produce("orders", os.urandom(700))
+        producer.flush(10)
+        with opened(broker, "overview") as page:
+            return page.status == 200
+
+    wait_until(is_served, 30.0)
+    assert broker._control().get("/v1/state")["unexpected_errors"] == 0
+    for connection in stalled:
+        connection.close()
+    assert not any("Traceback" in line for line in broker.logs)
+
+
+def test_commands_are_carried_out_beside_open_pages(broker: Broker) -> None:
+    pages = [Page(broker, "overview") for _ in range(MAX_PAGES)]
+    assert MAX_PAGES < MAX_CONNECTIONS / 2
+    broker.faults.add(Fault(api="EndTxn", drop_answer=True))
+    broker.pause()
+    try:
+        # What is on the screen stays there; the line above it says why nothing changes.
+        kinds = [page.next() for page in pages for _ in range(2)]
+        assert any(kind == "refused" and "paused" in value["error"] for kind, value in kinds)
+    finally:
+        broker.resume()
+        for page in pages:
+            page.close()
+
+
+def test_a_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
+    with Broker(settings={"ottla.console": True}, data_dir=tmp_path / "data") as broker:
+        page = Page(broker, "overview")
+        page.next()
+        assert broker.pid is not None
+        begun_s = time.monotonic()
+        os.kill(broker.pid, signal.SIGTERM)
+        wait_until(lambda: not broker.is_running, 5.0)
+        assert time.monotonic() - begun_s < 2
+        page.close()
+        assert not any("Traceback" in line for line in broker.logs)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_broker_is_shown_whose_advertised_address_does_not_exist_here(host: str) -> None:
+    """As in a container, whose port has another number outside."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        closed_port = bound.getsockname()[1]
+    settings = {
+        "ottla.console": True,
+        "advertised.listeners": f"PLAINTEXT://localhost:{closed_port}",
+    }
+    with Broker(host=host, settings=settings) as broker:
+        assert broker.ready["bootstrap"] == f"localhost:{closed_port}"
+        (node,) = values(broker, "overview")["brokers"]
+        assert node["address"] == f"localhost:{closed_port}"
+        assert values(broker, "transactions")["part"]["total"] == 0
+        with opened(broker, "transaction", id="none") as page:
+            assert "there is no transactional id 'none'" in page.next()[1]["error"]
+
+
+def test_brokers_of_a_cluster_have_a_console_each() -> None:
+    with Cluster(2, settings={"ottla.console": True}) as cluster:
+        consoles = {broker["console"] for broker in cluster._ready["brokers"].values()}
+        assert len(consoles) == 2
+        # Brokers take one that has gone for a member until its session has run out.
+        cluster.kill(2)
+        first = cast(Any, SimpleNamespace(ready=cluster._ready["brokers"]["1"]))
+        for page_name in ("overview", "groups", "transactions"):
+            with opened(first, page_name) as page:
+                kind, shown = page.next()
+                assert kind == "values", shown
+                assert all("broker 2" in line for line in shown["silent"])

@@ -1,0 +1,120 @@
+"""A headless Chromium that shows pages of the console, for tests and for the pictures of the documentation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+TIMEOUT_S: Final = 10.0
+WIDTH, HEIGHT = 1_100, 700
+PROGRAMS: Final = ("chromium", "chromedriver")
+FLAGS: Final = (
+    "disable-background-networking",
+    "disable-component-update",
+    "disable-sync",
+    "no-first-run",
+    "disable-dev-shm-usage",
+)
+WATCH: Final = """
+new MutationObserver(() => {
+  if (window.drawnAfterMs === undefined && Number(document.body?.dataset.draws) > 0) window.drawnAfterMs = performance.now();
+}).observe(document, { subtree: true, childList: true, attributes: true });
+"""
+"""Notes when the values of a page were on it, in ms since the page was asked for."""
+
+
+class Unavailable(Exception):
+    """There is no browser here. The text says what is missing."""
+
+
+class NotDrawn(Exception):
+    """A page does not show in time what is waited for. The text says what it shows."""
+
+
+class Browser:
+    """Raises `Unavailable` where Chromium or its driver is not installed."""
+
+    def __init__(self) -> None:
+        missing = [name for name in PROGRAMS if shutil.which(name) is None]
+        if missing:
+            raise Unavailable(f"no {' and no '.join(missing)}; Debian has them as chromium and chromium-driver")
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(shutil.which(PROGRAMS[0]))
+        options.add_argument("--headless=new")
+        options.add_argument(f"--window-size={WIDTH},{HEIGHT}")
+        # It is to ask nobody but the broker, and a container's /dev/shm may be small.
+        for flag in FLAGS:
+            options.add_argument(f"--{flag}")
+        if os.geteuid() == 0:
+            # Chromium's sandbox does not run as root.
+            options.add_argument("--no-sandbox")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver: Any = webdriver.Chrome(options=options, service=Service(str(shutil.which(PROGRAMS[1]))))
+        self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+
+    def enter(self, console_url: str) -> None:
+        """Open the console with the token in its address."""
+        self.driver.get("about:blank")
+        self.driver.get(console_url)
+        self.wait("document.body.dataset.page === 'overview' && document.body.dataset.draws > 0")
+
+    def show(self, fragment: str) -> None:
+        """Go to a page of the console as a link does, and wait until its values are drawn."""
+        self.script("location.hash = arguments[0]", fragment)
+        self.wait("document.body.dataset.page === arguments[0] && document.body.dataset.draws > 0", fragment.partition("?")[0])
+
+    def reload(self) -> tuple[float, float]:
+        """Load the page anew. Returns after how many ms the browser had painted something, and after how many the values."""
+        self.driver.refresh()
+        self.wait("window.drawnAfterMs !== undefined")
+        paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while (painted_ms := self.script(paint)) is None and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        return float(painted_ms), float(self.script("return window.drawnAfterMs"))
+
+    def script(self, text: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(text, *arguments)
+
+    def wait(self, condition: str, *arguments: Any, timeout_s: float = TIMEOUT_S) -> float:
+        """Wait until a JavaScript expression is true; returns the seconds. Raises `NotDrawn`."""
+        begun_s = time.monotonic()
+        while not self.script(f"return Boolean({condition})", *arguments):
+            if time.monotonic() - begun_s > timeout_s:
+                raise NotDrawn(f"{condition} {arguments}: {self.script('return document.body.innerText')[:2_000]}")
+            time.sleep(0.005)
+        return time.monotonic() - begun_s
+
+    def wait_for_text(self, text: str, timeout_s: float = TIMEOUT_S) -> float:
+        return self.wait("document.body.innerText.includes(arguments[0])", text, timeout_s=timeout_s)
+
+    def click(self, selector: str) -> None:
+        self.driver.find_element("css selector", selector).click()
+
+    def write(self, selector: str, text: str) -> None:
+        field = self.driver.find_element("css selector", selector)
+        field.clear()
+        field.send_keys(text)
+
+    def complaints(self) -> list[str]:
+        """What the browser has logged since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def picture(self, file: Path) -> None:
+        self.driver.save_screenshot(str(file))
+
+    def close(self) -> None:
+        self.driver.quit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,117 @@
+"""Draws the pictures of docs/console.md: ``python -m tools.console_pictures`` plays a small shop, and photographs the console."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from PIL import Image
+
+from ottla import Broker
+from tools.browser import Browser, Unavailable
+
+ROOT: Final = Path(__file__).parent.parent
+TIMEOUT_S: Final = 30.0
+COLOURS: Final = 64
+PICTURES: Final = {
+    "overview": "overview",
+    "topic": "topic?name=orders",
+    "messages": "messages?topic=orders&partition=0&isolation=all",
+    "group": "group?name=billing",
+    "transaction": "transaction?id=checkout-1",
+    "steering": "steering",
+}
+"""The pages by the names of their pictures."""
+
+
+def producer(broker: Broker, transactional_id: str, client_id: str) -> Producer:
+    made = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "transactional.id": transactional_id,
+            "client.id": client_id,
+            "transaction.timeout.ms": 600_000,
+            "log_level": 0,
+        }
+    )
+    made.init_transactions(TIMEOUT_S)
+    return made
+
+
+def write(to: Producer, order: int) -> None:
+    to.begin_transaction()
+    for item in range(3):
+        value = f'{{"order": {order}, "item": {item}, "cents": {order * 125 + item}}}'
+        to.produce("orders", value, key=f"customer-{(order + item) % 5}", partition=item % 2, headers={"source": "web"})
+    to.produce("payments", f'{{"order": {order}}}', partition=0)
+    to.flush(TIMEOUT_S)
+
+
+def play(broker: Broker) -> list[object]:
+    """Orders that are committed and aborted, a zombie, a group that waits for an open transaction. Returns what must stay open."""
+    for topic, partitions in (("orders", 3), ("payments", 1)):
+        broker.create_topic(topic, partitions)
+    worker = producer(broker, "checkout-2", "shop-c")
+    for order in range(24):
+        write(worker, order)
+        if order % 5 == 3:
+            worker.abort_transaction(TIMEOUT_S)
+        else:
+            worker.commit_transaction(TIMEOUT_S)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "billing",
+            "client.id": "billing-1",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.subscribe(["orders"])
+    first = producer(broker, "checkout-1", "shop-a")
+    write(first, 100)
+    second = producer(broker, "checkout-1", "shop-b")
+    with suppress(KafkaException):
+        first.commit_transaction(TIMEOUT_S)
+    write(second, 101)
+    while any(consumer.consume(500, 2.0)):
+        consumer.commit(asynchronous=False)
+    broker.faults.add(api="EndTxn", transactional_id="checkout-2", drop_answer=True, times=3)
+    with suppress(KafkaException):
+        write(worker, 102)
+        worker.commit_transaction(2.0)
+    return [worker, consumer, first, second]
+
+
+def smaller(file: Path) -> None:
+    """Reduce a picture to a palette, which takes a third of the space."""
+    with Image.open(file) as picture:
+        reduced = picture.convert("RGB").quantize(COLOURS)
+    reduced.save(file, optimize=True)
+
+
+def main() -> int:
+    try:
+        browser = Browser()
+    except Unavailable as missing:
+        print(f"console_pictures: {missing}", file=sys.stderr)
+        return 1
+    with browser, Broker(settings={"ottla.console": True}) as broker:
+        actors = play(broker)
+        browser.enter(broker.ready["console"])
+        for name, page in PICTURES.items():
+            browser.show(page)
+            file = ROOT / "docs" / f"console-{name}.png"
+            browser.picture(file)
+            smaller(file)
+            print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
+        del actors
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

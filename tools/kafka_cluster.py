@@ -1,0 +1,269 @@
+"""Several Apache Kafka brokers and their controller, each in a process of its own.
+
+`SeveralBrokers` is what tests may ask of them and of `ottla.Cluster` alike.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from ottla.cluster_handle import CONTROLLER
+from ottla.questions import Questions, wait_for
+from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Jvm
+
+T = TypeVar("T")
+
+CHANGE_TIMEOUT_S = 60.0
+"""How long the cluster may take to do what was asked for, in seconds."""
+
+
+class SeveralBrokers(Protocol):
+    """Brokers and their controller, of ottla or of Apache Kafka. `ottla.Cluster` says what each method does."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def brokers(self) -> list[int]: ...
+
+    def address(self, broker: int) -> str: ...
+
+    def pid(self, broker: int) -> int: ...
+
+    def close(self) -> None: ...
+
+    def kill(self, broker: int) -> None: ...
+
+    def shut_down(self, broker: int) -> None: ...
+
+    def pause(self, broker: int) -> None: ...
+
+    def resume(self, broker: int) -> None: ...
+
+    def restart(self, broker: int, *, kill: bool = False) -> None: ...
+
+    def heal(self) -> None: ...
+
+    def in_service(self) -> list[int]: ...
+
+    def leader(self, topic: str, partition: int = 0) -> int | None: ...
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]: ...
+
+    def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int: ...
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None: ...
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
+    ) -> None: ...
+
+    def wait_for(self, condition: Callable[[], T], timeout_s: float = ...) -> T: ...
+
+
+def defaults(broker_count: int) -> dict[str, str]:
+    """What `ottla.brokers.plan` gives a cluster of ottla: Kafka's replication of internal topics, and short sessions."""
+    factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
+    return {
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "3000",
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": in_sync,
+    }
+
+
+class ApacheKafkas:
+    """``brokers`` Apache Kafka brokers with the ids 1, 2, 3 and so on, and their controller (`CONTROLLER`).
+
+    ``settings`` are those of all processes, ``settings_of`` further ones by node id, such as ``broker.rack``. A process that is
+    paused is killed at the end.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path,
+        brokers: int = 3,
+        *,
+        settings: Mapping[str, str | int | bool] | None = None,
+        settings_of: Mapping[int, Mapping[str, str]] | None = None,
+        heap: str = "256M",
+        jvm: Jvm = QUICK_JVM,
+        version: str = ORACLE_VERSION,
+    ) -> None:
+        shared = defaults(brokers) | {key: _text(value) for key, value in (settings or {}).items()}
+        own = settings_of or {}
+        directory = Path(data_dir)
+
+        def node(node_id: int, name: str, under: tuple[str, str] | None) -> ApacheKafka:
+            return ApacheKafka(
+                directory / name,
+                settings=shared | dict(own.get(node_id, {})),
+                heap=heap,
+                jvm=jvm,
+                version=version,
+                node_id=node_id,
+                under=under,
+                is_controller=under is None,
+            )
+
+        controller = node(CONTROLLER, "controller", None)
+        host, port = controller.controller
+        self.cluster_id = controller.cluster_id
+        self.quorum_voters = f"{CONTROLLER}@{host}:{port}"
+        self._nodes = {CONTROLLER: controller}
+        for broker in range(1, brokers + 1):
+            self._nodes[broker] = node(broker, f"broker-{broker}", (self.cluster_id, self.quorum_voters))
+        self._running: set[int] = set()
+        self._paused: set[int] = set()
+        self._questions = Questions(self._answering)
+
+    @property
+    def brokers(self) -> list[int]:
+        return [node for node in self._nodes if node != CONTROLLER]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers, also of ones that do not run now."""
+        return ",".join(map(self.address, self.brokers))
+
+    def _answering(self) -> str:
+        able = [broker for broker in self.brokers if broker in self._running - self._paused]
+        return ",".join(map(self.address, able)) or self.bootstrap
+
+    def address(self, broker: int) -> str:
+        return self._nodes[broker].bootstrap
+
+    def pid(self, broker: int) -> int:
+        pid = self._nodes[broker].pid
+        if pid is None:
+            raise ValueError(f"node {broker} does not run")
+        return pid
+
+    # start and stop
+
+    def start(self) -> Self:
+        """Start all processes at once, and wait until all brokers are in service. Raises `Unavailable`."""
+        try:
+            for broker in self.brokers:
+                _format(self._nodes[broker], broker)
+            for node in self._nodes.values():
+                node.launch()
+            for node_id, node in self._nodes.items():
+                node.wait_until_up()
+                self._running.add(node_id)
+            self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
+        except BaseException:
+            self._kill_all()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop the brokers at once, and then the controller, which they need for that."""
+        if self._paused:
+            self._kill_all()
+            return
+        with ThreadPoolExecutor(len(self._nodes)) as threads:
+            list(threads.map(lambda broker: self._nodes[broker].stop(), self.brokers))
+        self._nodes[CONTROLLER].stop()
+        self._running.clear()
+
+    def close(self) -> None:
+        """End all processes. Nobody needs what they have written: they are killed."""
+        self._kill_all()
+
+    def _kill_all(self) -> None:
+        for node in self._nodes.values():
+            node.kill()
+        self._running.clear()
+        self._paused.clear()
+
+    # what happens to single brokers
+
+    def kill(self, broker: int) -> None:
+        self._nodes[broker].kill()
+        self._running.discard(broker)
+        self._paused.discard(broker)
+
+    def shut_down(self, broker: int) -> None:
+        self._nodes[broker].stop()
+        self._running.discard(broker)
+
+    def pause(self, broker: int) -> None:
+        os.kill(self.pid(broker), signal.SIGSTOP)
+        self._paused.add(broker)
+
+    def resume(self, broker: int) -> None:
+        os.kill(self.pid(broker), signal.SIGCONT)
+        self._paused.discard(broker)
+
+    def restart(self, broker: int, *, kill: bool = False) -> None:
+        if broker in self._running:
+            if kill:
+                self.kill(broker)
+            else:
+                self.shut_down(broker)
+        self._nodes[broker].start()
+        self._running.add(broker)
+
+    def heal(self) -> None:
+        for node in sorted(self._paused):
+            self.resume(node)
+        for node in self._nodes:
+            if node not in self._running:
+                self.restart(node)
+        self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
+
+    # who has what
+
+    def in_service(self) -> list[int]:
+        return sorted(self._questions.in_service())
+
+    def leader(self, topic: str, partition: int = 0) -> int | None:
+        return self._questions.leader(topic, partition)
+
+    def in_sync(self, topic: str, partition: int = 0) -> list[int]:
+        return self._questions.in_sync(topic, partition)
+
+    def coordinator(self, *, transactional_id: str | None = None, group: str | None = None) -> int:
+        return self._questions.coordinator(transactional_id=transactional_id, group=group)
+
+    def move_leader(self, topic: str, partition: int, to: int) -> None:
+        self._questions.move_leader(topic, partition, to)
+        self.wait_for(lambda: self.leader(topic, partition) == to, CHANGE_TIMEOUT_S)
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1
+    ) -> None:
+        self._questions.create_topic(name, partitions, configs, replication_factor=replication_factor)
+
+    def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+        return wait_for(condition, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _format(node: ApacheKafka, node_id: int) -> None:
+    """Format a broker's directory as ``kafka-storage format`` does, without the second that its Java takes."""
+    meta = node.log_dir / "meta.properties"
+    if not meta.exists():
+        node.log_dir.mkdir(parents=True)
+        directory_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+        meta.write_text(f"version=1\ncluster.id={node.cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n")
