@@ -30,7 +30,7 @@ from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, export
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms, Topics
 from ottla.pipeline.settings import STATE_STORES
-from ottla.pipeline.stream import Running, StreamOptions, read, source_options
+from ottla.pipeline.stream import Running, StreamOptions, asked_limits, read, source_options
 from ottla.pipeline.topics import create, fill
 from ottla.spark.session import session
 
@@ -103,7 +103,7 @@ def add_row(table: Table, what: str, rows: int, times: list[tuple[float, float]]
 
 
 def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_records: int) -> None:
-    """The shop as a stream, by either sink; the same source and transform."""
+    """The shop as a stream, by either sink; the same source, and the same transform with the broker's limits."""
     table = Table(title=f"{rows:,} purchases, {batch_records:,} a batch, {pairs} pairs turn about: purchases a second, median")
     for column in ("", "exactly once", "Spark's own", "ratio", "lowest", "highest"):
         table.add_column(column, justify="right" if column else "left")
@@ -119,7 +119,8 @@ def compare_sinks(spark: Any, rows: int, pairs: int, partitions: int, batch_reco
 
         def theirs(number: int) -> None:
             options = StreamOptions(broker.bootstrap, "", "", "", batch_records)
-            frame = shop.transform(read(spark, shop.JOB, options), "bench")
+            terms = Terms(limits=asked_limits(options, shop.JOB))
+            frame = shop.transform(read(spark, shop.JOB, options), "bench", options.values, terms)
             writer = frame.writeStream.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
             writer = writer.option("includeHeaders", "true").option("kafka.compression.type", "lz4")
             writer.option("checkpointLocation", f"{name}/theirs-{number}").trigger(availableNow=True).start().awaitTermination()

@@ -3,7 +3,8 @@ the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -82,6 +83,8 @@ def source_options(bootstrap: str, topic: str) -> dict[str, str]:
         "kafka.isolation.level": "read_committed",
         # The connector asks for offsets about twice in each poll.
         "kafka.max.poll.records": "50000",
+        # To ask, the connector goes to a partition's end and back. A fetch that waits there holds up the next one.
+        "kafka.fetch.max.wait.ms": "50",
     }
 
 
@@ -141,8 +144,6 @@ class Running:
         check_topics(options.bootstrap, job.source, *job.targets)
         check_kept(spark, job, options)
         terms = msgspec.structs.replace(options.terms, limits=asked_limits(options, job))
-        if options.state_store != "memory":
-            spark.conf.set(_PROVIDER, f"{_STATES}.{STATE_STORES[options.state_store]}")
         frame = job.transform(read(spark, job, options), options.run, options.values, terms)
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", options.checkpoint)
         writer = writer.queryName(options.query_name or job.name)
@@ -151,7 +152,8 @@ class Running:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{options.interval_ms} milliseconds")
-        self._query: StreamingQuery = writer.start()
+        with _state_store(spark, options.state_store):
+            self._query: StreamingQuery = writer.start()
         self._sink = sink
 
     def finish(
@@ -164,8 +166,10 @@ class Running:
 
         Raises `PipelineError` with the cause in one line.
         """
+        from py4j.protocol import Py4JError
         from pyspark.errors import StreamingQueryException
 
+        jvm_gone = (Py4JError, ConnectionRefusedError, ConnectionResetError)
         try:
             while not self._query.awaitTermination(POLL_INTERVAL_S):
                 self._report_progress(on_progress)
@@ -174,8 +178,15 @@ class Running:
                     break
         except StreamingQueryException as error:
             raise PipelineError(cause_of(str(error))) from error
+        except jvm_gone as error:
+            if not is_stop_wanted():
+                raise PipelineError("Spark's JVM has ended; what it has printed says why") from error
+            # A JVM may die as its tasks are cancelled: Spark frees the memory of batches that a task still reads. The batch in hand
+            # has failed with it, as it was to.
+            self._await_batch()
         finally:
-            self._report_progress(on_progress)
+            with contextlib.suppress(*jvm_gone):
+                self._report_progress(on_progress)
             if self._sink.has_ended(0):
                 self._sink.close()
         return self._reports.all()
@@ -187,12 +198,29 @@ class Running:
         """
         # The Spark jobs of the batch are cancelled. Their failure aborts the batch's transaction.
         self._query.stop()
+        self._await_batch()
+
+    def _await_batch(self) -> None:
         if not self._sink.has_ended(STOP_TIMEOUT_S):
             raise PipelineError(f"the batch in hand has not ended in {STOP_TIMEOUT_S:.0f} s; its transaction ends by its time-out")
 
     def _report_progress(self, on_progress: Callable[[StreamProgress], None]) -> None:
         for progress in self._reports.new(self._query):
             on_progress(progress)
+
+
+@contextlib.contextmanager
+def _state_store(spark: SparkSession, name: str) -> Iterator[None]:
+    """Streams that are started in the block keep their state in that store. A stream takes a copy of its session's settings."""
+    if name == "memory":
+        yield
+        return
+    before = spark.conf.get(_PROVIDER)
+    spark.conf.set(_PROVIDER, f"{_STATES}.{STATE_STORES[name]}")
+    try:
+        yield
+    finally:
+        spark.conf.set(_PROVIDER, str(before))
 
 
 def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:

@@ -65,7 +65,14 @@ class Checkpoint:
         if text is None:
             raise PipelineError(f"the checkpoint {self.root} has no offsets of batch {batch}")
         ends = with_content(parse_input(text, batch), text, batch, self._read)
-        return ends if batch else msgspec.structs.replace(ends, begin=self._begin())
+        return ends if batch else msgspec.structs.replace(ends, begin=parse_begin(self._begins()))
+
+    def begin_of(self, batch: int) -> dict[tuple[str, int], int]:
+        """Where a batch's input begins, of sources that are Kafka topics; empty where that is unknown."""
+        if batch == 0:
+            return begin_offsets(self._begins())
+        text = self._read(f"offsets/{batch - 1}")
+        return {} if text is None else parse_input(text, batch - 1).offsets
 
     def keeps_state(self) -> bool:
         """Whether the stream keeps state between batches, such as totals and windows. No stream ceases to."""
@@ -82,13 +89,13 @@ class Checkpoint:
                 str(file.getPath().getName()).isdecimal() for file in self._filesystem.listStatus(where)
             )
 
-    def _begin(self) -> str:
+    def _begins(self) -> list[str]:
         """Where the sources began, which the connector for Kafka writes for each source (KafkaSourceInitialOffsetWriter of
         Spark)."""
         begins: list[str] = []
         while (text := self._read(f"sources/{len(begins)}/0")) is not None:
             begins.append(text)
-        return parse_begin(begins)
+        return begins
 
     def _read(self, name: str) -> str | None:
         """The text of a file; None where the file is missing."""
@@ -126,13 +133,23 @@ def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], s
 
 def parse_begin(texts: Sequence[str]) -> str:
     """The offsets of each text, which consists of a zero byte, a version and the offsets; "" where a text has another form."""
+    sources = _begins_of(texts)
+    return _shown(sources) if sources else ""
+
+
+def begin_offsets(texts: Sequence[str]) -> dict[tuple[str, int], int]:
+    """The same, by topic and partition; empty where a text has another form."""
+    return {where: offset for source in _begins_of(texts) for where, offset in offsets_of(source)}
+
+
+def _begins_of(texts: Sequence[str]) -> list[Any]:
     try:
         sources = [json.loads(text[text.index("{") :]) for text in texts]
     except ValueError:
-        return ""
+        return []
     # Sources of files write such notes as well, which have no offsets to begin at.
     are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
-    return _shown(sources) if sources and are_kafkas else ""
+    return sources if are_kafkas else []
 
 
 def parse_input(text: str, batch: int) -> InputEnds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -13,15 +14,16 @@ import msgspec
 
 from ottla.spark.attempts import check_attempts
 from ottla.spark.checkpoint import InputEnds
-from ottla.spark.choosing import with_places
 from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
 from ottla.spark.encoding import NULL_HEADER
 from ottla.spark.errors import MustAbort, PipelineError, cause_of, label_of, raised_in_task
 from ottla.spark.exactly_once import BatchTransaction, ExactlyOnce
+from ottla.spark.gathering import MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
 from ottla.spark.gauges import Gauges, gauges_of
 from ottla.spark.limits import small_batches
 from ottla.spark.mark_log import MarkLog
+from ottla.spark.marks import group_of, read_mark
 from ottla.spark.metrics import BatchReport, SinkMetrics
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.query import RunningQuery
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.spark")
 
-SMALL_BATCH_OFFSETS = 10_000
-"""Up to so many of its input, one task writes a batch."""
 REPORTS_KEPT = 100
 """As many batches' as Spark keeps by default (spark.sql.streaming.numRecentProgressUpdates)."""
 ATTEMPTS = 3
@@ -122,12 +122,13 @@ class ExactlyOnceSink:
         self._query: RunningQuery | None = None
         self._last_batch_s = 0.0
         self._outgoing = Outgoing(options.topic)
+        self._small_outgoing = Outgoing(options.topic, MAX_RECORD_BYTES)
+        self._small_batches = SmallBatches()
         self._place = MarkPlace(self._cluster, options)
         self._batch_bytes: dict[str, int] = {}
         """Of topics that take only small ones."""
         self._batch = 0
         """That is being written: records without a key begin elsewhere in each."""
-        self._last_ends: dict[tuple[str, int], int] = {}
         self._reports: dict[tuple[str, int], BatchReport] = {}
         self.metrics = SinkMetrics()
 
@@ -158,14 +159,18 @@ class ExactlyOnceSink:
         """See `ottla.spark.write_once`."""
         with self._turn:
             self._batch = number
+            if self._stream is None:
+                # Whoever takes the id uses an epoch of it up, which nobody needs who has nothing to write.
+                mark = read_mark(self._cluster, group_of(self._options.transactional_id), is_stable=False)
+                if mark is not None and mark.query == name and number <= mark.batch:
+                    return self._counted(BatchReport(number, is_replay=True), self.metrics.epoch)
             stream, ends = self._prepared(frame.sparkSession, name, number, InputEnds())
             last = stream.last
             if last is not None and last.query == name and number < last.batch:
                 report = BatchReport(number, is_replay=True)
             else:
-                rows = self._outgoing.rows(frame)
                 run = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
-                report = stream.write(name, number, lambda producer: run(rows, None, producer), ends)
+                report = stream.write(name, number, functools.partial(run, frame, None), ends)
             return self._counted(report, stream.epoch)
 
     def has_ended(self, timeout_s: float) -> bool:
@@ -177,19 +182,19 @@ class ExactlyOnceSink:
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         self._batch = batch
-        rows = self._outgoing.rows(frame)
         query = RunningQuery(frame.sparkSession, batch, self._query)
         mine = (self._cluster.bootstrap, self._options.transactional_id)
         query.check_turn(mine)
         spark = frame.sparkSession
         input_ends = query.checkpoint.input_of(batch)
-        is_small = self._is_small(input_ends) and not query.checkpoint.keeps_state()
-        self._last_ends = input_ends.offsets
-        run = self._run_by_driver if self._options.writer == "driver" else self._run_by_one if is_small else self._run_by_tasks
+        begin = functools.partial(query.checkpoint.begin_of, batch)
+        is_small = self._small_batches.is_small(input_ends.offsets, begin) and not query.checkpoint.keeps_state()
+        plain = self._run_by_driver if self._options.writer == "driver" else self._run_by_tasks
+        run = self._run_gathered if is_small and self._options.writer != "driver" else plain
         for attempt in range(ATTEMPTS):
             try:
                 stream, ends = self._prepared(spark, query.id, batch, input_ends)
-                report = stream.write(query.id, batch, lambda producer: run(rows, query, producer), ends)
+                report = stream.write(query.id, batch, functools.partial(run, frame, query), ends)
                 break
             except PipelineError:
                 raise
@@ -198,6 +203,7 @@ class ExactlyOnceSink:
                 if attempt + 1 == ATTEMPTS or not query.is_active:
                     raise
                 self._count_aborted(batch, error)
+                run = plain
         if report.is_replay and query.checkpoint.keeps_state():
             # What Spark keeps between batches comes from computing them.
             frame.write.format("noop").mode("overwrite").save()
@@ -249,13 +255,6 @@ class ExactlyOnceSink:
         logger.warning("%s, batch %d: aborted and begun again: %s", self._options.transactional_id, batch, cause_of(str(error)))
         self._on_abort(batch, error)
 
-    def _is_small(self, ends: InputEnds) -> bool:
-        """Whether the batch has read few offsets of Kafka's, as far as that is known: the first of a start is not."""
-        before = self._last_ends
-        if not before or before.keys() != ends.offsets.keys():
-            return False
-        return sum(end - before[where] for where, end in ends.offsets.items()) <= SMALL_BATCH_OFFSETS
-
     def _prepared(self, spark: SparkSession, query: str, batch: int, ends: InputEnds) -> tuple[ExactlyOnce[Any], InputEnds]:
         """Ready for a batch, and its ends with a place for the mark. Where nobody knows how the last transaction has ended, and at
         first, the transactional id is taken over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
@@ -293,34 +292,34 @@ class ExactlyOnceSink:
         counts.pop(self._options.mark_log_topic or "", None)
         return counts
 
-    def _run_by_driver(self, rows: DataFrame, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
+    def _run_by_driver(self, frame: DataFrame, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
         partitions = self._partitions()
-        iterator = rows.toLocalIterator(prefetchPartitions=True)
+        iterator = self._outgoing.rows(frame).toLocalIterator(prefetchPartitions=True)
         return transaction.write(
             ((r.topic, _bytes(r.key), _bytes(r.value), _headers(r.headers), r.partition) for r in _while_active(iterator, query)),
             partitions,
         )
 
-    def _run_by_tasks(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
+    def _run_gathered(self, frame: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
+        """One Spark job without Python's workers; see `gathering`."""
+        options = self._options
+        with _own_errors(producer):
+            table = gathered(self._small_outgoing.rows(frame))
+        if table is None:
+            self._small_batches.note_large()
+            return self._run_by_tasks(frame, query, producer)
+        writer = TaskWriter(options.connecting, producer, options.compression, self._batch_bytes, self._cluster)
+        return write_gathered(table, writer, self._partitions(), self._batch)
+
+    def _run_by_tasks(self, frame: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
-        return self._written(brought_together(rows, self._partitions(), self._batch), producer, {})
-
-    def _run_by_one(self, rows: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
-        """One task reads, places and writes: a shuffle, and a second visit to Python, are most of what a small batch costs."""
-        return self._written(rows.coalesce(1), producer, self._partitions())
-
-    def _written(self, rows: DataFrame, producer: Producer, partitions: dict[str, int]) -> list[Written]:
-        options, spark = self._options, rows.sparkSession
-        write = _write(options.connecting, producer, options.compression, partitions, self._batch, self._batch_bytes)
-        try:
+        options, spark = self._options, frame.sparkSession
+        rows = brought_together(self._outgoing.rows(frame), self._partitions(), self._batch)
+        write = _write(options.connecting, producer, options.compression, self._batch_bytes)
+        with _own_errors(producer):
             written = rows.mapInArrow(write, written_type()).collect()
-        except Exception as error:
-            own = raised_in_task(str(error), producer.transactional_id)
-            if own is None:
-                raise
-            raise own from None
         told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
         # What ends the stream comes first: what another task says follows from it, or may be tried again.
         for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
@@ -329,6 +328,18 @@ class ExactlyOnceSink:
         parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
         check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
         return parts
+
+
+@contextlib.contextmanager
+def _own_errors(producer: Producer) -> Iterator[None]:
+    """Errors of `errors` that tasks have raised inside the block are raised as themselves, and not as Spark's."""
+    try:
+        yield
+    except Exception as error:
+        own = raised_in_task(str(error), producer.transactional_id)
+        if own is None:
+            raise
+        raise own from None
 
 
 def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
@@ -340,12 +351,9 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str, partitions: dict[str, int], start: int, batch_bytes: dict[str, int]
+    connecting: Connecting, producer: Producer, codec: str, batch_bytes: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage.
-
-    ``partitions``: how many each topic has, for rows that have no place yet; empty where they have.
-    """
+    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -361,11 +369,9 @@ def _write(
         now_ms = time.time_ns() // 1_000_000
         written: list[Written] = []
         error: str | None = None
-        at = 0
         try:
             for batch in batches:
-                writer.write(with_places(batch, partitions, start + at) if partitions else batch, now_ms)
-                at += len(batch)
+                writer.write(batch, now_ms)
             written = writer.finish()
         except (PipelineError, MustAbort) as raised:
             error = label_of(raised)

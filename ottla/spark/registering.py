@@ -52,7 +52,8 @@ def begins_stages_once(spark: SparkSession) -> bool:
 def check_settings(spark: SparkSession) -> None:
     """Raises `PipelineError` where Spark copies slow tasks: each copy would be refused, and after four failures Spark gives the
     batch up."""
-    if str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true":
+    # The context's own settings would be copied from the JVM one by one.
+    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise PipelineError(
             "spark.speculation runs copies of slow tasks, and a task of the sink writes once: start the session without it"
         )

@@ -20,6 +20,8 @@ RECORD = (
 
 COLUMNS = ("topic", "key", "value", "headers", "partition")
 """The columns that the sink takes, as Spark's own Kafka sink does. All but ``value`` may be left out."""
+CONTENT = "content"
+"""A column of `Outgoing`: key, value and headers of a row, null where they are too large."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
 """What a task of the sink gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
 _BYTES = ("binary", "string")
@@ -34,8 +36,10 @@ class Outgoing:
     The columns are kept in the JVM for as long as frames have the same schema: to build them anew costs ten calls in each batch.
     """
 
-    def __init__(self, topic: str | None) -> None:
+    def __init__(self, topic: str | None, largest_bytes: int | None = None) -> None:
+        """With ``largest_bytes`` the columns are topic, partition and `CONTENT`, which is null for records that are larger."""
         self._topic = topic
+        self._largest_bytes = largest_bytes
         self._schema = ""
         """Of the last frame, as JSON: the columns are right for it, in the JVM of `_jvm`."""
         self._jvm: Any = None
@@ -59,14 +63,27 @@ class Outgoing:
 
         given = {field.name.lower(): field.dataType.simpleString() for field in frame.schema.fields}
         _check(given, has_topic=self._topic is not None)
-        classic: Any = frame
-        return classic._jcols(
-            f.col("topic") if self._topic is None else f.lit(self._topic).alias("topic"),
+        topic = f.col("topic") if self._topic is None else f.lit(self._topic).alias("topic")
+        partition = f.expr("partition" if "partition" in given else "CAST(NULL AS INT) AS partition")
+        contents = [
             f.expr("CAST(key AS BINARY) AS key" if "key" in given else "CAST(NULL AS BINARY) AS key"),
             f.expr("CAST(value AS BINARY) AS value"),
             f.expr("headers" if "headers" in given else f"CAST(NULL AS {_HEADERS}) AS headers"),
-            f.expr("partition" if "partition" in given else "CAST(NULL AS INT) AS partition"),
-        )
+        ]
+        classic: Any = frame
+        if self._largest_bytes is None:
+            return classic._jcols(topic, *contents, partition)
+        is_taken = f.expr(f"{_size_of(given)} <= {self._largest_bytes}")
+        return classic._jcols(topic, partition, f.when(is_taken, f.struct(*contents)).alias(CONTENT))
+
+
+def _size_of(given: dict[str, str]) -> str:
+    """Spark's expression for the bytes of key, value and headers. A text of all of them is analysed sooner than a sum, and is never
+    null."""
+    texts = [f"CAST({name} AS STRING)" for name in ("key", "value") if name in given]
+    if "headers" in given:
+        texts += ["headers.key", "CAST(headers.value AS ARRAY<STRING>)"]
+    return f"octet_length(concat_ws('', {', '.join(texts)}))"
 
 
 def outgoing(frame: DataFrame, topic: str | None) -> DataFrame:

@@ -16,7 +16,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.connecting import Address, Connecting
+from ottla.spark.connecting import Address
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import MustAbort, PipelineError, refusal
 from ottla.spark.transaction import Producer
@@ -53,8 +53,8 @@ class _InFlight(msgspec.Struct):
 class Sender:
     """Keeps one connection to each leader. Raises `PipelineError` and `MustAbort`."""
 
-    def __init__(self, connecting: Connecting, producer: Producer) -> None:
-        self._cluster = ClusterClient(connecting)
+    def __init__(self, cluster: ClusterClient, producer: Producer) -> None:
+        self._cluster = cluster
         self._producer = producer
         self._leaders: dict[str, dict[int, Address]] = {}
         self._in_flight: dict[Address, deque[_InFlight]] = {}
@@ -62,10 +62,10 @@ class Sender:
         """By partition and sequence: the batches that were sent more than once."""
 
     def leader(self, topic: str, partition: int) -> Address:
-        if topic not in self._leaders:
+        if partition not in self._leaders.get(topic, {}):
             # A connection does one thing at a time, so all responses are read before the metadata is asked for.
             self.settle()
-            self._leaders[topic] = self._cluster.leaders(topic)
+            self._leaders[topic] = self._cluster.known_leaders(topic, partition)
         leader = self._leaders[topic].get(partition)
         if leader is None:
             raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {len(self._leaders[topic])}")

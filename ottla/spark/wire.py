@@ -35,6 +35,10 @@ class ClusterClient:
         self.connecting = connecting
         self.bootstrap = connecting.bootstrap
         self._connections: dict[Address, BrokerConnection] = {}
+        self._coordinators: dict[tuple[int, str], Address] = {}
+        """Until a request fails."""
+        self._leaders: dict[str, dict[int, Address]] = {}
+        """Of the topics that were asked for, as they were then."""
         self.timeout_s = timeout_s
 
     def connection(self, address: Address) -> BrokerConnection:
@@ -49,6 +53,7 @@ class ClusterClient:
             connection.close()
 
     def close(self) -> None:
+        self._coordinators.clear()
         for address in list(self._connections):
             self.drop(address)
 
@@ -72,6 +77,8 @@ class ClusterClient:
                     return answer
                 if code not in RETRIABLE or time.monotonic() > deadline:
                     raise BrokerRefused(what, code)
+                # It may be another broker's by now.
+                self._coordinators.clear()
             time.sleep(PAUSE_S)
 
     def anyone(self) -> Address:
@@ -115,7 +122,13 @@ class ClusterClient:
                 raise PipelineError(f"topic {topic!r} does not exist at {self.bootstrap}; create it first") from None
             raise
         brokers = {b.node_id: (b.host, b.port) for b in answer.brokers}
-        return {p.partition_index: brokers[p.leader_id] for p in answer.topics[0].partitions}
+        self._leaders[topic] = {p.partition_index: brokers[p.leader_id] for p in answer.topics[0].partitions}
+        return self._leaders[topic]
+
+    def known_leaders(self, topic: str, partition: int) -> dict[int, Address]:
+        """The same, perhaps as it was some time ago, if the partition was there then."""
+        known = self._leaders.get(topic, {})
+        return known if partition in known else self.leaders(topic)
 
     def ranges(self, topic: str, *, committed: bool = False) -> dict[int, tuple[int, int]]:
         """The first offset and the end offset of each partition, markers included. With ``committed`` the end is the last stable
@@ -140,6 +153,9 @@ class ClusterClient:
 
     def coordinator(self, kind: int, key: str) -> Address:
         """The coordinator of a group or of a transactional id. Raises OSError while there is none."""
+        known = self._coordinators.get((kind, key))
+        if known is not None:
+            return known
         answer = self.connection(self.anyone()).call(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
         # Brokers before 3.0 take one key in a request (KIP-699).
         coordinator = answer.coordinators[0] if answer.coordinators else answer
@@ -147,4 +163,5 @@ class ClusterClient:
             raise ConnectionError(f"no coordinator yet: {name_of(coordinator.error_code)}")
         if coordinator.error_code:
             raise BrokerRefused(f"looking for the coordinator of {key!r}", coordinator.error_code)
-        return coordinator.host, coordinator.port
+        self._coordinators[kind, key] = (coordinator.host, coordinator.port)
+        return self._coordinators[kind, key]

@@ -20,6 +20,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.limits import BATCH_BYTES
 from ottla.spark.sending import Sender
 from ottla.spark.transaction import Producer
+from ottla.spark.wire import ClusterClient
 
 CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
@@ -43,10 +44,19 @@ class _Total(msgspec.Struct):
 class TaskWriter:
     """Writes to all partitions of one task. Raises `PipelineError` and `MustAbort`."""
 
-    def __init__(self, connecting: Connecting, producer: Producer, codec: str = "lz4", batch_bytes: Mapping[str, int] = {}) -> None:
-        """``batch_bytes`` has the topics that accept only smaller batches, see `limits.small_batches`."""
+    def __init__(
+        self,
+        connecting: Connecting,
+        producer: Producer,
+        codec: str = "lz4",
+        batch_bytes: Mapping[str, int] = {},
+        cluster: ClusterClient | None = None,
+    ) -> None:
+        """``batch_bytes`` has the topics that accept only smaller batches, see `limits.small_batches`. ``cluster`` is a client that
+        somebody goes on with after `finish`; without one the task has connections of its own."""
         self._batch_bytes = dict(batch_bytes)
-        self.sender = Sender(connecting, producer)
+        self._is_shared = cluster is not None
+        self.sender = Sender(cluster or ClusterClient(connecting), producer)
         self._identity = ProducerIdentity(producer.producer_id, producer.epoch, CODECS[codec])
         self._totals: dict[TopicPartition, _Total] = {}
 
@@ -82,14 +92,18 @@ class TaskWriter:
             yield where, batch
 
     def finish(self) -> list[Written]:
-        """Wait until everything is in the brokers' logs. Closes the connections in any case."""
+        """Wait until everything is in the brokers' logs. Closes the connections, unless others use them and all went well."""
         try:
             self.sender.settle()
-        finally:
+        except BaseException:
+            self.close()
+            raise
+        if not self._is_shared:
             self.close()
         return [Written(*where, total.records, total.bytes) for where, total in self._totals.items()]
 
     def close(self) -> None:
+        """Close all connections: after a failure answers may be on their way that the next request would take for its own."""
         self.sender.close()
 
 

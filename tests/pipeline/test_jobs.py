@@ -206,8 +206,9 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
 
 
 def test_totals_keep_their_state_on_disk_where_that_is_wanted(spark: Any, broker: Broker, tmp_path: Path) -> None:
-    # The store is a setting of the session.
+    # The store is a setting of the session, which is its owner's.
     session, checkpoint = spark.newSession(), tmp_path / "totals"
+    before = session.conf.get("spark.sql.streaming.stateStore.providerClass")
     reports = run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")
     die_before_sparks_commit(checkpoint, reports[-1].batch)
     assert run(session, broker, totals.JOB, checkpoint, state_store="rocksdb")[0].is_replay
@@ -216,6 +217,7 @@ def test_totals_keep_their_state_on_disk_where_that_is_wanted(spark: Any, broker
     kept = [file.suffix for file in (checkpoint / "state").rglob("*")]
     assert ".zip" in kept
     assert ".delta" not in kept
+    assert session.conf.get("spark.sql.streaming.stateStore.providerClass") == before
     run(spark, broker, shop.JOB, tmp_path / "shop")
     audit_report = audit.audit(spark, audit.AuditOptions(broker.bootstrap, with_totals=True))
     assert audit_report.is_sound, audit_report.findings

@@ -84,7 +84,7 @@ def test_where_no_stage_is_begun_again(master: str, attempts: str | None, is_onc
 def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool) -> None:
     """Each would refuse itself, and with the fourth Spark gives the batch up."""
     conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
-    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+    session: Any = SimpleNamespace(conf=conf)
     with pytest.raises(PipelineError, match=r"spark\.speculation runs copies") if is_refused else nullcontext():
         check_settings(session)
 

@@ -20,8 +20,8 @@ from ottla.client import KafkaClient, NewRecord
 pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
 
 BATCHES, BATCH_RECORDS = 8, 50
-CALLS_AT_MOST = 80
-"""In a small batch that is not the first, with all that mapInArrow and collect ask themselves."""
+CALLS_AT_MOST = 45
+"""In a small batch that is not the first, with all that toArrow asks itself."""
 GARBAGE = "m\n"
 """What py4j sends when Python has dropped an object of the JVM, whenever that is."""
 

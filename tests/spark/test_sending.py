@@ -10,7 +10,6 @@ import pytest
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.spark import sending
-from ottla.spark.connecting import Connecting
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import BrokerRefused, Fenced, MustAbort, PipelineError
 from ottla.spark.sending import Sender
@@ -33,6 +32,9 @@ class Leader:
 
     def leaders(self, topic: str) -> dict[int, tuple[str, int]]:
         return {0: LEADER, 1: LEADER}
+
+    def known_leaders(self, topic: str, partition: int) -> dict[int, tuple[str, int]]:
+        return self.leaders(topic)
 
     def send(self, request: Any) -> tuple[int, int]:
         self._asked.append(request)
@@ -73,9 +75,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def sender(leader: Leader) -> Sender:
-    sender = Sender(Connecting("broker:9092"), Producer("shop", 1, 0))
-    sender._cluster = leader  # type: ignore[assignment]
-    return sender
+    cluster: Any = leader
+    return Sender(cluster, Producer("shop", 1, 0))
 
 
 def write(leader: Leader, *batches: tuple[int, int]) -> None:

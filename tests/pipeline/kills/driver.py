@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.stream import Running, StreamOptions, read
-from ottla.spark import foreach_batch
+from ottla.spark import gathering
 from ottla.spark.connecting import Connecting
 from ottla.spark.foreach_batch import ExactlyOnceSink
 from ottla.spark.session import session
@@ -24,6 +24,8 @@ from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
 from tools import kafka
 
+GATHERS = "KILLED_DRIVER_GATHERS"
+"""1 in the environment: batches are small, also where a point is given."""
 POINTS = ("before the tasks", "in the middle of a task", "before the mark", "before EndTxn", "after EndTxn")
 BATCH_RECORDS = 1_000
 STARTED = "started"
@@ -57,22 +59,23 @@ def die_once_written(bootstrap: str) -> None:
 def arm(point: str, bootstrap: str) -> None:
     """Die in the second batch of this life, so that each life gets something done."""
     batches = 0
-    if point or "SPARK_MASTER" in os.environ:
-        # By tasks that share the transaction. Those drivers that are killed at random have one task write a batch.
-        foreach_batch.SMALL_BATCH_OFFSETS = 0
-    tasks, mark, end = ExactlyOnceSink._run_by_tasks, Transaction.mark, Transaction.end
+    if os.environ.get(GATHERS) != "1" and (point or "SPARK_MASTER" in os.environ):
+        # By tasks that share the transaction. Those drivers that are killed at random gather a batch.
+        gathering.MAX_OFFSETS = 0
+    tasks, gathered = ExactlyOnceSink._run_by_tasks, ExactlyOnceSink._run_gathered
+    mark, end = Transaction.mark, Transaction.end
 
     def dying(at: str) -> bool:
         return at == point and batches > 1
 
-    def run(self: Any, frame: Any, query: Any, producer: Any) -> Any:
+    def written(self: Any, frame: Any, query: Any, producer: Any, write: Any) -> Any:
         nonlocal batches
         batches += 1
         if dying(POINTS[0]):
             die()
         if dying(POINTS[1]):
             die_once_written(bootstrap)
-        return tasks(self, frame, query, producer)
+        return write(self, frame, query, producer)
 
     def marked(self: Any, batch_mark: Any, offsets: Any) -> None:
         if dying(POINTS[2]):
@@ -86,8 +89,9 @@ def arm(point: str, bootstrap: str) -> None:
         if dying(POINTS[4]):
             die()
 
-    patches: list[tuple[Any, str, Callable[..., Any]]] = [
-        (ExactlyOnceSink, "_run_by_tasks", run),
+    patches: list[tuple[Any, str, Any]] = [
+        (ExactlyOnceSink, "_run_by_tasks", functools.partialmethod(written, write=tasks)),
+        (ExactlyOnceSink, "_run_gathered", functools.partialmethod(written, write=gathered)),
         (Transaction, "mark", marked),
         (Transaction, "end", ended),
     ]

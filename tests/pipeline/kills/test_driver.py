@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 
 from ottla import Broker
 from ottla.pipeline.generate import Workload
-from tests.pipeline.kills.driver import POINTS
+from tests.pipeline.kills.driver import GATHERS, POINTS
 from tests.pipeline.kills.shopping import LIFE_S, Shopping, moments
 from tools.kafka import ApacheKafka, Unavailable
 
@@ -45,7 +45,10 @@ def die_at_every_point(shopping: Shopping) -> None:
     shopping.check_exactly_once()
 
 
-def test_killed_at_every_point_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("gathers", ["0", "1"])
+def test_killed_at_every_point_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: str) -> None:
+    """A batch that the tasks write, and a small one, which the driver gathers."""
+    monkeypatch.setenv(GATHERS, gathers)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("TMPDIR", str(scratch))
@@ -69,7 +72,7 @@ def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> Non
 
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
-        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(4_000 * max(ROUNDS, 4)))
+        shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(8_000 * max(ROUNDS, 4)))
         shopping.open()
         killed = 0
         for moment in moments(ROUNDS, LONGEST_LIFE_S, seed=ROUNDS):

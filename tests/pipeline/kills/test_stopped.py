@@ -51,6 +51,35 @@ def test_a_job_that_is_stopped_leaves_no_transaction_open(sink: str, number: sig
         assert len(broker.records(INVOICES, "aborted")) > 0
 
 
+def jvm_of(job: subprocess.Popen[str]) -> int:
+    """The process of Spark's JVM, which the job has started."""
+    children = " ".join(path.read_text() for path in Path(f"/proc/{job.pid}/task").glob("*/children")).split()
+    (jvm,) = (int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n")
+    return jvm
+
+
+def test_a_job_whose_jvm_dies_as_it_is_stopped_leaves_no_transaction_open(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
+        fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS["tasks"])))
+        command = [sys.executable, "-m", "ottla", "pipeline", "shop", "--bootstrap", broker.bootstrap]
+        command += ["--checkpoint", str(tmp_path / "checkpoint"), "--batch-records", str(ROWS["tasks"])]
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=tmp_path)
+        try:
+            broker.wait_for(lambda: broker.transaction("shop").state == "Ongoing", STARTS_WITHIN_S)
+            jvm = jvm_of(job)
+            job.send_signal(signal.SIGTERM)
+            os.kill(jvm, signal.SIGKILL)
+            out, _ = job.communicate(timeout=ENDS_WITHIN_S)
+        finally:
+            job.kill()
+            job.communicate()
+        assert job.returncode == 128 + signal.SIGTERM, out
+        assert "stopped by SIGTERM" in out
+        assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
+        assert broker.records(INVOICES) == []
+
+
 def has_children(group: int) -> bool:
     """Whether a process has begun another in its process group: the job is starting Spark's JVM."""
     with contextlib.suppress(OSError):
