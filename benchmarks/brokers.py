@@ -45,7 +45,7 @@ def memory_mib(pid: int) -> float:
     return 0.0
 
 
-def _wait_for_metadata(bootstrap: str) -> None:
+def wait_for_metadata(bootstrap: str) -> None:
     """Wait until a Metadata response has a broker, as a client would."""
     host, _, port = bootstrap.rpartition(":")
     request = request_frame(3, 4, 1, "bench", MetadataRequest(topics=[], allow_auto_topic_creation=False))
@@ -86,7 +86,7 @@ class Subject:
         safe_path = contextlib.nullcontext() if kind in ("ottla", "kafka") else patch.dict(os.environ, {"PYTHONSAFEPATH": "1"})
         with safe_path:
             self._broker.start()
-        _wait_for_metadata(self._broker.bootstrap)
+        wait_for_metadata(self._broker.bootstrap)
         self.launch_s = time.monotonic() - before
 
     @property

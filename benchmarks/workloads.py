@@ -10,12 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.brokers import Subject, cpu_s
 from tools import kafka
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 300
+
+
+class Reachable(Protocol):
+    """A broker or several."""
+
+    @property
+    def bootstrap(self) -> str: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,7 +64,7 @@ def create_topic(subject: Subject, topic: str, partitions: int = 2) -> None:
         future.result(30)
 
 
-def java_produce(subject: Subject, topic: str, count: int, size_bytes: int, batch_bytes: int | None) -> float:
+def java_produce(subject: Reachable, topic: str, count: int, size_bytes: int, batch_bytes: int | None) -> float:
     """The records per second of Kafka's ProducerPerformance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--record-size", str(size_bytes), "--throughput", "-1"]
     arguments += ["--bootstrap-server", subject.bootstrap]
@@ -85,7 +93,7 @@ def _confluent_rate(subject: Subject, *arguments: str) -> float:
     return _confluent(subject, *arguments)["per_s"]
 
 
-def java_transactions(subject: Subject, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
+def java_transactions(subject: Reachable, topic: str, producers: int, warm_up_s: float, run_s: float) -> tuple[float, float, float]:
     """Transactions per second, and p50 and p99 of commits in ms."""
     program = str(HERE / "TransactionBench.java")
     command = [kafka.java(), "-Xmx512M", "-cp", kafka.jars("clients"), program, subject.bootstrap, topic, str(producers)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from ottla.protocol.errors import Code
-from tools import commands_page, metrics_page, settings_page, site_hooks
+from tools import commands_page, compatibility, metrics_page, settings_page, site_hooks
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
@@ -25,6 +26,38 @@ SITE = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text())
 def test_a_generated_page_is_what_the_code_says(name: str, page: Callable[[], str]) -> None:
     module = page.__module__
     assert PAGES[name] == page(), f"write it anew: python -m {module}"
+
+
+def test_compatibility_is_what_was_found_and_is_up_to_date() -> None:
+    """Its figures are those of the last run; rows, columns and versions are those of the code. A row has a test."""
+    on_page = compatibility.results_on(PAGES["compatibility.md"])
+    assert PAGES["compatibility.md"] == compatibility.document(on_page), "write it anew: python -m tools.compatibility"
+    known = {name: of() for name, of in compatibility.CLIENTS.items()} | {
+        name: of() for name, (_, of) in compatibility.OTHERS.items()
+    }
+    assert set(on_page.versions) == set(known)
+    pinned = set(known) - {"confluent-kafka", "kafka-python", "aiokafka"}
+    assert {name: on_page.versions[name] for name in pinned} == {name: known[name] for name in pinned}, "make compatibility"
+    for feature in compatibility.FEATURES:
+        assert any(on_page.scores[feature, client] != compatibility.NO_TESTS for client in compatibility.CLIENTS), feature
+    for score in [*on_page.scores.values(), *on_page.others.values()]:
+        assert score == compatibility.NO_TESTS or len(set(score.split(" of "))) == 1, score
+
+
+def test_a_run_is_counted_by_client_and_feature() -> None:
+    group = "tests/wire/test_clients.py::test_group_shares"
+    found = compatibility.results_of(
+        {
+            f"{group}[java-classic]": "passed",
+            f"{group}[java-consumer]": "failed",
+            f"{group}[kafka-python-classic]": "skipped",
+            "tests/wire/test_tools.py::test_x": "passed",
+        }
+    )
+    assert found.scores["Groups of the classic protocol", "Java"] == "1 of 1"
+    assert found.scores["Groups of KIP-848 (`group.protocol=consumer`)", "Java"] == "0 of 1"
+    assert found.scores["Groups of the classic protocol", "kafka-python"] == compatibility.NO_TESTS
+    assert found.others["Kafka's command line tools"] == "1 of 1"
 
 
 def test_each_page_is_on_the_site() -> None:
@@ -50,6 +83,35 @@ def test_a_link_out_of_the_docs_becomes_its_text() -> None:
     assert site_hooks.on_page_markdown("see [the map](../ARCHITECTURE.md#the-map).", page=page) == "see the map."
     with pytest.raises(site_hooks.DeadLink):
         site_hooks.on_page_markdown("[gone](../gone.md)", page=page)
+
+
+def _texts() -> set[str]:
+    """All texts in ottla's code, with \u2026 for what is filled in."""
+    texts = set()
+    for path in (DOCS.parent / "ottla").rglob("*.py"):
+        if "messages" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "\u2026" for part in node.values)
+                texts.add("".join(str(part) for part in parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+    return texts
+
+
+def test_messages_to_look_up_are_those_of_the_code() -> None:
+    quoted = [
+        message
+        for line in PAGES["troubleshooting.md"].splitlines()
+        if line.startswith("| `")
+        for message in re.findall(r"`([^`]+)`", line.split(" | ")[0])
+    ]
+    assert len(quoted) > 40
+    code = "\n".join(_texts())
+    # A place that the page leaves open may be filled in by the code, or by another text of it.
+    gone = [m for m in quoted if not re.search(re.escape(m.strip("\u2026 ")).replace("\u2026", ".*"), code)]
+    assert gone == []
 
 
 def test_errors_to_look_up_are_those_of_the_protocol() -> None:

@@ -1,0 +1,170 @@
+"""ottla beside what else people test against, as far as it runs without a container engine: ``python -m benchmarks.neighbours``.
+
+Each is started a few times on this machine, asked which APIs it has, and looked at through a stock client. docs/comparison.md has
+the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.brokers import memory_mib, wait_for_metadata
+from ottla import Broker
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from tests.raw import RawClient
+from tools import go
+from tools.kafka import ApacheKafka
+
+READ_TIMEOUT_S = 15.0
+MOCK = """
+import sys
+from confluent_kafka import Producer
+producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "ignored"})
+(broker,) = producer.list_topics(timeout=10).brokers.values()
+print(f"{broker.host}:{broker.port}", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def process(command: list[str]) -> Iterator[tuple[str, int]]:
+    """A program that prints its broker's address and ends with its input: the address, and its process id."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip(), running.pid
+        running.communicate()
+
+
+@contextlib.contextmanager
+def ottla() -> Iterator[tuple[str, int]]:
+    with Broker() as broker:
+        assert broker.pid is not None
+        yield broker.bootstrap, broker.pid
+
+
+@contextlib.contextmanager
+def apache_kafka() -> Iterator[tuple[str, int]]:
+    with tempfile.TemporaryDirectory() as directory:
+        kafka = ApacheKafka(Path(directory)).start()
+        try:
+            assert kafka.pid is not None
+            yield kafka.bootstrap, kafka.pid
+        finally:
+            kafka.stop()
+
+
+Starting = Callable[[], contextlib.AbstractContextManager[tuple[str, int]]]
+
+
+def subjects() -> dict[str, Starting]:
+    kfake = str(go.built(Path(__file__).parent / "kfake"))
+    return {
+        "ottla": ottla,
+        "Apache Kafka": apache_kafka,
+        "kfake": lambda: process([kfake]),
+        "librdkafka's mock": lambda: process([sys.executable, "-c", MOCK]),
+    }
+
+
+def _producer(bootstrap: str, name: str) -> Producer:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(READ_TIMEOUT_S)
+    return producer
+
+
+def _read(bootstrap: str, topic: str, until: Callable[[list[bytes]], bool], **options: str) -> list[bytes]:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "auto.offset.reset": "earliest", "log_level": 0} | options
+    )
+    consumer.subscribe([topic])
+    values: list[bytes] = []
+    end_s = time.monotonic() + READ_TIMEOUT_S
+    while not until(values) and time.monotonic() < end_s:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            values.append(message.value() or b"")
+        elif message is not None and message.error().fatal():
+            break
+    consumer.close()
+    return values
+
+
+def _is_last(values: list[bytes]) -> bool:
+    return b"last" in values
+
+
+def hides_aborted_records(bootstrap: str) -> bool:
+    producer, topic = _producer(bootstrap, "aborting"), f"t-{uuid.uuid4().hex}"
+    for value, end in (("aborted", producer.abort_transaction), ("last", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(READ_TIMEOUT_S)
+        end(READ_TIMEOUT_S)
+    return _read(bootstrap, topic, _is_last) == [b"last"]
+
+
+def fences_zombies(bootstrap: str) -> bool:
+    zombie, topic = _producer(bootstrap, "fenced"), f"t-{uuid.uuid4().hex}"
+    zombie.begin_transaction()
+    zombie.produce(topic, "zombie", partition=0)
+    zombie.flush(READ_TIMEOUT_S)
+    _producer(bootstrap, "fenced")
+    try:
+        zombie.commit_transaction(READ_TIMEOUT_S)
+    except KafkaException:
+        return True
+    return False
+
+
+def has_consumer_groups_of_kip_848(bootstrap: str) -> bool:
+    producer, topic = Producer({"bootstrap.servers": bootstrap, "log_level": 0}), f"t-{uuid.uuid4().hex}"
+    producer.produce(topic, "last", partition=0)
+    producer.flush(READ_TIMEOUT_S)
+    return _read(bootstrap, topic, _is_last, **{"group.protocol": "consumer"}) == [b"last"]
+
+
+PROBES = (hides_aborted_records, fences_zombies, has_consumer_groups_of_kip_848)
+
+
+def apis(bootstrap: str) -> int:
+    with RawClient(bootstrap) as client:
+        return len(client.call(ApiVersionsRequest(), 0).api_keys)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", type=int, default=5)
+    options = parser.parse_args()
+    console = Console(width=160)
+    names = ("APIs", "ready (s), median", "resident memory (MiB)", *(probe.__name__.replace("_", " ") for probe in PROBES))
+    console.print(f"| | {' | '.join(names)} |")
+    console.print("|---" * (len(names) + 1) + "|")
+    for name, start in subjects().items():
+        ready_s, cells = list[float](), list[str]()
+        for number in track(range(options.starts), name, console=Console(stderr=True), transient=True):
+            began_s = time.perf_counter()
+            with start() as (bootstrap, pid):
+                wait_for_metadata(bootstrap)
+                ready_s.append(time.perf_counter() - began_s)
+                if number == 0:
+                    cells = [f"{memory_mib(pid):.0f}", *("yes" if probe(bootstrap) else "no" for probe in PROBES)]
+                    cells.insert(0, str(apis(bootstrap)))
+        console.print(f"| {name} | {cells[0]} | {statistics.median(ready_s):.2f} | {' | '.join(cells[1:])} |")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

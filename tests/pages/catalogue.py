@@ -1,0 +1,196 @@
+"""How each block of the pages is run. `test_every_block` holds this against the pages: a block that nobody runs fails."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A shell's lines of a page, typed one after the other in a directory of their own, where the page's named files lie.
+
+    ``first`` and ``last`` are lines that the page leaves to its reader, ``files`` what is there before. ``expected`` are regular
+    expressions that must match what is printed.
+    """
+
+    expected: tuple[str, ...]
+    first: str = ""
+    last: str = ""
+    files: dict[str, str] = {}
+    is_slow: bool = True
+    needs_spark: bool = False
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A block of Python, with what stands before and behind it where a page leaves that to its reader."""
+
+    first: str = ""
+    last: str = ""
+    is_slow: bool = True
+
+
+PAGES_TYPED = {
+    "docs/index.md": Session(expected=(r"first order", r"PARTITION"), is_slow=False),
+    "docs/install.md": Session(expected=(r"ottla \d+\.\d+",)),
+    "docs/five-minutes.md": Session(
+        expected=(
+            r"a\s+1\b",
+            r"orders:0 stands at 3 of 5 .* transaction of producer \d+ epoch 0, transactional id checkout-1 from client web-7",
+            r"sequenceDiagram",
+            r"abort marker",
+        )
+    ),
+    "docs/pytest.md": Session(expected=(r"1 passed", r"2 passed")),
+    "docs/github-actions.md": Session(expected=()),
+    "docs/graduate.md": Session(expected=(r"whole",)),
+    "docs/troubleshooting.md": Session(expected=(r"orders:0 holds nobody",)),
+    "docs/languages.md": Session(expected=(r"bootstrap: 127\.0\.0\.1:\d+",)),
+    "docs/streams.md": Session(expected=(r"lines",)),
+    "docs/schema-registry.md": Session(expected=(r"compact",)),
+    "docs/brokers.md": Session(
+        expected=(r"first order|1 record was written", r"2 passed", r"leader of orders-0: [123]", r"1 passed")
+    ),
+    "docs/console.md": Session(expected=(r"http://127\.0\.0\.1:\d+/console/#token=\S+",)),
+    "docs/control.md": Session(expected=(r'"id": ?1,"fault":\{"api":"EndTxn"',)),
+}
+"""Pages whose shell blocks are one session, by their paths. Their programs have titles, and lie beside it under those."""
+
+_SERVING = "ottla serve --topic orders:3 --ready-file ready.json &\nottla health --wait\n"
+
+_EACH_ALONE = """\
+ottla() {
+    if [ "$1" = health ]; then ottla serve; command ottla "$@"; return; fi
+    kill %% 2>/dev/null && wait %% || true
+    command ottla "$@" --ready-file each.json &
+    command ottla health --wait --ready-file each.json
+}
+"""
+"""For lines that are a broker each: the one before is stopped, and the next line comes when clients may."""
+
+_PIPELINE_ELSEWHERE = """\
+ottla() { if [ "$1" = pipeline ]; then command ottla "$@" --bootstrap 127.0.0.1:9092; else command ottla "$@"; fi; }
+command ottla serve &
+ottla health --wait
+"""
+
+SESSIONS = {
+    ("README.md", "ottla serve --topic orders:3 &"): Session(expected=(r"first order", r"PARTITION"), is_slow=False),
+    ("README.md", "ottla serve"): Session(
+        first=_EACH_ALONE,
+        files={"server.properties": "num.partitions=1\n"},
+        expected=(r'"event": ?"ready"',),
+    ),
+    ("README.md", "ottla graduate --data-dir .ottla/data --to /var/lib/kafka"): Session(
+        first=f"{_SERVING}ottla produce orders --value 'first order'\nkill %1\nwait %1\n",
+        expected=(r"whole",),
+    ),
+    ("README.md", "ottla serve --control-port 9095 --set ottla.control.token=se"): Session(
+        last="ottla fault list --ready-file ready.json\n", expected=(r"delay_ms", r"Fetch")
+    ),
+    ("README.md", "ottla pipeline generate --rows 200000"): Session(
+        first=_PIPELINE_ELSEWHERE,
+        expected=(r"export of purchases: 2,000 records", r"exported rows that are no record"),
+        needs_spark=True,
+    ),
+    ("examples/README.md", "cd examples/orders"): Session(
+        expected=(r"batch 0: ", r'"order_id":\s*"o-1"', r"o-1\s+1250"), needs_spark=True
+    ),
+}
+"""Shell blocks that are sessions of their own."""
+
+_APPLICATION = """\
+from confluent_kafka import Consumer, Producer, TopicPartition
+from ottla import Broker, Cluster
+from ottla.client import KafkaClient
+
+
+def run_my_application(bootstrap):
+    global used
+    used = bootstrap
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout-1", "socket.timeout.ms": 2_000})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", value="paid", partition=0)
+    producer.commit_transaction()
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing", "enable.auto.commit": False})
+    with KafkaClient(bootstrap) as client:
+        count = sum(1 for _ in client.records("orders"))
+    consumer.commit(offsets=[TopicPartition("orders", 0, 2 * count)], asynchronous=False)
+    consumer.close()
+
+
+def my_application_recovered():
+    with KafkaClient(used) as client:
+        return [record.value for record in client.records("orders")] == [b"paid"]
+"""
+
+PROGRAMS = {
+    ("README.md", "from ottla import Broker"): Program(first=_APPLICATION, is_slow=False),
+    ("README.md", 'with broker.faults.add(api="EndTxn", transactional_id="check'): Program(
+        first=f"{_APPLICATION}\nbroker = Broker().start()\n", last="broker.close()\n"
+    ),
+    ("README.md", "from ottla import Cluster"): Program(first=_APPLICATION),
+}
+"""Blocks of Python that are programs, run as they are."""
+
+TESTS = {
+    ("README.md", "from kafka import KafkaProducer"),
+    ("README.md", '@pytest.mark.ottla(settings={"num.partitions": 3}, features='),
+}
+"""Blocks of Python that are tests with the plugin: test_programs.py runs all of them with pytest."""
+
+SPARK_PROGRAMS = (
+    ("docs/spark.md", "import ottla.spark"),
+    ("docs/spark.md", 'spark.readStream.format("kafka").option("startingOffsets", o'),
+    ("docs/spark.md", "rows = ottla.spark.arranged(frame, options)"),
+    ("docs/spark.md", "listener = ottla.spark.listener(sink, on_progress=print, dea"),
+    ("docs/spark.md", "from pyspark.sql import functions as f"),
+)
+"""Blocks of Python that want a session of Spark's and a broker: test_spark.py runs each."""
+
+_CONTAINERS = "tests/container/test_testcontainers.py::test_its_own_class_starts_the_image"
+_FAULTS = "tests/control/test_fault_texts.py::test_the_page_about_faults_has_faults_that_can_be"
+
+ELSEWHERE = {
+    (
+        "examples/README.md",
+        "pip install . confluent-kafka pytest",
+    ): "tests/wire/test_packaging.py::test_the_example_is_tested_with_the_wheel",
+    ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go",
+    ("docs/containers.md", 'new KafkaContainer(DockerImageName.parse("ottla:8.0.0").asCo'): _CONTAINERS,
+    ("docs/containers.md", 'KafkaContainer("ottla:8.0.0").with_kraft()'): _CONTAINERS,
+    ("docs/containers.md", 'kafka.Run(ctx, "ottla:8.0.0")'): _CONTAINERS,
+    ("docs/containers.md", 'await new KafkaContainer("ottla:8.0.0").start()'): _CONTAINERS,
+    ("docs/faults.md", '{"api": "Produce", "topic": "orders", "partition": 3, "error'): _FAULTS,
+    ("docs/faults.md", "- api: EndTxn"): _FAULTS,
+    ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_the_program_on_the_page_about_faults",
+    ("README.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
+        "tests/pipeline/kills/test_submit.py::test_a_job_of_spark_submit_is_killed_and_goes_on"
+    ),
+    ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_settings_of_all_brokers",
+}
+"""Blocks whose lines another test runs, with that test: in its own words, or from the page itself."""
+
+EXCERPTS = {
+    ("docs/languages.md", "@ExtendWith(OttlaExtension.class)"): "examples/junit/OrdersTest.java",
+    ("docs/languages.md", "func TestOnlyCommittedOrdersAreRead(t *testing.T) {"): "examples/go/ottla_test.go",
+    ("docs/languages.md", 'const { start } = require("./ottla");'): "examples/node/ottla.test.js",
+    ("docs/connect.md", "clusters = source, target"): "tests/wire/test_mirror.py",
+    ("docs/streams.md", "Properties settings = new Properties();"): "tests/wire/streams/WordCount.java",
+}
+"""Blocks whose lines stand in a file that a test runs, in this order; what the file fills in (``{...}``) is any text."""
+
+NOT_RUN = {
+    ("docs/comparison.md", "python -m benchmarks.neighbours --starts 5"): "takes a minute, and wants the machine for itself",
+    ("docs/compose.md", "services:"): "needs a container engine; its variables are settings",
+    ("docs/connect.md", "connect-mirror-maker.sh mirror.properties"): "tests/wire/test_mirror.py starts the class by itself",
+    ("README.md", "make run"): "runs the tests themselves",
+    ("README.md", "one micro-batch, one transaction"): "a drawing",
+    ("docs/containers.md", "docker run -p 127.0.0.1:9092:9092 ottla:8.0.0"): "needs a container engine",
+    ("docs/github-actions.md", "jobs:"): "needs GitHub's machines",
+    ("docs/github-actions.md", "- run: |"): "needs GitHub's machines",
+    ("docs/simulation.md", "make simulate SEEDS=1-1000"): ("takes an hour; tests/simulation plays a few seeds"),
+}
+"""Blocks that cannot be run here, with the reason. The commands in them exist: test_every_block.py looks."""
+
+GENERATED = {"docs/commands.md"}
+"""Pages that are what the code says, blocks included (tests/tools/test_pages.py)."""

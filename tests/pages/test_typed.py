@@ -1,0 +1,125 @@
+"""What the pages tell a reader to type is typed here, in a directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.pages import catalogue
+from tests.pages.blocks import ROOT, block, blocks
+from tests.pages.catalogue import Session
+from tools import kafka
+from tools.kafka import free_port
+
+pytestmark = pytest.mark.wire
+
+TIMEOUT_S = 120
+SPARK_TIMEOUT_S = 500
+PIP = """#!/bin/sh
+# In place of pip: what the pages install is here already. That the wheel can be installed is tests/wire/test_packaging.py's.
+case "$*" in
+    "install ."|"install confluent-kafka"|"install pytest confluent-kafka"|"install dist/"*|"wheel --no-deps --wheel-dir dist .") ;;
+    *) echo "pip $*: not known" >&2; exit 1 ;;
+esac
+"""
+PRELUDE = """\
+trap 'jobs -p | xargs -r kill; wait' EXIT
+# For the plugin it would be a Kafka that is there already.
+pytest() { env -u OTTLA_BOOTSTRAP pytest "$@"; }
+"""
+SMALLER = {"--rows 200000": "--rows 2000"}
+"""What is too much for a test."""
+
+
+def marks(session: Session) -> list[pytest.MarkDecorator]:
+    heavy = [pytest.mark.java, pytest.mark.heavy] if session.needs_spark else []
+    return [*heavy, *([pytest.mark.slow] if session.is_slow else [])]
+
+
+def free_ports() -> int:
+    """The first of three that are free: brokers of a cluster listen on ports in a row."""
+    while True:
+        first = free_port()
+        with contextlib.ExitStack() as bound, contextlib.suppress(OSError, OverflowError):
+            for port in range(first, first + 3):
+                bound.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first
+
+
+PAGES = [
+    pytest.param(session, [block.text for block in blocks(page) if block.language == "sh"], page, id=page, marks=marks(session))
+    for page, session in catalogue.PAGES_TYPED.items()
+]
+ALONE = [
+    pytest.param(session, [block(name).text], name[0], id=f"{name[0]}: {name[1][:40].strip()}", marks=marks(session))
+    for name, session in catalogue.SESSIONS.items()
+]
+
+
+@pytest.mark.parametrize(("session", "lines", "page"), [*PAGES, *ALONE])
+def test_lines_can_be_typed(session: Session, lines: list[str], page: str, tmp_path: Path) -> None:
+    port = str(free_ports())
+    elsewhere = {"9092": port, "9095": str(free_port()), "/tmp/": f"{tmp_path}/", "/var/lib/kafka": f"{tmp_path}/kafka"}
+
+    def here(text: str) -> str:
+        for given, own in {**elsewhere, **SMALLER}.items():
+            text = text.replace(given, own)
+        return text
+
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "pip").write_text(PIP)
+    (tools / "pip").chmod(0o755)
+    directory = tmp_path / "page"
+    directory.mkdir()
+    left_out = shutil.ignore_patterns("__pycache__", "node_modules", ".ottla")
+    shutil.copytree(ROOT / "examples", directory / "examples", ignore=left_out)
+    for program in blocks(page):
+        if program.title is not None and program.language == "python":
+            (directory / program.title).write_text(here(program.text))
+    for name, text in session.files.items():
+        (directory / name).write_text(text)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("OTTLA_", "KAFKA_", "PYTEST"))}
+    environment |= {
+        "PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{port}",
+        "OTTLA_BOOTSTRAP": f"127.0.0.1:{port}",
+        "OTTLA_CACHE": str(kafka.cache_dir()),
+    }
+    if session.needs_spark:
+        pytest.importorskip("pyspark")
+        from tests.pipeline import quick_java
+
+        environment |= quick_java.environment()
+    # What a page starts in the background and does not end itself ends with it.
+    script = PRELUDE + here("".join([session.first, *lines, session.last]))
+    printed = tmp_path / "printed"
+    with printed.open("w") as out:
+        process = subprocess.Popen(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=directory,
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        process.wait(SPARK_TIMEOUT_S if session.needs_spark else TIMEOUT_S)
+    finally:
+        # Whatever the lines have started and left is of the same session.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    output = printed.read_text()
+    assert process.returncode == 0, output
+    for expected in session.expected:
+        assert re.search(expected, output), f"{expected} is not in:\n{output}"

@@ -1,0 +1,74 @@
+"""``make release`` on a checkout of its own: all is built and tried, and what is left to do is said in a line each."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools import release
+from tools.release import NotReady, Release
+
+ROOT = Path(__file__).parents[2]
+
+
+def git(directory: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=x", "-c", "user.email=x@example.com", *arguments], cwd=directory, check=True, capture_output=True
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Release:
+    """With a changelog and a README alone, committed."""
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-01-31)\n\n- New.\n\n## 1.2.2 (2026-01-01)\n")
+    (tmp_path / "README.md").write_text("[the changes](CHANGELOG.md), [elsewhere](https://example.com)\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "x")
+    return Release(root=tmp_path, version="1.2.3", distributions=tmp_path / "dist")
+
+
+def test_a_checkout_that_is_ready(checkout: Release) -> None:
+    assert release.version_is_new(checkout) == "1.2.3"
+    assert release.checkout_is_clean(checkout).endswith(" x")
+    assert release.changelog_has_the_version(checkout) == "2026-01-31, 1 entries"
+    assert release.links_lead_somewhere(checkout).startswith("1 links")
+
+
+def test_what_is_not_ready_is_said(checkout: Release) -> None:
+    git(checkout.root, "tag", "v1.2.3")
+    with pytest.raises(NotReady, match=r"a tag v1\.2\.3 already"):
+        release.version_is_new(checkout)
+    with pytest.raises(NotReady, match="is no version"):
+        release.version_is_new(replace(checkout, version="next"))
+    with pytest.raises(NotReady, match=r"1\.2\.2 in CHANGELOG\.md is empty"):
+        release.changelog_has_the_version(replace(checkout, version="1.2.2"))
+    with pytest.raises(NotReady, match=r"no section '## 1\.2\.4 \(DATE\)'"):
+        release.changelog_has_the_version(replace(checkout, version="1.2.4"))
+    (checkout.root / "CHANGELOG.md").write_text("## 1.2.3 (unreleased)\n\n- New.\n")
+    with pytest.raises(NotReady, match="put the day of the release in its place"):
+        release.changelog_has_the_version(checkout)
+    with pytest.raises(NotReady, match=r"1 files are not committed, such as CHANGELOG\.md"):
+        release.checkout_is_clean(checkout)
+    (checkout.root / "README.md").write_text("[gone](docs/gone.md)")
+    with pytest.raises(NotReady, match=r"docs/gone\.md, which is not there"):
+        release.links_lead_somewhere(checkout)
+
+
+@pytest.mark.slow
+def test_this_checkout_is_built_installed_and_started(tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    left_out = shutil.ignore_patterns(".*", "*.egg-info", "build", "dist", "__pycache__", "node_modules")
+    shutil.copytree(ROOT, root, ignore=left_out, symlinks=True)
+    this = Release(root=root, version=release.__version__, distributions=tmp_path / "dist")
+    for check in (release.both_are_built, release.contents_are_whole, release.metadata_are_well_formed):
+        check(this)
+    assert release.wheel_installs(this, is_offline=True) == f"ottla {this.version}; a broker starts"
+    assert f"twine upload {this.sources} {this.wheel}" in this.publishing
+    (root / "ottla" / "forgotten.py").write_text("")
+    with pytest.raises(NotReady, match=r"the wheel lacks 1 files, such as ottla/forgotten\.py"):
+        release.contents_are_whole(this)

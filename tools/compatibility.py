@@ -1,0 +1,223 @@
+"""docs/compatibility.md: which clients were tried with what, and how the tests ended.
+
+``make compatibility`` runs the tests and passes the file of ``pytest --outcomes FILE``. Without such a file (``make generate``) the
+page keeps its figures and versions, and everything else is written anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from tools.kafka import KAFKA_VERSION, STREAMS_VERSION, TOOLS_VERSION
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "docs" / "compatibility.md"
+NO_TESTS = "–"
+
+
+def _required(path: str, pattern: str) -> str:
+    """The version that a file of another language's asks for."""
+    required = re.search(pattern, (ROOT / path).read_text())
+    if required is None:
+        raise ValueError(f"{path} has no {pattern}")
+    return required[1]
+
+
+def _librdkafka() -> str:
+    import confluent_kafka
+
+    return f"{version('confluent-kafka')} (librdkafka {confluent_kafka.libversion()[0]})"
+
+
+CLIENTS: Mapping[str, Callable[[], str]] = {
+    "Java": lambda: KAFKA_VERSION,
+    "confluent-kafka": _librdkafka,
+    "kafka-python": partial(version, "kafka-python"),
+    "aiokafka": partial(version, "aiokafka"),
+    "franz-go": partial(_required, "tests/wire/franz_go/go.mod", r"franz-go v([\d.]+)"),
+}
+"""The columns of the first table, with how the version is known that the tests use."""
+
+_WIRE = "tests/wire/"
+
+
+@dataclass(slots=True, frozen=True)
+class Cases:
+    """Tests by how their ids begin; of all clients by their parameters, or of the one that is named.
+
+    ``kind`` is a further parameter that has to be there.
+    """
+
+    test: str
+    client: str | None = None
+    kind: str | None = None
+
+    def are_of(self, test: str, client: str) -> bool:
+        if not test.startswith(_WIRE + self.test):
+            return False
+        parameters = f"-{test.partition('[')[2].removesuffix(']')}-".lower()
+        if self.kind is not None and f"-{self.kind}-" not in parameters:
+            return False
+        return client == self.client if self.client is not None else f"-{client.lower()}-" in parameters
+
+
+FEATURES: Mapping[str, tuple[Cases, ...]] = {
+    "Records come back, with each compression": (Cases("test_clients.py::test_produced"),),
+    "Transactions: committed ones are read, aborted and open ones are not": (
+        Cases("test_clients.py::test_committed"),
+        Cases("test_clients.py::test_open"),
+    ),
+    "Zombies are fenced, forgotten transactions time out": (
+        Cases("test_clients.py::test_zombie"),
+        Cases("test_clients.py::test_abandoned"),
+    ),
+    "The broker is stopped or killed in the middle of a transaction": (Cases("test_clients.py::test_restart"),),
+    "Answers are lost: nothing is doubled or torn": (Cases("test_retries.py"),),
+    "Groups of the classic protocol": (Cases("test_clients.py::test_group", kind="classic"),),
+    "Groups of KIP-848 (`group.protocol=consumer`)": (
+        Cases("test_clients.py::test_group", kind="consumer"),
+        Cases("test_consumer_groups.py"),
+    ),
+    "Offsets are committed with the transaction": (Cases("test_clients.py::test_offsets"),),
+    "Consume, transform, produce; workers and brokers are killed": (Cases("test_shop.py"), Cases("test_pipes.py")),
+    "Share groups (KIP-932)": (Cases("test_share_groups.py", client="Java"),),
+    "What admins ask, each answer as Apache Kafka's": (
+        Cases("test_admin_surface.py::test_both", client="Java"),
+        Cases("test_admin_surface.py::test_both", client="franz-go"),
+        Cases("test_java_admin.py", client="Java"),
+        Cases("test_admin_tools.py::test_confluent", client="confluent-kafka"),
+        Cases("test_admin_tools.py::test_kafka_python", client="kafka-python"),
+    ),
+}
+"""The rows of the first table."""
+
+OTHERS: Mapping[str, tuple[str, Callable[[], str]]] = {
+    "Kafka's command line tools": ("tests/wire/test_(admin_)?tools.py", lambda: TOOLS_VERSION),
+    "Kafka Streams, by the classic protocol and by KIP-1071": ("tests/wire/test_streams.py", lambda: STREAMS_VERSION),
+    "MirrorMaker on Kafka Connect": ("tests/wire/test_mirror.py", lambda: TOOLS_VERSION),
+    "Apache Kafka as a broker beside ottla's": ("tests/wire/test_mixed_(cluster|transactions).py", lambda: KAFKA_VERSION),
+    "Testcontainers for Java": (r".*test_its_own_class_starts_the_image\[java", lambda: _libraries("java")),
+    "Testcontainers for Python": (r".*test_its_own_class_starts_the_image\[python", lambda: _libraries("python")),
+    "Testcontainers for Go": (r".*test_its_own_class_starts_the_image\[go", lambda: _libraries("go")),
+    "Testcontainers for Node": (r".*test_its_own_class_starts_the_image\[node", lambda: _libraries("node")),
+    "JUnit 5, the extension in `examples/junit`": (
+        "tests/wire/test_examples.py::test_junit",
+        partial(_required, "tests/wire/test_examples.py", r'JUNIT_VERSION = "([\d.]+)"'),
+    ),
+    "Go, the helper in `examples/go`, with franz-go": (
+        "tests/wire/test_examples.py::test_go",
+        partial(_required, "examples/go/go.mod", r"franz-go v([\d.]+)"),
+    ),
+    "Node, the helper in `examples/node`, with kafkajs": (
+        "tests/wire/test_examples.py::test_node",
+        partial(_required, "examples/node/package.json", r'"kafkajs": "([\d.]+)"'),
+    ),
+}
+"""The rows of the second table: the tests' ids as a regular expression, and how the version is known."""
+
+
+def _libraries(language: str) -> str:
+    from tests.container.libraries import LIBRARIES
+
+    return ", ".join(name.removeprefix(f"{language}-") for name in LIBRARIES if name.startswith(language))
+
+
+@dataclass(slots=True, frozen=True)
+class Results:
+    """Versions and scores by the names of the page's rows and columns."""
+
+    versions: Mapping[str, str]
+    scores: Mapping[tuple[str, str], str]
+    others: Mapping[str, str]
+
+
+def _score(outcomes: list[str]) -> str:
+    run = [outcome for outcome in outcomes if outcome != "skipped"]
+    return f"{run.count('passed')} of {len(run)}" if run else NO_TESTS
+
+
+def results_of(outcomes: Mapping[str, str]) -> Results:
+    """Of a run."""
+    scores = {
+        (feature, client): _score([end for test, end in outcomes.items() if any(of.are_of(test, client) for of in cases)])
+        for feature, cases in FEATURES.items()
+        for client in CLIENTS
+    }
+    others = {name: _score([end for test, end in outcomes.items() if re.match(tests, test)]) for name, (tests, _) in OTHERS.items()}
+    versions = {name: known() for name, known in CLIENTS.items()} | {name: known() for name, (_, known) in OTHERS.items()}
+    return Results(versions=versions, scores=scores, others=others)
+
+
+def results_on(page: str) -> Results:
+    """What stands on a page."""
+    versions: dict[str, str] = {}
+    scores: dict[tuple[str, str], str] = {}
+    others: dict[str, str] = {}
+    for line in page.splitlines():
+        first, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        if first == "version":
+            versions |= dict(zip(CLIENTS, cells, strict=True))
+        elif first in FEATURES:
+            scores |= {(first, client): cell for client, cell in zip(CLIENTS, cells, strict=True)}
+        elif first in OTHERS:
+            versions[first], others[first] = cells
+    return Results(versions=versions, scores=scores, others=others)
+
+
+def document(results: Results) -> str:
+    """The text of docs/compatibility.md."""
+
+    def row(*cells: str) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    lines = [
+        "# Compatibility",
+        "",
+        "Which clients were tried with what, as `make compatibility` last found it: tests that passed, of those that were run,",
+        "with the clients as they are published. A dash says that no test drives this client through it, not that it fails:",
+        "every version of every API is held against Apache Kafka's own answers, whoever speaks it ([APIs](apis.md),",
+        "[conformance](conformance.md)).",
+        "",
+        row("", *CLIENTS),
+        row(*["---"] * (len(CLIENTS) + 1)),
+        row("version", *(results.versions.get(client, NO_TESTS) for client in CLIENTS)),
+        *(row(feature, *(results.scores.get((feature, client), NO_TESTS) for client in CLIENTS)) for feature in FEATURES),
+        "",
+        "kafka-python and aiokafka join groups by the classic protocol here.",
+        "",
+        "What else was tried:",
+        "",
+        row("what", "version", "tests"),
+        row(*["---"] * 3),
+        *(row(name, results.versions.get(name, NO_TESTS), results.others.get(name, NO_TESTS)) for name in OTHERS),
+        "",
+        "The versions of Spark that [ottla.spark](spark.md) runs with have a matrix in `.github/workflows/tests.yml`. An Apache",
+        "Kafka that takes a data directory over is 4.3 or 4.4 ([graduate](graduate.md)). .NET, Rust and PHP clients were not",
+        "tried; those that are built on librdkafka speak what confluent-kafka speaks here.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write docs/compatibility.md.")
+    parser.add_argument("outcomes", type=Path, nargs="?", help="of a run; without, the page keeps its figures")
+    options = parser.parse_args()
+    if options.outcomes is None:
+        results = results_on(TARGET.read_text())
+    else:
+        results = results_of(json.loads(options.outcomes.read_text()))
+    TARGET.write_text(document(results))
+    print(f"written: {TARGET.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
