@@ -1,16 +1,16 @@
 """The port by which somebody learns of each transactional id what no log has: who has asked, what was refused, who was fenced.
 
-Kafka's APIs have no place for it. A decision that a client has asked for, markers that were written and the end of a transaction
-are in the logs, and are not reported. So one event a request is all that a transaction costs with a listener
-(`ottla.control.history`), and a few comparisons with None without one; a batch that is taken or fetched costs nothing.
+Kafka's APIs have no place for it. Partitions that were added, a decision that a client has asked for, markers that were written and
+the end of a transaction are in the logs, and are not reported. So an event for its EndTxn is what a transaction costs with a
+listener (`ottla.control.history`), and a few comparisons with None without one; a batch that is taken or fetched costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -71,17 +71,42 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """At most `PARTITIONS_KEPT` of them, in any order."""
 
 
-Unread: TypeAlias = tuple[Callable[[Asker, int, Any, Any], Happened], Asker, int, Any, Any]
-"""An event that is not made yet: the pure function that makes it, and what that gets: who has asked, when in ms since 1970, the
-request and its response, both small. Made together with others it costs a fraction of what it costs amid a request."""
+Ended: TypeAlias = tuple[int, Asker, str, int, int, int, bool, int, int]
+"""An EndTxn: when it came in ms since 1970, who has asked, the transactional id, producer id and epoch, the error's code, whether
+it was to commit, and the producer id and epoch of the answer. Each transaction has one, and an event that is made of it when it is
+read costs a fraction of one that is made amid a request."""
 
 
 class TransactionListener(Protocol):
-    def happened(self, event: Happened | Unread) -> None: ...
+    def happened(self, event: Happened) -> None: ...
+
+    def ended(self, request: Ended) -> None:
+        """The same of an EndTxn that was answered."""
+        ...
 
     def taken(self, event: Happened) -> None:
-        """The same of an InitProducerId that has succeeded: its client has the id from now on."""
+        """The same of a request that has succeeded and shows that its client has the id from now on."""
         ...
+
+    def knows_holder(self, transactional_id: str) -> bool:
+        """Whether a client is known to have the id. None is after a start, when a producer goes on with the id that it had got."""
+        ...
+
+
+def event_of_end(request: Ended) -> Happened:
+    come_ms, asker, transactional_id, producer_id, producer_epoch, error, is_commit, new_producer_id, new_producer_epoch = request
+    return Happened(
+        time_ms=come_ms,
+        kind=Kind.REQUEST,
+        asker=asker,
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        error=error,
+        outcome="commit" if is_commit else "abort",
+        new_producer_id=new_producer_id,
+        new_producer_epoch=new_producer_epoch,
+    )
 
 
 def cut(text: str) -> str:

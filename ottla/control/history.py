@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.broker.transaction_history import Asker, Happened, Kind, TransactionListener, Unread
+from ottla.broker.transaction_history import Asker, Ended, Happened, Kind, TransactionListener, event_of_end
 from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
@@ -91,21 +91,27 @@ class EventHistory:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._unsorted: list[Happened | Unread] = []
+        self._unsorted: list[Happened | Ended] = []
         self._rings: OrderedDict[str, _Ring] = OrderedDict()
         self._sorted_bytes = 0
 
-    def happened(self, event: Happened | Unread) -> None:
+    def happened(self, event: Happened | Ended) -> None:
         unsorted = self._unsorted
         unsorted.append(event)
         if len(unsorted) >= UNSORTED_EVENTS:
             self._sort()
+
+    ended = happened
 
     def taken(self, event: Happened) -> None:
         self.happened(event)
         self._sort()
         if (ring := self._rings.get(event.transactional_id)) is not None:
             ring.holder = event
+
+    def knows_holder(self, transactional_id: str) -> bool:
+        ring = self._rings.get(transactional_id)
+        return ring is not None and ring.holder is not None
 
     @property
     def size_bytes(self) -> int:
@@ -115,7 +121,7 @@ class EventHistory:
 
     def _sort(self) -> None:
         unsorted, self._unsorted = self._unsorted, []
-        events = [event if isinstance(event, Happened) else _made(event) for event in unsorted]
+        events = [event_of_end(event) if isinstance(event, tuple) else event for event in unsorted]
         by_id: defaultdict[str, list[Happened]] = defaultdict(list)
         for event in reversed(events):
             by_id[event.transactional_id].append(event)
@@ -167,11 +173,6 @@ class EventHistory:
             return None
         events = [_shown(event) for event in ring.events]
         return HistoryView(transactional_id=transactional_id, holder=_holder(ring.holder), forgotten=ring.forgotten, events=events)
-
-
-def _made(unread: Unread) -> Happened:
-    describe, asker, come_ms, request, response = unread
-    return describe(asker, come_ms, request, response)
 
 
 def _is_success(event: Happened) -> bool:

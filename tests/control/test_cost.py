@@ -158,11 +158,13 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
                 producer = ended
             else:
                 sequence += 1
-                if history is not None and rounds == TRANSACTIONS - 1:
-                    # Events are sorted into the rings of their ids now and then, or when somebody asks.
-                    assert history.size_bytes > 0
             # The first one loads handlers.
             count += counted() if rounds else 0
+    if history is not None:
+        # Events are made and sorted into the rings of their ids now and then, or when somebody asks.
+        with counting_instructions() as counted:
+            assert history.size_bytes > 0
+        count += counted()
     broker.close()
     assert broker.bugs == 0
     return count

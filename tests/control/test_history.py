@@ -12,7 +12,11 @@ from ottla.broker.transaction_history import PARTITIONS_KEPT, TEXT_CHARACTERS, A
 from ottla.control.history import EVENTS_OF_ONE_ID, EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -77,6 +81,11 @@ def add(client: SimulatedClient, who: tuple[int, int], *partitions: int, topic: 
     )
 
 
+def added(answer: Any) -> set[int]:
+    """The error codes of the partitions."""
+    return {p.partition_error_code for topic in answer.results_by_topic_v3_and_below for p in topic.results_by_partition}
+
+
 def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -> Any:
     request = EndTxnRequest(transactional_id=ID, producer_id=who[0], producer_epoch=who[1], committed=commit)
     return client.call(request, 3)
@@ -85,20 +94,15 @@ def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -
 def test_a_transaction_from_one_end_to_the_other(world: World) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
-        add(client, who, 0, 1)
+        assert added(add(client, who, 0, 1)) == {0}
         assert end(client, who).error_code == 0
     events = world.events()
-    assert [(e["kind"], e.get("api", "")) for e in events] == [
-        ("request", "InitProducerId"),
-        ("request", "AddPartitionsToTxn"),
-        ("request", "EndTxn"),
-    ]
+    assert [(e["kind"], e.get("api", "")) for e in events] == [("request", "InitProducerId"), ("request", "EndTxn")]
     assert {e["client_id"] for e in events if e["kind"] == "request"} == {"checkout"}
     assert all("error" not in e for e in events)
-    init, added, ended = events
+    init, ended = events
     assert (init["new_producer_id"], init["new_producer_epoch"]) == who
     assert init["time_ms"] >= START_MS
-    assert added["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
     assert (ended["outcome"], ended["producer_id"], ended["producer_epoch"]) == ("commit", *who)
 
 
@@ -121,8 +125,45 @@ def test_a_connection_that_names_itself_anew_is_reported_once(world: World) -> N
         who = world.init(client)
         for name in ("first", "second", "third"):
             client.client_id = name
-            add(client, who, 0)
+            add(client, who, 99)
     assert [e["client_id"] for e in world.events("request")] == ["first", "first", "second", "third"]
+
+
+def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(world: World) -> None:
+    with world.broker.connect("checkout") as client:
+        who = world.init(client)
+        # As after a restart of the broker's process.
+        world.history.clear()
+        for index in range(3):
+            assert added(add(client, who, index)) == {0}
+        view = world.history.view(ID)
+        assert view is not None
+        assert view.holder is not None
+        assert view.holder.client_id == "checkout"
+        (first,) = view.events
+    assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
+
+
+def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: World) -> None:
+    with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
+        who = world.init(client)
+        world.history.clear()
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=ID,
+            producer_id=who[0],
+            producer_epoch=who[1],
+            topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[one])
+        (answer,) = leader.call(request, 5).results_by_transaction
+        assert {p.partition_error_code for topic in answer.topic_results for p in topic.results_by_partition} == {0}
+        assert world.history.view(ID) is None
+        one.topics[0].partitions = [99]
+        leader.call(request, 5)
+    view = world.history.view(ID)
+    assert view is not None
+    assert view.holder is None
+    assert [(e["client_id"], e["error"]) for e in view.events] == [("broker-2", "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
 def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: World) -> None:

@@ -188,7 +188,8 @@ def test_failing(ottla_bootstrap, ottla_topic):
         (found, *_) = [line for line in lines if all(part in line for part in parts)]
         return found
 
-    assert line("AddPartitionsToTxn topic-", "(from client first at 127.0.0.1)")
+    assert line("InitProducerId", "(from client first at 127.0.0.1)")
+    assert line("a transaction begins: topic-")
     assert line("is fenced by producer", "client second at 127.0.0.1, which has taken the id over")
     assert line("EndTxn commit is refused: ", "(from client first at 127.0.0.1)")
     assert line("a successor fences it: the coordinator aborts it")

@@ -97,13 +97,14 @@ class Route(NamedTuple):
 class Dispatcher:
     """Dispatches the requests of one connection. An exception in a handler is logged, and only fails its own request."""
 
-    __slots__ = ("_apis", "_connection_id", "_gate", "_listener", "_peer", "_ports", "_requests", "_routes", "_services")
+    __slots__ = ("_apis", "_connection_id", "_gate", "_listener", "_now_ms", "_peer", "_ports", "_requests", "_routes", "_services")
 
     def __init__(self, ports: Ports[S], listener: str, peer: str, connection_id: int) -> None:
         self._ports: Ports[Any] = ports
         self._apis: Registry[Any] = ports.apis
         self._services: Any = ports.services
         self._gate = ports.gate
+        self._now_ms = ports.clock.now_ms
         self._listener = listener
         self._peer = peer
         self._connection_id = connection_id
@@ -173,25 +174,25 @@ class Dispatcher:
         if waits:
             gate.take_standing()
         report = route.report
-        come_ms = 0 if report is None else self._ports.clock.now_ms()
+        come_ms = 0 if report is None else self._now_ms()
         try:
             try:
                 response = route.api.handle(self._services, request, route.context)
             except KafkaError as error:
                 response = route.api.failed(request, route.context.version, error.code)
             if report is not None:
-                response = self._reported(route, report, come_ms, request, response)
+                if type(response) in UNFINISHED:
+                    response = self._reported_later(route, report, come_ms, request, response)
+                else:
+                    report(self._services, come_ms, request, response)
         except Exception:
             response = self._failed(route, request)
         if not waits:
             return response
         return once_committed(gate, response, lambda code: route.api.failed(request, route.context.version, code))
 
-    def _reported(self, route: Route, report: Reporter, come_ms: int, request: Any, response: Any) -> Any:
-        """The response, which is reported now, or what reports it once it is there."""
-        if type(response) not in UNFINISHED:
-            report(self._services, come_ms, request, response)
-            return response
+    def _reported_later(self, route: Route, report: Reporter, come_ms: int, request: Any, response: Any) -> Steps[Any] | Later:
+        """What reports the response once it is there, in place of the response."""
         failed = route.api.failed
         return reported_once_there(
             report, self._services, come_ms, request, response, lambda code: failed(request, route.context.version, code)

@@ -1,8 +1,8 @@
 """Tells a `TransactionListener` of the answers to requests about transactional ids.
 
 The dispatcher asks for a `reporter` once for each API of a connection, and calls it with each answer. So requests of other APIs,
-and all requests of a broker that has no listener, cost one comparison. A transaction passes here two to four times, so the
-requests that every transaction has are handed on as they came, and the listener makes their events when it reads them (`Unread`).
+and all requests of a broker that has no listener, cost one comparison. Each transaction passes here, so the request that every
+transaction has, its EndTxn, is handed on as a bare tuple (`Ended`), and the listener makes its event when it reads it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.later import Later
 from ottla.broker.transaction_history import (
     PARTITIONS_KEPT,
-    TEXT_CHARACTERS,
     Asker,
     Happened,
     Kind,
@@ -120,21 +119,18 @@ def _init_producer_id(noted: _Noted, ports: Ports, come_ms: int, request: Any, r
 
 
 def _end(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    noted.listener.happened((_ended, noted.asker, come_ms, request, response))
-
-
-def _ended(asker: Asker, come_ms: int, request: Any, response: Any) -> Happened:
-    return Happened(
-        time_ms=come_ms,
-        kind=_REQUEST,
-        asker=asker,
-        transactional_id=request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-        error=response.error_code,
-        outcome="commit" if request.committed else "abort",
-        new_producer_id=response.producer_id,
-        new_producer_epoch=response.producer_epoch,
+    noted.listener.ended(
+        (
+            come_ms,
+            noted.asker,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            response.error_code,
+            request.committed,
+            response.producer_id,
+            response.producer_epoch,
+        )
     )
 
 
@@ -176,33 +172,36 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    topics = request.v3_and_below_topics
-    # What waits to be read must be small. Most transactions write to one topic.
-    is_small = len(topics) == 1 and len(topics[0].partitions) <= PARTITIONS_KEPT and len(topics[0].name) <= TEXT_CHARACTERS
-    noted.listener.happened(
-        (_added, noted.asker, come_ms, request, response) if is_small else _added(noted.asker, come_ms, request, response)
-    )
-
-
-def _added(asker: Asker, come_ms: int, request: Any, response: Any) -> Happened:
+    """Partitions that were added are in the coordinator's log, so they are reported only where they show who has the id."""
+    results = response.results_by_topic_v3_and_below
+    listener, transactional_id = noted.listener, request.v3_and_below_transactional_id
+    error = _error_of(results) if _has_errors(results) else _NONE
+    if not error and listener.knows_holder(transactional_id):
+        return
     partitions, count = _named(request.v3_and_below_topics)
-    return Happened(
-        time_ms=come_ms,
-        kind=_REQUEST,
-        asker=asker,
-        transactional_id=request.v3_and_below_transactional_id,
-        producer_id=request.v3_and_below_producer_id,
-        producer_epoch=request.v3_and_below_producer_epoch,
-        error=_error_of(response.results_by_topic_v3_and_below),
-        partitions=first_partitions(partitions),
-        partition_count=count,
+    report = listener.happened if error else listener.taken
+    report(
+        Happened(
+            time_ms=come_ms,
+            kind=_REQUEST,
+            asker=noted.asker,
+            transactional_id=transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            error=error,
+            partitions=first_partitions(partitions),
+            partition_count=count,
+        )
     )
 
 
 def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Versions that only brokers send, for several transactions at once."""
+    """Versions that only leaders of partitions send, for several transactions at once. A leader has none of the ids."""
     results = {result.transactional_id: result.topic_results for result in response.results_by_transaction}
     for one in request.transactions[:TRANSACTIONS_REPORTED]:
+        error = _error_of(results.get(one.transactional_id, ()))
+        if not error:
+            continue
         partitions, count = _named(one.topics)
         noted.listener.happened(
             Happened(
@@ -212,7 +211,7 @@ def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request
                 transactional_id=one.transactional_id,
                 producer_id=one.producer_id,
                 producer_epoch=one.producer_epoch,
-                error=_error_of(results.get(one.transactional_id, ())),
+                error=error,
                 partitions=first_partitions(partitions),
                 partition_count=count,
             )
@@ -228,6 +227,15 @@ def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
         count += len(indexes)
         named += zip(repeat(topic.name), indexes[: PARTITIONS_KEPT - len(named)])
     return named, count
+
+
+def _has_errors(results: Iterable[Any]) -> bool:
+    """Asked of each transaction of older clients, which have one partition as a rule, so without a generator."""
+    for topic in results:
+        for partition in topic.results_by_partition:
+            if partition.partition_error_code:
+                return True
+    return False
 
 
 def _error_of(results: Iterable[Any]) -> int:
