@@ -1,23 +1,34 @@
-"""What a control port costs a broker while nobody uses it: ``python -m benchmarks.control [--pairs 5]``.
+"""What a control port and the console cost a broker while nobody uses them: ``python -m benchmarks.control [--rounds 14]``.
 
-Each pair is two new brokers, one without a control port and one with it, no fault and a history that nobody reads. Both get the
-same transactions over sockets, a few hundred in turn, and the processor time of each process is set against their number. Two
-brokers of one kind differ by some percent as well, because their memory lies elsewhere: ``--null`` compares two without a control
-port, which shows by how much.
+Each round starts new brokers, all at the same time: two without a control port, one with it, one with the console; no faults, and
+a history that nobody reads. They get the same transactions over sockets, a few hundred each in random turns, and the processor time
+of each process is set against the mean of the two that have neither. Processes of one kind differ by some percent as well, because
+their memory lies elsewhere; the column of the two without shows by how much.
+
+With ``--stock`` stock clients send the transactions of ``benchmarks.compare``, to one broker after the other, and the table has how
+many of them were committed in a second.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from ottla import Broker
+from benchmarks.workloads import Size, transactions
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -29,8 +40,18 @@ from tests.raw import RawClient, retry
 
 WARM_UP = 300
 SLICE = 200
-"""How many transactions one broker gets before it is the other's turn."""
+"""How many transactions one broker gets before it is another's turn."""
 MICROSECONDS = 1_000_000
+START_TIMEOUT_S = 30.0
+STOCK_SCALE = 0.3
+"""Of the benchmark's time: 2.4 s for each of its cells."""
+WITHOUT = ("without", "without, too")
+KINDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(WITHOUT, ()),
+    "control port": ("--control-port", "0"),
+    "console": ("--console",),
+}
+"""The options of ``ottla serve``."""
 
 
 def cpu_s(pid: int) -> float:
@@ -99,69 +120,123 @@ SHAPES: dict[str, tuple[int, Callable[[Producer], None]]] = {
 }
 
 
-def started(*, is_steered: bool) -> Broker:
-    broker = Broker()
-    broker._is_steered = is_steered
-    broker.start()
-    with RawClient(broker.bootstrap) as connection:
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        answer = connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
-        assert answer.topics[0].error_code == 0
-    return broker
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Served:
+    """A broker's process."""
+
+    bootstrap: str
+    pid: int
 
 
-def slice_us(broker: Broker, producer: Producer, transaction: Callable[[Producer], None]) -> float:
+@contextmanager
+def served(directory: Path, options: tuple[str, ...]) -> Iterator[Served]:
+    """A broker with a topic ``t``."""
+    ready = directory / "ready.json"
+    arguments = ["--listen", "127.0.0.1:0", "--data-dir", str(directory / "data"), "--ready-file", str(ready)]
+    command = [sys.executable, "-m", "ottla", "serve", *arguments, *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            ends_s = time.monotonic() + START_TIMEOUT_S
+            while not ready.exists():
+                assert time.monotonic() < ends_s, "the broker did not start"
+                time.sleep(0.01)
+            bootstrap = next(iter(json.loads(ready.read_text())["listening"].values()))
+            with RawClient(bootstrap) as connection:
+                topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+                answer = connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
+                assert answer.topics[0].error_code == 0
+            yield Served(bootstrap=bootstrap, pid=process.pid)
+        finally:
+            process.terminate()
+
+
+def slice_us(pid: int, producer: Producer, transaction: Callable[[Producer], None]) -> float:
     """The broker's processor time for one transaction, in microseconds."""
-    assert broker.pid is not None
-    began_s = cpu_s(broker.pid)
+    began_s = cpu_s(pid)
     for _ in range(SLICE):
         transaction(producer)
-    return (cpu_s(broker.pid) - began_s) / SLICE * MICROSECONDS
+    return (cpu_s(pid) - began_s) / SLICE * MICROSECONDS
 
 
-def pair(slices: int, *, is_steered: bool, advance: Callable[[], None]) -> dict[str, tuple[float, float]]:
-    """For each shape what a transaction costs without a control port and with it, each the median of its slices."""
-    first, second = started(is_steered=False), started(is_steered=is_steered)
+@contextmanager
+def all_served() -> Iterator[dict[str, Served]]:
+    """A broker of each kind."""
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-bench-")))
+        brokers = {}
+        for number, (kind, options) in enumerate(KINDS.items()):
+            directory = root / str(number)
+            directory.mkdir()
+            brokers[kind] = stack.enter_context(served(directory, options))
+        yield brokers
+
+
+def played(slices: int, turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[str, float]]:
+    """For each shape and kind what a transaction costs in microseconds, the median of its slices."""
     costs = {}
-    for shape, (version, transaction) in SHAPES.items():
-        subjects = [(broker, Producer(broker.bootstrap, shape, version), list[float]()) for broker in (first, second)]
-        for _, producer, _ in subjects:
-            for _ in range(WARM_UP):
-                transaction(producer)
-        for number in range(slices):
-            for broker, producer, measured in subjects if number % 2 else subjects[::-1]:
-                measured.append(slice_us(broker, producer, transaction))
-        costs[shape] = (statistics.median(subjects[0][2]), statistics.median(subjects[1][2]))
-        advance()
-    for broker in (first, second):
-        broker.close()
+    with all_served() as brokers:
+        for shape, (version, transaction) in SHAPES.items():
+            producers = {kind: Producer(broker.bootstrap, shape, version) for kind, broker in brokers.items()}
+            for producer in producers.values():
+                for _ in range(WARM_UP):
+                    transaction(producer)
+            measured: dict[str, list[float]] = {kind: [] for kind in KINDS}
+            for _ in range(slices):
+                for kind in turns.sample(list(KINDS), len(KINDS)):
+                    measured[kind].append(slice_us(brokers[kind].pid, producers[kind], transaction))
+            costs[shape] = {kind: statistics.median(each) for kind, each in measured.items()}
+            advance()
     return costs
+
+
+def stock(turns: random.Random, advance: Callable[[], None]) -> dict[str, dict[str, float]]:
+    """For each cell of the benchmark and kind how many transactions stock clients commit in a second."""
+    rates: dict[str, dict[str, float]] = {}
+    with all_served() as brokers:
+        for kind in turns.sample(list(KINDS), len(KINDS)):
+            for name, sample in transactions(brokers[kind], Size(STOCK_SCALE)).items():
+                if name.startswith("transactions"):
+                    rates.setdefault(name, {})[kind] = sample.value
+            advance()
+    return rates
+
+
+def ratios(figures: list[dict[str, float]], kind: str) -> list[float]:
+    """One ratio a round. That of the first kind without a control port is to the other one."""
+    if kind == WITHOUT[0]:
+        return [one[kind] / one[WITHOUT[1]] for one in figures]
+    return [one[kind] / statistics.mean(one[without] for without in WITHOUT) for one in figures]
+
+
+def shown(values: list[float]) -> str:
+    """The median, and the middle half."""
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{median:.3f} ({low:.2f} to {high:.2f})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=14, help="two at least")
     parser.add_argument("--slices", type=int, default=20, help=f"of {SLICE} transactions each")
-    parser.add_argument("--null", action="store_true", help="no control port on either side")
+    parser.add_argument("--seed", type=int, default=1, help="of the turns")
+    parser.add_argument("--stock", action="store_true", help="stock clients, how many transactions are committed in a second")
     options = parser.parse_args()
-    console = Console()
+    console, turns = Console(), random.Random(options.seed)
     with Progress(console=console) as progress:
-        task = progress.add_task("pairs", total=options.pairs * len(SHAPES))
+        task = progress.add_task("rounds", total=options.rounds * (len(KINDS) if options.stock else len(SHAPES)))
         advance = lambda: progress.advance(task)  # noqa: E731
-        pairs = [pair(options.slices, is_steered=not options.null, advance=advance) for _ in range(options.pairs)]
-    title = "processor time of a broker for one transaction" + (", no control port on either side" if options.null else "")
-    table = Table("", "without (us)", "with (us)", "ratio, median", "pair by pair", title=title, title_justify="left")
-    for shape in SHAPES:
-        without, idle = zip(*(costs[shape] for costs in pairs), strict=True)
-        ratios = [w / n for n, w in zip(without, idle, strict=True)]
-        each = " ".join(f"{ratio:.3f}" for ratio in ratios)
-        table.add_row(
-            shape,
-            f"{statistics.median(without):.0f}",
-            f"{statistics.median(idle):.0f}",
-            f"{statistics.median(ratios):.3f}",
-            each,
-        )
+        rounds = [stock(turns, advance) if options.stock else played(options.slices, turns, advance) for _ in range(options.rounds)]
+    title, unit = (
+        ("transactions of stock clients", "1/s") if options.stock else ("a broker's processor time for one transaction", "us")
+    )
+    table = Table(title=f"{title}, as ratios: median (middle half)", title_justify="left")
+    for heading in ("", f"without ({unit})", "two without", *(kind for kind in KINDS if kind not in WITHOUT)):
+        table.add_column(heading)
+    for name in rounds[0]:
+        figures = [one[name] for one in rounds]
+        without = statistics.median(one[kind] for one in figures for kind in WITHOUT)
+        compared = [kind for kind in KINDS if kind != WITHOUT[1]]
+        table.add_row(name, f"{without:,.0f}", *(shown(ratios(figures, kind)) for kind in compared))
     console.print(table)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.brokers import Subject, cpu_s
+from benchmarks.brokers import cpu_s
 from tools import kafka
 
 HERE = Path(__file__).parent
@@ -24,6 +24,13 @@ class Reachable(Protocol):
 
     @property
     def bootstrap(self) -> str: ...
+
+
+class Process(Reachable, Protocol):
+    """A broker whose processor time can be read."""
+
+    @property
+    def pid(self) -> int: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,13 +57,13 @@ class Size:
         return max(1.0, full * self.scale)
 
 
-def _measured(subject: Subject, work: Callable[[], float]) -> Sample:
+def _measured(subject: Process, work: Callable[[], float]) -> Sample:
     before = cpu_s(subject.pid)
     value = work()
     return Sample(value, cpu_s(subject.pid) - before)
 
 
-def create_topic(subject: Subject, topic: str, partitions: int = 2) -> None:
+def create_topic(subject: Process, topic: str, partitions: int = 2) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": subject.bootstrap})
@@ -75,21 +82,21 @@ def java_produce(subject: Reachable, topic: str, count: int, size_bytes: int, ba
     return float(rates[-1])
 
 
-def java_consume(subject: Subject, topic: str, count: int) -> float:
+def java_consume(subject: Process, topic: str, count: int) -> float:
     """The records per second of Kafka's ConsumerPerformance, without its rebalance."""
     arguments = ["--topic", topic, "--num-records", str(count), "--bootstrap-server", subject.bootstrap, "--timeout", "60000"]
     output = kafka.tool("org.apache.kafka.tools.ConsumerPerformance", *arguments, timeout_s=TIMEOUT_S)
     return float(output.strip().splitlines()[-1].split(",")[-1])
 
 
-def _confluent(subject: Subject, *arguments: str) -> dict[str, float]:
+def _confluent(subject: Process, *arguments: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.confluent_load", subject.bootstrap, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, cwd=HERE.parent)
     figures: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return figures
 
 
-def _confluent_rate(subject: Subject, *arguments: str) -> float:
+def _confluent_rate(subject: Process, *arguments: str) -> float:
     return _confluent(subject, *arguments)["per_s"]
 
 
@@ -103,7 +110,7 @@ def java_transactions(subject: Reachable, topic: str, producers: int, warm_up_s:
     return int(words[1]) / float(words[2]), float(words[3]), float(words[4])
 
 
-def throughput(subject: Subject, size: Size) -> Samples:
+def throughput(subject: Process, size: Size) -> Samples:
     """Produce and consume, 100 B and 1 KiB, default and 64 KB batches, Java and librdkafka."""
     samples: Samples = {}
     work: Callable[[], float]
@@ -124,7 +131,7 @@ def throughput(subject: Subject, size: Size) -> Samples:
     return samples
 
 
-def durable(subject: Subject, size: Size) -> Samples:
+def durable(subject: Process, size: Size) -> Samples:
     """Transactions whose responses wait for the disk, with one, eight and sixty-four producers that share the syncs."""
     samples: Samples = {}
     for producers in (1, 8, 64):
@@ -139,7 +146,7 @@ def durable(subject: Subject, size: Size) -> Samples:
     return samples
 
 
-def transactions(subject: Subject, size: Size) -> Samples:
+def transactions(subject: Process, size: Size) -> Samples:
     """Small transactions of two records in two partitions, one and eight producers at once."""
     samples: Samples = {}
     warm_up_s, run_s = size.seconds(3), size.seconds(8)
