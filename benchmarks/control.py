@@ -1,9 +1,9 @@
 """What a control port and the console cost a broker while nobody uses them: ``python -m benchmarks.control [--rounds 14]``.
 
-Each round starts new brokers, all at the same time: two without a control port, one with it, one with the console; no faults, and
-a history that nobody reads. They get the same transactions over sockets, a few hundred each in random turns, and the processor time
-of each process is set against the mean of the two that have neither. Processes of one kind differ by some percent as well, because
-their memory lies elsewhere; the column of the two without shows by how much.
+Each round starts four brokers, which run at the same time: two without a control port, one with it, one with the console; no
+faults, and a history that nobody reads. They get the same transactions over sockets, a few hundred each in random turns, and the
+processor time of each process is set against the mean of the two that have neither. Processes of one kind differ by some percent as
+well, because their memory lies elsewhere; the column of the two without shows by how much.
 
 With ``--stock`` stock clients send the transactions of ``benchmarks.compare``, to one broker after the other, and the table has how
 many of them were committed in a second.
@@ -12,7 +12,6 @@ many of them were committed in a second.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import subprocess
@@ -28,6 +27,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks.brokers import cpu_s
 from benchmarks.workloads import Size, transactions
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -36,6 +36,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
+from ottla.ready_line import read_ready_file
 from tests.raw import RawClient, retry
 
 WARM_UP = 300
@@ -44,7 +45,7 @@ SLICE = 200
 MICROSECONDS = 1_000_000
 START_TIMEOUT_S = 30.0
 STOCK_SCALE = 0.3
-"""Of the benchmark's time: 2.4 s for each of its cells."""
+"""The share of the running time of ``benchmarks.compare``: 2.4 s for each cell."""
 WITHOUT = ("without", "without, too")
 KINDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(WITHOUT, ()),
@@ -52,11 +53,6 @@ KINDS: dict[str, tuple[str, ...]] = {
     "console": ("--console",),
 }
 """The options of ``ottla serve``."""
-
-
-def cpu_s(pid: int) -> float:
-    """The processor time of a process, user and system, in nanoseconds' resolution (`clock_getcpuclockid` of the C library)."""
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 class Producer:
@@ -138,9 +134,9 @@ def served(directory: Path, options: tuple[str, ...]) -> Iterator[Served]:
         try:
             ends_s = time.monotonic() + START_TIMEOUT_S
             while not ready.exists():
-                assert time.monotonic() < ends_s, "the broker did not start"
+                assert time.monotonic() < ends_s and process.poll() is None, "the broker did not start"
                 time.sleep(0.01)
-            bootstrap = next(iter(json.loads(ready.read_text())["listening"].values()))
+            bootstrap = next(iter(read_ready_file(ready)["listening"].values()))
             with RawClient(bootstrap) as connection:
                 topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
                 answer = connection.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))

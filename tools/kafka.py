@@ -8,7 +8,6 @@ ottla follows, `KAFKA_VERSION`.
 from __future__ import annotations
 
 import argparse
-import base64
 import os
 import re
 import shutil
@@ -25,6 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla.broker.env import random_uuid
+from ottla.protocol.uuids import uuid_text
 from tools import class_archive as archives
 from tools import fetching
 
@@ -248,9 +249,7 @@ class ApacheKafka:
         self._version = version
         self._process: subprocess.Popen[bytes] | None = None
         # Random, so that a probe can tell this broker from another.
-        self.cluster_id = (
-            under[0] if under is not None else base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
-        )
+        self.cluster_id = under[0] if under is not None else uuid_text(random_uuid())
 
     @property
     def bootstrap(self) -> str:

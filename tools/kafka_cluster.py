@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -14,7 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
+from ottla.broker.env import random_uuid
 from ottla.cluster_handle import CONTROLLER
+from ottla.protocol.uuids import uuid_text
 from ottla.questions import Questions, wait_for
 from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Jvm
 
@@ -265,5 +266,5 @@ def _format(node: ApacheKafka, node_id: int) -> None:
     meta = node.log_dir / "meta.properties"
     if not meta.exists():
         node.log_dir.mkdir(parents=True)
-        directory_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+        directory_id = uuid_text(random_uuid())
         meta.write_text(f"version=1\ncluster.id={node.cluster_id}\nnode.id={node_id}\ndirectory.id={directory_id}\n")

@@ -1,8 +1,9 @@
 """The port by which somebody learns of each transactional id what no log has: who has asked, what was refused, who was fenced.
 
-Kafka's APIs have no place for it. Partitions that were added, a decision that a client has asked for, markers that were written and
-the end of a transaction are in the logs, and are not reported. So an event for its EndTxn is what a transaction costs with a
-listener (`ottla.control.history`), and a few comparisons with None without one; a batch that is taken or fetched costs nothing.
+Kafka's APIs have no place for it. Decisions that a client has asked for, markers that were written and completed transactions are
+in the logs, and are not reported; partitions that were added are there too, and are reported only where no client is known to have
+the id. So a transaction without offsets costs one event with a listener (`ottla.control.history`), that of its EndTxn, and a few
+comparisons with None without one; a batch that is taken or fetched costs nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
 class Happened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One event of a transactional id. ``producer_id`` and ``producer_epoch`` are those of the request, or of the transaction.
 
-    A transaction makes several, so an event is made of what is there already, and made readable when somebody asks for it.
+    It refers to objects that exist already, and is made readable when somebody asks (`ottla.control.history`).
     """
 
     time_ms: int
@@ -78,22 +79,25 @@ read costs a fraction of one that is made amid a request."""
 
 
 class TransactionListener(Protocol):
-    def happened(self, event: Happened) -> None: ...
+    def happened(self, event: Happened) -> None:
+        """Learn of an event that is none of the others here."""
+        ...
 
     def ended(self, request: Ended) -> None:
-        """The same of an EndTxn that was answered."""
+        """Learn of an EndTxn that was answered."""
         ...
 
     def taken(self, event: Happened) -> None:
-        """The same of a request that has succeeded and shows that its client has the id from now on."""
+        """Learn of an InitProducerId that has succeeded: its client has the id from now on."""
         ...
 
     def knows_holder(self, transactional_id: str) -> bool:
-        """Whether a client is known to have the id. None is after a start, when a producer goes on with the id that it had got."""
+        """Whether a client is known to have the id. After a start none is, although producers go on with ids that they have got."""
         ...
 
 
 def event_of_end(request: Ended) -> Happened:
+    """The event of an EndTxn request."""
     come_ms, asker, transactional_id, producer_id, producer_epoch, error, is_commit, new_producer_id, new_producer_epoch = request
     return Happened(
         time_ms=come_ms,

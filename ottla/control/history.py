@@ -18,10 +18,12 @@ from ottla.broker.transaction_history import Asker, Ended, Happened, Kind, Trans
 from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
-UNSORTED_EVENTS = 200
-"""How many events wait until they are sorted into the rings of their ids."""
+UNSORTED_EVENTS = 12
+"""How many events wait until they are sorted into the rings of their ids. They are so few because of `MAX_WAITING_BYTES`."""
+MAX_WAITING_BYTES = 2 << 20
+"""What those may take. An id may have 32,767 bytes. Python takes four for each character of a text in which one needs four."""
 MAX_BYTES = 6 << 20
-"""What the events in the rings may take, by an estimate. Those that wait take 2 MiB at most beside them."""
+"""What the events in the rings may take beside them, by an estimate."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
 """The estimates of one event, of each partition that it names, and of one id. The text of the id counts beside them."""
 _PARTITIONS = attrgetter("partitions")
@@ -44,7 +46,7 @@ class KnownId(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryView(msgspec.Struct, frozen=True, kw_only=True):
     transactional_id: str
     holder: Holder | None
-    """None where no client has asked for the id since the broker's process began."""
+    """None where no request is kept that shows who has the id."""
     forgotten: int
     """How many older events were dropped."""
     events: list[dict[str, Any]]
@@ -65,7 +67,7 @@ class _Ring:
 
     def add(self, newer: list[Happened]) -> None:
         if self.holder is None:
-            # The client was here first when the broker's process began: it had got the id before.
+            # No InitProducerId is kept, so the first client whose request has succeeded is taken for the one that has the id.
             self.holder = next(filter(_is_success, newer), None)
         self.size_bytes += self._bytes_of(newer)
         self.events += newer
@@ -84,9 +86,9 @@ class _Ring:
 class EventHistory:
     """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop.
 
-    Each transaction passes here several times, so an event is kept as it comes. The events of all ids wait in one list until there
-    are `UNSORTED_EVENTS` of them or somebody asks, and are then made of what has come, and sorted into the rings of their ids.
-    `view` makes them readable.
+    Each transaction passes here with its EndTxn, which is kept as the tuple that came. The events of all ids wait in one list until
+    there are `UNSORTED_EVENTS` of them or somebody asks. Then they are made of what has come, and sorted into the rings of their
+    ids. `view` makes them readable.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -95,13 +97,17 @@ class EventHistory:
         self._rings: OrderedDict[str, _Ring] = OrderedDict()
         self._sorted_bytes = 0
 
-    def happened(self, event: Happened | Ended) -> None:
+    def happened(self, event: Happened) -> None:
+        self.keep(event)
+
+    def keep(self, event: Happened | Ended) -> None:
         unsorted = self._unsorted
         unsorted.append(event)
         if len(unsorted) >= UNSORTED_EVENTS:
             self._sort()
 
-    ended = happened
+    # Another name and no call, because each transaction comes here.
+    ended = keep
 
     def taken(self, event: Happened) -> None:
         self.happened(event)
@@ -111,6 +117,10 @@ class EventHistory:
 
     def knows_holder(self, transactional_id: str) -> bool:
         ring = self._rings.get(transactional_id)
+        if ring is None or ring.holder is None:
+            # One of the events that wait may tell it.
+            self._sort()
+            ring = self._rings.get(transactional_id)
         return ring is not None and ring.holder is not None
 
     @property

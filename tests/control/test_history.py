@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ottla.broker.handlers.write_txn_markers import failed
+from ottla.broker.network.reported import TRANSACTIONS_REPORTED
 from ottla.broker.transaction_history import PARTITIONS_KEPT, TEXT_CHARACTERS, Asker, Happened, Kind
-from ottla.control.history import EVENTS_OF_ONE_ID, EventHistory
+from ottla.control.history import EVENTS_OF_ONE_ID, MAX_WAITING_BYTES, UNSORTED_EVENTS, EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -142,6 +144,36 @@ def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(wor
         assert view.holder.client_id == "checkout"
         (first,) = view.events
     assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
+
+
+def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: World) -> None:
+    with world.broker.connect("checkout") as client:
+        who = world.init(client)
+        add(client, who, 0)
+        world.history.clear()
+        assert end(client, who).error_code == 0
+        assert added(add(client, who, 0)) == {0}
+    view = world.history.view(ID)
+    assert view is not None
+    assert view.holder is not None
+    assert [event["api"] for event in view.events] == ["EndTxn"]
+    assert view.holder.since_ms == view.events[0]["time_ms"]
+
+
+def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: World) -> None:
+    with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
+        who = world.init(client)
+        good = AddPartitionsToTxnTransaction(
+            transactional_id=ID,
+            producer_id=who[0],
+            producer_epoch=who[1],
+            topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        bad = AddPartitionsToTxnTransaction(transactional_id="unknown", producer_id=99, producer_epoch=0, topics=good.topics)
+        leader.call(AddPartitionsToTxnRequest(transactions=[*[good] * TRANSACTIONS_REPORTED, bad]), 5)
+    view = world.history.view("unknown")
+    assert view is not None
+    assert [event["error"] for event in view.events] == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
 def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: World) -> None:
@@ -325,6 +357,20 @@ def test_all_together_have_a_limit_in_bytes() -> None:
     assert history.view("id-999") is not None
     history.clear()
     assert history.size_bytes == 0
+
+
+def test_what_waits_to_be_sorted_is_small_too() -> None:
+    history = EventHistory(max_bytes=0)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for at in range(UNSORTED_EVENTS - 1):
+            # The largest that a request can name: an id of 32,767 bytes, and topics that are cut, all with a wide character.
+            partitions = tuple((f"{at:0{TEXT_CHARACTERS - 1}d}\U0001f600{index:03d}", index) for index in range(PARTITIONS_KEPT))
+            history.happened(happened(f"{at:032763d}\U0001f600", partitions=partitions))
+        assert tracemalloc.get_traced_memory()[0] - before < MAX_WAITING_BYTES
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from ottla import Broker
+from ottla.broker.env import random_uuid
+from ottla.protocol.uuids import uuid_text
 from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.wire.clients import Client
@@ -51,7 +51,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka
 def member(controller: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     path: Path = tmp_path_factory.mktemp("ottla") / "data"
     path.mkdir()
-    directory_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+    directory_id = uuid_text(random_uuid())
     write_identity(
         RealFilesystem(), str(path), Identity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=directory_id)
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +13,10 @@ from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
+from ottla.broker.env import random_uuid
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.uuids import uuid_text
 from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
@@ -56,7 +56,7 @@ class Neighbours:
         )
         path = directory / "ottla"
         path.mkdir()
-        directory_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "a")
+        directory_id = uuid_text(random_uuid())
         identity = Identity(cluster_id=self.controller.cluster_id, node_id=OTTLA, directory_id=directory_id)
         write_identity(RealFilesystem(), str(path), identity)
         member = {

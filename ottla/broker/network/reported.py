@@ -32,7 +32,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Steps
 
 TRANSACTIONS_REPORTED = 100
-"""How many transactions of one AddPartitionsToTxn request are reported. Only brokers name more than one in a request."""
+"""How many refused transactions of one AddPartitionsToTxn request are reported. Only brokers name more than one in a request."""
 ERRORS_READ = 1_000
 """How many errors of one answer are read. A larger answer has the same error in most of its elements."""
 _REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
@@ -172,15 +172,14 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Partitions that were added are in the coordinator's log, so they are reported only where they show who has the id."""
+    """Partitions that were added are in the coordinator's log, so they are reported only where nobody is known to have the id."""
     results = response.results_by_topic_v3_and_below
     listener, transactional_id = noted.listener, request.v3_and_below_transactional_id
     error = _error_of(results) if _has_errors(results) else _NONE
     if not error and listener.knows_holder(transactional_id):
         return
     partitions, count = _named(request.v3_and_below_topics)
-    report = listener.happened if error else listener.taken
-    report(
+    listener.happened(
         Happened(
             time_ms=come_ms,
             kind=_REQUEST,
@@ -198,10 +197,9 @@ def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
     """Versions that only leaders of partitions send, for several transactions at once. A leader has none of the ids."""
     results = {result.transactional_id: result.topic_results for result in response.results_by_transaction}
-    for one in request.transactions[:TRANSACTIONS_REPORTED]:
-        error = _error_of(results.get(one.transactional_id, ()))
-        if not error:
-            continue
+    each = ((one, results.get(one.transactional_id, ())) for one in request.transactions)
+    refused = ((one, topics) for one, topics in each if _has_errors(topics))
+    for one, topics in islice(refused, TRANSACTIONS_REPORTED):
         partitions, count = _named(one.topics)
         noted.listener.happened(
             Happened(
@@ -211,7 +209,7 @@ def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request
                 transactional_id=one.transactional_id,
                 producer_id=one.producer_id,
                 producer_epoch=one.producer_epoch,
-                error=error,
+                error=_error_of(topics),
                 partitions=first_partitions(partitions),
                 partition_count=count,
             )
