@@ -1,9 +1,9 @@
 """The port by which somebody learns of each transactional id what no log has: who has asked, what was refused, who was fenced.
 
 Kafka's APIs have no place for it. Decisions that a client has asked for, markers that were written and completed transactions are
-in the logs, and are not reported; partitions that were added are there too, and are reported only where no client is known to have
-the id. So a transaction without offsets costs one event with a listener (`ottla.control.history`), that of its EndTxn, and a few
-comparisons with None without one; a batch that is taken or fetched costs nothing.
+in the logs, and are not reported; partitions that were added are there too, and are reported only where their client is not known
+to have the id. With a listener (`ottla.control.history`) a transaction without offsets costs one event, that of its EndTxn, and
+without one a few comparisons with None; a batch that is taken or fetched costs nothing.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class TransactionListener(Protocol):
         """Learn of an InitProducerId that has succeeded: its client has the id from now on."""
         ...
 
-    def knows_holder(self, transactional_id: str) -> bool:
-        """Whether a client is known to have the id. After a start none is, although producers go on with ids that they have got."""
+    def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
+        """Whether that client is known to have the id. After a start none is, although producers go on with what they have got."""
         ...
 
 

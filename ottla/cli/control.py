@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +11,8 @@ import click
 from click.core import ParameterSource
 
 from ottla.cli.commands import Refused
-from ottla.cli.options import PATH, READY_FILE_VARIABLE, json_option
+from ottla.cli.options import PATH, READY_FILE_VARIABLE, cluster_at, json_option
+from ottla.cli.output import note
 
 if TYPE_CHECKING:
     from ottla.client import KafkaClient
@@ -69,8 +71,38 @@ def _door_in(said: dict[str, Any]) -> Remote | None:
     return None
 
 
-def door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
-    """The door for a command that shows more where there is a door; None where there is none. Raises `Refused`."""
+@contextmanager
+def cluster_and_door(
+    bootstrap: str, timeout_s: float, url: str | None, token: str | None, ready_file: Path | None
+) -> Iterator[tuple[KafkaClient, Remote | None]]:
+    """The cluster that a command asks, and the door of its broker, by which the command shows more; None where there is none.
+
+    The address is that of a --ready-file that is given without a --bootstrap. Raises `Refused`.
+    """
+    door = _door_if_any(url, token, ready_file)
+    with cluster_at(_bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
+        yield cluster, None if door is None else _door_of(cluster, door)
+
+
+def time_of(door: Remote | None) -> int:
+    """The time in ms by which a cluster's transactions began and time out. Raises `Refused`.
+
+    It is that of the door's broker, whose clock may stand still. Without a door it is the machine's, which is all that is known.
+    """
+    from ottla.client import wall_clock
+    from ottla.control.remote import ControlError
+
+    if door is None:
+        return wall_clock.now_ms()
+    try:
+        now_ms: int = door.get("/v1/clock")["now_ms"]
+    except ControlError as error:
+        raise Refused(str(error)) from None
+    return now_ms
+
+
+def _door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
+    """The door that the flags or the environment name. Raises `Refused`."""
     from ottla.control.remote import Remote
     from ottla.ready_line import NotReady, read_ready_file
 
@@ -81,15 +113,38 @@ def door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> 
     if ready_file is None:
         return None
     try:
-        return _door_in(read_ready_file(ready_file))
+        said = read_ready_file(ready_file)
     except NotReady as error:
         if _is_given("ready_file"):
             raise Refused(str(error)) from None
         # The environment names the ready file of a broker that does not run, while the command asks another cluster.
         return None
+    brokers = said.get("brokers")
+    if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
+        note(f"{ready_file} names a door for each broker: give --url and --token of one to be told also what it was asked")
+    return _door_in(said)
 
 
-def bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
+def _door_of(cluster: KafkaClient, door: Remote) -> Remote | None:
+    """The door if it is one of the cluster. The environment may name that of another cluster. Raises `Refused`."""
+    from ottla.control.remote import ControlError
+
+    is_given = any(map(_is_given, ("ready_file", "url", "token")))
+    try:
+        door_cluster_id = door.get("/v1/state")["cluster_id"]
+    except ControlError as error:
+        if is_given:
+            raise Refused(str(error)) from None
+        note(f"{error}; shown without what that broker was asked")
+        return None
+    if door_cluster_id == cluster.brokers.cluster_id():
+        return door
+    if is_given:
+        raise Refused(f"the door at {door.url} is that of another cluster than the one that --bootstrap names")
+    return None
+
+
+def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
     """The address in a --ready-file that is given without a --bootstrap. Raises `Refused`."""
     from ottla.health import listening_address
     from ottla.ready_line import NotReady
@@ -100,29 +155,6 @@ def bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
         return listening_address(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
-
-
-def time_of(cluster: KafkaClient, door: Remote | None) -> int:
-    """The time in ms by which a cluster's transactions began and time out.
-
-    It is that of the door's broker, whose clock may stand still. Without a door of this cluster it is the machine's, which is all
-    that is known. Raises `Refused` where a door that the command line names does not answer.
-    """
-    from ottla.client import wall_clock
-    from ottla.control.remote import ControlError
-
-    if door is None:
-        return wall_clock.now_ms()
-    try:
-        # The environment may name the door of one cluster while the command asks another.
-        if door.get("/v1/state")["cluster_id"] != cluster.brokers.cluster_id():
-            return wall_clock.now_ms()
-        now_ms: int = door.get("/v1/clock")["now_ms"]
-        return now_ms
-    except ControlError as error:
-        if any(map(_is_given, ("ready_file", "url", "token"))):
-            raise Refused(str(error)) from None
-        return wall_clock.now_ms()
 
 
 def _is_given(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import CommandGroup, Lazy
-from ottla.cli.control import bootstrap_of, door_if_any, finds_door, time_of
+from ottla.cli.control import cluster_and_door, finds_door, time_of
 from ottla.cli.options import (
     LISTED_IN_PART,
     SECONDS,
@@ -90,10 +90,9 @@ def describe(
     token: str | None,
     ready_file: Path | None,
 ) -> None:
-    door = door_if_any(url, token, ready_file)
-    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
+    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
         transaction = cluster.transaction(transactional_id)
-        now_ms = time_of(cluster, door)
+        now_ms = time_of(door)
     if as_json:
         show_json(
             {
@@ -220,9 +219,8 @@ def find_hanging(
     from ottla.client import transactions
 
     hanging: list[HangingTransaction] = []
-    door = door_if_any(url, token, ready_file)
-    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
-        now_ms = time_of(cluster, door)
+    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
+        now_ms = time_of(door)
         wanted = topics or tuple((listing.name, None) for listing in cluster.topics(internal=True))
         with progress("looking through topics", len(wanted)) as advance:
             for topic, index in wanted:

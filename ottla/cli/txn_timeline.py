@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import Refused
-from ottla.cli.control import bootstrap_of, door_if_any, finds_door
-from ottla.cli.options import PATH, asks, cluster_at
+from ottla.cli.control import cluster_and_door, finds_door
+from ottla.cli.options import PATH, asks
 from ottla.cli.output import printable, show_json, show_table, time_text
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def command(
     if mermaid and as_json:
         raise click.UsageError("--mermaid and --json both say how to show it; give one of them")
     if data_dir is None:
-        known = history(door_if_any(url, token, ready_file), transactional_id)
-        with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
-            events = merged(timeline(cluster.brokers, transactional_id), known)[-at_most:]
+        with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
+            events = merged(timeline(cluster.brokers, transactional_id), history(door, transactional_id))[-at_most:]
     else:
         events = _in_files(data_dir, transactional_id)[-at_most:]
     if as_json:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.control import bootstrap_of, door_if_any, finds_door, time_of
-from ottla.cli.options import TOPIC_OR_PARTITION, asks, cluster_at
+from ottla.cli.control import cluster_and_door, finds_door, time_of
+from ottla.cli.options import TOPIC_OR_PARTITION, asks
 from ottla.cli.output import show_json, show_line
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ def command(
     from ottla.client.reasons import why_held
 
     name, index = topic
-    door = door_if_any(url, token, ready_file)
-    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
+    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
         partitions = stable_offsets(cluster.brokers, name, None if index is None else [index])
-        now_ms = time_of(cluster, door)
+        now_ms = time_of(door)
     clients = holders(door, partitions)
     if as_json:
         show_json([document(one, now_ms, clients) for one in partitions])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.control import bootstrap_of, door_if_any, finds_door, time_of
-from ottla.cli.options import asks, cluster_at
+from ottla.cli.control import cluster_and_door, finds_door, time_of
+from ottla.cli.options import asks
 from ottla.cli.output import show_json, show_line
 
 
@@ -23,10 +23,9 @@ def command(
     from ottla.client.diagnosis import waiting_group
     from ottla.client.reasons import why_group_waits
 
-    door = door_if_any(url, token, ready_file)
-    with cluster_at(bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
+    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
         waiting = waiting_group(cluster.brokers, group)
-        now_ms = time_of(cluster, door)
+        now_ms = time_of(door)
     clients = holders(door, waiting.held)
     lines = why_group_waits(waiting, now_ms, clients)
     if as_json:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from ottla.client import groups, transactions
 from ottla.client.brokers import Brokers
+from ottla.client.errors import UnknownTopic
 from ottla.client.groups import GroupDescription, GroupPosition
 from ottla.client.offsets import LATEST, list_offsets
 from ottla.client.transactions import OPEN_STATES, OpenTransaction, Transaction
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.java_hash import partition_for
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,7 +81,12 @@ def _known(brokers: Brokers, holders: Iterable[OpenTransaction]) -> dict[int, Tr
 
 @dataclass(slots=True, frozen=True)
 class WaitingGroup:
-    """A group, and the partitions in which a transaction holds it: it has read up to the last stable offset there."""
+    """A group, and the partitions in which a transaction holds it.
+
+    In a partition that it reads, it has got to the last stable offset. In that of ``__consumer_offsets`` which has its offsets, a
+    transaction has pending ones, of this group or another: Kafka does not say of which, and has readers wait for those of theirs
+    (UNSTABLE_OFFSET_COMMIT).
+    """
 
     group: GroupDescription
     held: list[StableOffset]
@@ -101,4 +109,13 @@ def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
         for one in stable_offsets(brokers, topic, positions):
             if one.holder is not None and positions[one.partition].committed >= one.last_stable_offset:
                 holding.append(one)
-    return WaitingGroup(group=described, held=holding)
+    return WaitingGroup(group=described, held=[*_held_offsets(brokers, group), *holding])
+
+
+def _held_offsets(brokers: Brokers, group: str) -> list[StableOffset]:
+    """The partition that has the group's offsets, where an open transaction has pending ones in it."""
+    try:
+        index = partition_for(group, len(brokers.partitions(OFFSETS_TOPIC)))
+    except UnknownTopic:
+        return []
+    return [one for one in stable_offsets(brokers, OFFSETS_TOPIC, [index]) if one.holder is not None]

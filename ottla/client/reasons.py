@@ -10,6 +10,7 @@ from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.groups import CLASSIC
 from ottla.client.transactions import Transaction
 from ottla.client.wording import command_for, counted
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
 MAX_PARTITIONS_NAMED = 10
 """How many partitions that a group is behind in are named. The number of further partitions is given."""
@@ -80,6 +81,11 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     group, behind = waiting.group, waiting.behind
     lines = [_of_members(waiting)]
     for held in waiting.held:
+        if held.topic == OFFSETS_TOPIC:
+            lines.append(
+                f"a transaction has not ended that holds offsets in {held.topic}:{held.partition}, where this group's are; "
+                "if they are this group's, who reads for it waits for them"
+            )
         lines += why_held(held, now_ms, clients)
     told = {(held.topic, held.partition) for held in waiting.held}
     owners = {(t, i): m for m in group.members for t, indexes in m.assignment.items() for i in indexes}
@@ -92,7 +98,7 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     if len(others) > MAX_PARTITIONS_NAMED:
         more = counted(len(others) - MAX_PARTITIONS_NAMED, "more partition")
         lines.append(f"and {more}; all are named by {command_for('ottla group describe', group.group_id)}")
-    if not behind:
+    if not behind and not waiting.held:
         lines.append("it has read all that there is")
     return lines
 

@@ -26,6 +26,8 @@ MAX_BYTES = 6 << 20
 """What the events in the rings may take beside them, by an estimate."""
 EVENT_BYTES, PARTITION_BYTES, ID_BYTES = 600, 400, 1_500
 """The estimates of one event, of each partition that it names, and of one id. The text of the id counts beside them."""
+COORDINATORS_APIS = frozenset(("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"))
+"""The requests that the coordinator of the transactional id answers. TxnOffsetCommit is answered by that of the group."""
 _PARTITIONS = attrgetter("partitions")
 
 
@@ -68,7 +70,7 @@ class _Ring:
     def add(self, newer: list[Happened]) -> None:
         if self.holder is None:
             # No InitProducerId is kept, so the first client whose request has succeeded is taken for the one that has the id.
-            self.holder = next(filter(_is_success, newer), None)
+            self.holder = next(filter(_shows_holder, newer), None)
         self.size_bytes += self._bytes_of(newer)
         self.events += newer
         if len(self.events) > EVENTS_OF_ONE_ID:
@@ -115,13 +117,15 @@ class EventHistory:
         if (ring := self._rings.get(event.transactional_id)) is not None:
             ring.holder = event
 
-    def knows_holder(self, transactional_id: str) -> bool:
+    def is_held_by(self, transactional_id: str, asker: Asker) -> bool:
         ring = self._rings.get(transactional_id)
         if ring is None or ring.holder is None:
             # One of the events that wait may tell it.
             self._sort()
             ring = self._rings.get(transactional_id)
-        return ring is not None and ring.holder is not None
+        if ring is None or ring.holder is None or (holder := ring.holder.asker) is None:
+            return False
+        return holder.client_id == asker.client_id and holder.client_host == asker.client_host
 
     @property
     def size_bytes(self) -> int:
@@ -185,8 +189,11 @@ class EventHistory:
         return HistoryView(transactional_id=transactional_id, holder=_holder(ring.holder), forgotten=ring.forgotten, events=events)
 
 
-def _is_success(event: Happened) -> bool:
-    return event.kind is Kind.REQUEST and event.error == Code.NONE
+def _shows_holder(event: Happened) -> bool:
+    """Whether the id's coordinator has taken the producer's epoch for the newest. Of the others who ask, one may be fenced."""
+    if event.kind is not Kind.REQUEST or event.error != Code.NONE:
+        return False
+    return event.asker is not None and event.asker.api in COORDINATORS_APIS
 
 
 def _holder(request: Happened | None) -> Holder | None:

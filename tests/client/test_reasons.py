@@ -181,6 +181,20 @@ def test_many_partitions() -> None:
     assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; all are named by ottla group describe billing"
 
 
+def test_a_transaction_may_hold_offsets_of_a_group_that_is_behind_nowhere() -> None:
+    waiting = WaitingGroup(
+        group=group(members=0, lags=()).group,
+        held=[replace(held(holder=holder(), transaction=transaction()), topic="__consumer_offsets", partition=7)],
+    )
+    _, offsets, who, do = why_group_waits(waiting, NOW_MS)
+    assert offsets == (
+        "a transaction has not ended that holds offsets in __consumer_offsets:7, where this group's are; "
+        "if they are this group's, who reads for it waits for them"
+    )
+    assert "transactional id checkout-1" in who
+    assert do.startswith("wait for it, or end it")
+
+
 def test_a_group_that_an_open_transaction_holds() -> None:
     waiting = group(lags=(0, 0, 0, 5))
     lines = why_group_waits(WaitingGroup(group=waiting.group, held=[held(holder=holder(), transaction=transaction())]), NOW_MS)

@@ -88,6 +88,24 @@ def added(answer: Any) -> set[int]:
     return {p.partition_error_code for topic in answer.results_by_topic_v3_and_below for p in topic.results_by_partition}
 
 
+def commit_offsets(client: SimulatedClient, who: tuple[int, int], indexes: list[int]) -> set[int]:
+    """Commit offsets of the group billing for partitions of topic ``t``. Returns their error codes."""
+    partitions = [TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in indexes]
+    request = TxnOffsetCommitRequest(
+        transactional_id=ID,
+        group_id="billing",
+        producer_id=who[0],
+        producer_epoch=who[1],
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=partitions)] if partitions else [],
+    )
+    return {p.error_code for topic in client.call(request, 3).topics for p in topic.partitions}
+
+
+def held_by(world: World) -> str | None:
+    view = world.history.view(ID)
+    return None if view is None or view.holder is None else view.holder.client_id
+
+
 def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -> Any:
     request = EndTxnRequest(transactional_id=ID, producer_id=who[0], producer_epoch=who[1], committed=commit)
     return client.call(request, 3)
@@ -146,6 +164,43 @@ def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(wor
     assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
 
 
+def test_a_request_for_nothing_shows_no_holder(world: World) -> None:
+    with world.broker.connect("first") as stale, world.broker.connect("second") as client:
+        old = world.init(stale)
+        who = world.init(client)
+        world.history.clear()
+        # The answer has no place for an error, because the request names no partition.
+        assert added(add(stale, old)) == set()
+        assert world.history.view(ID) is None
+        commit_offsets(stale, old, [])
+        assert held_by(world) is None
+        add(client, who, 0)
+        assert held_by(world) == "second"
+        add(stale, old)
+        assert held_by(world) == "second"
+
+
+def test_a_group_coordinator_does_not_know_who_has_the_id(world: World) -> None:
+    # Another broker may be the coordinator of the id, and only that one learns of a successor.
+    with world.broker.connect("first") as client:
+        who = world.init(client)
+        client.call(AddOffsetsToTxnRequest(transactional_id=ID, producer_id=who[0], producer_epoch=who[1], group_id="billing"), 3)
+        world.history.clear()
+        assert commit_offsets(client, who, [0]) == {0}
+    assert [event["api"] for event in world.events()] == ["TxnOffsetCommit"]
+    assert held_by(world) is None
+
+
+def test_another_client_that_adds_partitions_is_told(world: World) -> None:
+    with world.broker.connect("checkout") as client, world.broker.connect("intruder") as other:
+        who = world.init(client)
+        add(client, who, 0)
+        assert added(add(other, who, 3)) == {0}
+    (told,) = [event for event in world.events() if event["api"] == "AddPartitionsToTxn"]
+    assert (told["client_id"], told["partitions"]) == ("intruder", [{"topic": "t", "partition": 3}])
+    assert held_by(world) == "checkout"
+
+
 def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: World) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
@@ -169,11 +224,9 @@ def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: Wor
             producer_epoch=who[1],
             topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
         )
-        bad = AddPartitionsToTxnTransaction(transactional_id="unknown", producer_id=99, producer_epoch=0, topics=good.topics)
-        leader.call(AddPartitionsToTxnRequest(transactions=[*[good] * TRANSACTIONS_REPORTED, bad]), 5)
-    view = world.history.view("unknown")
-    assert view is not None
-    assert [event["error"] for event in view.events] == ["INVALID_PRODUCER_ID_MAPPING"]
+        bad = AddPartitionsToTxnTransaction(transactional_id=ID, producer_id=99, producer_epoch=0, topics=good.topics)
+        leader.call(AddPartitionsToTxnRequest(transactions=[*[good] * TRANSACTIONS_REPORTED, bad, good]), 5)
+    assert [event["error"] for event in world.events() if "error" in event] == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
 def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: World) -> None:
@@ -255,18 +308,7 @@ def test_offsets_name_their_group(world: World) -> None:
         client.call(
             AddOffsetsToTxnRequest(transactional_id=ID, producer_id=producer_id, producer_epoch=epoch, group_id="billing"), 3
         )
-        topics = [
-            TxnOffsetCommitRequestTopic(
-                name="t",
-                partitions=[TxnOffsetCommitRequestPartition(partition_index=i, committed_offset=1) for i in (0, 99)],
-            )
-        ]
-        client.call(
-            TxnOffsetCommitRequest(
-                transactional_id=ID, group_id="billing", producer_id=producer_id, producer_epoch=epoch, topics=topics
-            ),
-            3,
-        )
+        commit_offsets(client, (producer_id, epoch), [0, 99])
         assert end(client, (producer_id, epoch), commit=False).error_code == 0
     added, committed = world.events("request")[1:3]
     assert (added["api"], added["group_id"]) == ("AddOffsetsToTxn", "billing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla import Broker, ControlError
+from ottla.broker.env import free_port
 from ottla.broker.http_server import MAX_CONNECTIONS
 from ottla.client import ClientError, KafkaClient
 from ottla.control.door import MAX_ERROR_CHARS, MAX_WAITING
@@ -339,6 +341,39 @@ def test_yaml_is_taken_as_well(broker: Broker) -> None:
 
 
 # at the prompt
+
+
+def test_a_door_that_is_not_the_clusters_is_not_asked(broker: Broker, tmp_path: Path) -> None:
+    def timeline(*where: str, environment: Path | None = None, code: int = 0) -> tuple[str, str]:
+        command = [sys.executable, "-m", "ottla", "txn", "timeline", "shop", *where]
+        variables = os.environ | ({} if environment is None else {"OTTLA_READY_FILE": str(environment)})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=variables)
+        assert done.returncode == code, done
+        return done.stdout, done.stderr
+
+    def ready_file(name: str, said: dict[str, Any]) -> Path:
+        file = tmp_path / name
+        file.write_text(json.dumps(said))
+        return file
+
+    own = ready_file("own", broker.ready)
+    with Broker() as other:
+        for one, client_id in ((broker, "here"), (other, "there")):
+            one.create_topic("orders")
+            write(producer(one, **{"client.id": client_id}), b"paid")
+        at_other = ("--bootstrap", other.bootstrap)
+        assert "from client here" in timeline("--bootstrap", broker.bootstrap, environment=own)[0]
+        assert "from client" not in timeline(*at_other, environment=own)[0]
+        _, said = timeline(*at_other, "--ready-file", str(own), code=2)
+        assert said.endswith(" is that of another cluster than the one that --bootstrap names\n")
+        dead = ready_file("dead", broker.ready | {"control": {"url": f"http://127.0.0.1:{free_port('127.0.0.1')}", "token": "t"}})
+        shown, said = timeline(*at_other, environment=dead)
+        assert "commit is decided" in shown
+        assert said.endswith("; shown without what that broker was asked\n")
+        # What `serve --brokers` writes has a door for each broker.
+        shown, said = timeline(*at_other, environment=ready_file("several", {"brokers": {"1": broker.ready}}))
+        assert "commit is decided" in shown
+        assert "names a door for each broker: give --url and --token of one" in said
 
 
 def ottla(*arguments: str, code: int = 0, given: str | None = None) -> str:

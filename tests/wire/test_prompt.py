@@ -207,6 +207,24 @@ def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) ->
     assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
 
 
+def test_why_the_offsets_of_a_group_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
+    topic, name, group = unique("offsets"), unique("id"), unique("g")
+    ottla_prompt("topic", "create", topic)
+    consumer = Consumer({"bootstrap.servers": ottla_prompt.bootstrap, "group.id": group})
+    commit_first(consumer, TopicPartition(topic, 0, 0))
+    assert "offsets" not in ottla_prompt("why", group)
+    producer = transactional(ottla_prompt.bootstrap, name)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), TIMEOUT_S)
+    told = ottla_prompt("why", group)
+    assert "a transaction has not ended that holds offsets in __consumer_offsets:" in told
+    assert f"transactional id {name}" in told
+    assert "it has read all" not in told
+    producer.commit_transaction(TIMEOUT_S)
+    wait_until(lambda: name not in ottla_prompt("why", group))
+    consumer.close()
+
+
 def test_the_timeline_of_a_transactional_id(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     topic, name = unique("told"), unique("id")
     ottla_prompt("topic", "create", topic)

@@ -172,14 +172,19 @@ def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 
 def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
-    """Partitions that were added are in the coordinator's log, so they are reported only where nobody is known to have the id."""
+    """Partitions that were added are in the coordinator's log, so they are reported only where their client has not got the id.
+
+    The answer to a request without partitions says nothing: it has no place for an error.
+    """
     results = response.results_by_topic_v3_and_below
-    listener, transactional_id = noted.listener, request.v3_and_below_transactional_id
-    error = _error_of(results) if _has_errors(results) else _NONE
-    if not error and listener.knows_holder(transactional_id):
+    transactional_id = request.v3_and_below_transactional_id
+    has_errors = _has_errors(results)
+    if not has_errors and noted.listener.is_held_by(transactional_id, noted.asker):
         return
     partitions, count = _named(request.v3_and_below_topics)
-    listener.happened(
+    if not count:
+        return
+    noted.listener.happened(
         Happened(
             time_ms=come_ms,
             kind=_REQUEST,
@@ -187,7 +192,7 @@ def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
             transactional_id=transactional_id,
             producer_id=request.v3_and_below_producer_id,
             producer_epoch=request.v3_and_below_producer_epoch,
-            error=error,
+            error=_error_of(results) if has_errors else _NONE,
             partitions=first_partitions(partitions),
             partition_count=count,
         )
@@ -196,9 +201,9 @@ def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, res
 
 def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
     """Versions that only leaders of partitions send, for several transactions at once. A leader has none of the ids."""
-    results = {result.transactional_id: result.topic_results for result in response.results_by_transaction}
-    each = ((one, results.get(one.transactional_id, ())) for one in request.transactions)
-    refused = ((one, topics) for one, topics in each if _has_errors(topics))
+    # An answer that is an error as a whole has no results.
+    each = zip(request.transactions, response.results_by_transaction, strict=False)
+    refused = ((one, result.topic_results) for one, result in each if _has_errors(result.topic_results))
     for one, topics in islice(refused, TRANSACTIONS_REPORTED):
         partitions, count = _named(one.topics)
         noted.listener.happened(
