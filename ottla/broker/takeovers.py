@@ -33,6 +33,10 @@ class Takeovers:
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
             self._aborted.popitem(last=False)
 
+    def forget_abort(self, transactional_id: str) -> None:
+        """Forget it where a producer has got the id without fencing another one."""
+        self._aborted.pop(transactional_id, None)
+
     def note_takeover(
         self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
     ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Final, Protocol, TypeVar
 
@@ -62,8 +63,26 @@ def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
     return [event for _, event in placed]
 
 
-def _places(log: Sequence[Timed], times: Sequence[int], sequence: Iterable[Timed]) -> Iterable[int]:
+def _places(log: Sequence[Timed], times: Sequence[int], sequence: Sequence[Timed]) -> Iterable[int]:
     """For each event of a sequence the index of the event in the log that comes after it."""
+    causing = _causing(log, times, sequence)
+    # An event that causes nothing stands behind earlier steps, but in front of what a later one has caused.
+    limits = list(accumulate(reversed(causing), lambda limit, at: limit if at is None else min(limit, at), initial=len(log)))[::-1]
+    at = 0
+    for event, caused, limit in zip(sequence, causing, limits[1:], strict=True):
+        at = bisect_left(times, event.time_ms, at)
+        if caused is not None:
+            at = caused
+        else:
+            step = STEPS[_step(event)]
+            while at < limit and times[at] == event.time_ms and STEPS[log[at].kind] < step:
+                at += 1
+        yield at
+
+
+def _causing(log: Sequence[Timed], times: Sequence[int], sequence: Iterable[Timed]) -> list[int | None]:
+    """For each event of a sequence the index of the event in the log that it has caused, if any."""
+    causing: list[int | None] = []
     at = first_uncaused = 0
     for event in sequence:
         at = bisect_left(times, event.time_ms, at)
@@ -73,10 +92,8 @@ def _places(log: Sequence[Timed], times: Sequence[int], sequence: Iterable[Timed
             at = caused
             if step in _CAUSES_ONE:
                 first_uncaused = caused + 1
-        else:
-            while at < len(log) and times[at] == event.time_ms and STEPS[log[at].kind] < STEPS[step]:
-                at += 1
-        yield at
+        causing.append(caused)
+    return causing
 
 
 def _caused(log: Sequence[Timed], start: int, event: Timed, step: str) -> int | None:

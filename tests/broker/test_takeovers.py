@@ -12,6 +12,7 @@ from ottla.broker import takeovers
 from ottla.broker.takeovers import Takeovers
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.simulation.broker import SimulatedBroker
 from tests.raw import create
@@ -85,6 +86,56 @@ def test_over_an_open_transaction_the_line_names_whom_it_was_taken_from(simulate
     (line,) = taken(lines)
     assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "second", True)
     assert line["epoch"] > epoch + 1
+
+
+class Holding:
+    """Carries markers when it is told to."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.held: list[tuple[Any, Any]] = []
+
+    def write_txn_markers(self, request: Any, on_response: Any) -> None:
+        self.held.append((request, on_response))
+
+    def let_go(self) -> None:
+        for request, on_response in self.held:
+            self.real.write_txn_markers(request, on_response)
+
+
+def test_who_comes_while_a_commit_is_carried_out_has_aborted_nothing(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    sender: Any = simulated.broker.transactions._second_phase._markers
+    sender._transport = transport = Holding(sender._transport)
+    with simulated.connect("first") as client:
+        create(client, "t")
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="orders",
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        client.call(request, 3)
+        end = EndTxnRequest(transactional_id="orders", producer_id=producer_id, producer_epoch=epoch, committed=True)
+        ended = client.send(end, 3)
+        assert init(simulated, "second")[0] == 51
+        transport.let_go()
+        sender._transport = transport.real
+        assert client.receive(ended).error_code == 0
+    # The first producer goes on, and then a third one comes.
+    _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
+    init(simulated, "third")
+    (line,) = taken(lines)
+    assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
+
+
+def test_an_abort_is_forgotten_where_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    simulated.broker.takeovers.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
+    _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
+    init(simulated, "second")
+    (line,) = taken(lines)
+    assert (line["fenced_epoch"], line["aborted_transaction"]) == (epoch, False)
 
 
 def test_a_producer_that_recovers_has_fenced_nobody(simulated: SimulatedBroker, lines: list[Line]) -> None:

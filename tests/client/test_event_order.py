@@ -70,6 +70,8 @@ def test_what_is_refused_causes_nothing() -> None:
     assert ordered(f"{TRANSACTION} {TRANSACTION}", "EndTxn -AddPartitionsToTxn AddPartitionsToTxn") == (
         "begin data EndTxn -AddPartitionsToTxn decide marker complete AddPartitionsToTxn begin data decide marker complete"
     )
+    assert ordered("init begin", "-AddPartitionsToTxn InitProducerId") == "-AddPartitionsToTxn InitProducerId init begin"
+    assert ordered("begin data init begin", "-EndTxn InitProducerId") == "begin data -EndTxn InitProducerId init begin"
 
 
 TIMES = st.integers(1, 3)

@@ -22,6 +22,7 @@ from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.records import NO_PRODUCER_EPOCH
+from ottla.protocol.transaction_states import TxnState
 
 
 class Ports(Protocol):
@@ -67,10 +68,14 @@ def _initialise(
             keep_prepared=request.keep_prepared_txn,
         )
     except KafkaError as error:
-        if before is not None and error.code is Code.CONCURRENT_TRANSACTIONS:
+        # While the end of a transaction is carried out, the request only has to be repeated.
+        is_open = metadata is not None and metadata.state is TxnState.ONGOING
+        if before is not None and is_open and error.code is Code.CONCURRENT_TRANSACTIONS:
             ports.takeovers.note_abort(transactional_id, before)
         raise
-    if before is not None:
+    if before is None:
+        ports.takeovers.forget_abort(transactional_id)
+    else:
         ports.takeovers.note_takeover(transactional_id, before, identity, context.client_id, context.client_host)
     return identity
 
