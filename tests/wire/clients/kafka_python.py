@@ -18,6 +18,7 @@ from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
 SEND_TIMEOUT_S = 30
 CALL_TIMEOUT_S = 20
 """kafka-python 3.0 forgets a transactional request if the coordinator refuses the connection just then, and waits for ever."""
+CLOSE_TIMEOUT_S = 2
 UNASSIGNED_S = 4
 
 
@@ -115,8 +116,13 @@ class Producer:
         self._in_time(self.raw.abort_transaction)
 
     def close(self) -> None:
-        with contextlib.suppress(Exception):
-            self.raw.close(timeout=2)
+        try:
+            self.raw.close(timeout=CLOSE_TIMEOUT_S)
+        except Exception:
+            # kafka-python 3.0 does not close a producer whose batches are not acknowledged in time, and its thread goes on.
+            self.raw._sender.force_close()
+            with contextlib.suppress(Exception):
+                self.raw.close(timeout=CLOSE_TIMEOUT_S)
 
     def _in_time(self, call: Any) -> None:
         """Raises TimeoutError; the call then goes on in a thread that ends with the process."""

@@ -1,0 +1,31 @@
+"""What the tests' own clients leave behind when they are closed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ottla import Broker
+from tests.wire.clients.kafka_python import KafkaPython
+
+pytestmark = pytest.mark.wire
+
+ENDS_WITHIN_S = 10
+
+
+def test_a_producer_is_closed_whose_batch_was_not_acknowledged() -> None:
+    # Its thread would go on in the process of other tests, and draw random numbers where Hypothesis forbids it.
+    with Broker() as broker:
+        broker.create_topic("t")
+        before = set(threading.enumerate())
+        producer = KafkaPython().producer(broker.bootstrap)
+        producer.send("t", b"first", partition=0)
+        producer.flush()
+        broker.pause()
+        producer.send("t", b"held", partition=0)
+        producer.close()
+        for thread in set(threading.enumerate()) - before:
+            thread.join(ENDS_WITHIN_S)
+            assert not thread.is_alive()
+        broker.resume()
