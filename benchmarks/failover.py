@@ -1,7 +1,7 @@
 """Three brokers of ottla beside three of Apache Kafka, turn about: ``python -m benchmarks.failover [--pairs 5] [--scale 0.5]``.
 
 Each pair starts both clusters on fresh directories, one after the other: a controller and three brokers on this machine, with the
-same settings (`tools.kafka_cluster.defaults`: a broker that says nothing for three seconds is given up). Records and transactions
+same settings (`ottla.brokers.plan.defaults`: a broker that says nothing for three seconds is given up). Records and transactions
 go to three replicas with acks=all. Then brokers are killed by SIGKILL, and a stock client goes on as if nothing had happened:
 
 - the leader: the time from its death until a record that was sent then is acknowledged,
@@ -24,7 +24,8 @@ import ottla
 from benchmarks.brokers import memory_mib
 from benchmarks.compare import markdown, rows, table_of
 from benchmarks.workloads import Sample, Samples, Size, java_produce, java_transactions
-from tools.kafka_cluster import ApacheKafkas, SeveralBrokers, defaults
+from ottla.brokers.plan import defaults
+from tools.kafka_cluster import ApacheKafkas, SeveralBrokers
 
 KINDS = ("kafka", "ottla")
 BROKERS = 3

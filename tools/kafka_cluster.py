@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from ottla.broker.env import random_uuid
+from ottla.brokers.plan import defaults
 from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.uuids import uuid_text
 from ottla.questions import Questions, wait_for
@@ -67,20 +68,6 @@ class SeveralBrokers(Protocol):
     ) -> None: ...
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = ...) -> T: ...
-
-
-def defaults(broker_count: int) -> dict[str, str]:
-    """What `ottla.brokers.plan` gives a cluster of ottla: Kafka's replication of internal topics, and short sessions."""
-    factor, in_sync = str(min(3, broker_count)), str(min(2, broker_count))
-    return {
-        "broker.heartbeat.interval.ms": "500",
-        "broker.session.timeout.ms": "3000",
-        "offsets.topic.replication.factor": factor,
-        "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": in_sync,
-        "share.coordinator.state.topic.replication.factor": factor,
-        "share.coordinator.state.topic.min.isr": in_sync,
-    }
 
 
 class ApacheKafkas:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.scenarios.ahead import Part, perform
-from tests.scenarios.play import NotOffered, compare
+from tests.scenarios.judging import judge
 from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, load
 from tests.scenarios.several import SeveralTarget, start
 from tools.kafka import Unavailable
@@ -63,14 +63,4 @@ def test_transcript(
             pytest.skip(f"Apache Kafka: {missing}")
     cluster = clusters[target]
     cluster.heal()
-    try:
-        played = perform(Part(target, scenario, case), cluster)
-    except NotOffered as missing:
-        if target != "kafka":
-            raise
-        pytest.skip(f"not offered by this Apache Kafka: {missing}")
-    if rewriting is not None:
-        for one in played:
-            rewriting[scenario.file][one.step.line].append((case, one.answer))
-        return
-    compare(scenario, case, target, played)
+    judge(target, scenario, case, lambda: perform(Part(target, scenario, case), cluster), rewriting)

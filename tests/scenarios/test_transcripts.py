@@ -10,7 +10,7 @@ import pytest
 
 from tests.scenarios.ahead import Ahead, Part
 from tests.scenarios.brokers import TARGETS, Brokers
-from tests.scenarios.play import NotOffered, compare
+from tests.scenarios.judging import judge
 from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, choose, load, rewrite, tells_apart
 from tests.scenarios.waves import company
 from tools.kafka import ORACLE_VERSION
@@ -60,17 +60,7 @@ def test_transcript(
     rewriting: dict[Path, dict[int, Answers]] | None,
     request: pytest.FixtureRequest,
 ) -> None:
-    try:
-        played = ahead.answers(request.node.nodeid)
-    except NotOffered as missing:
-        if target != "kafka":
-            raise
-        pytest.skip(f"not offered by this Apache Kafka: {missing}")
-    if rewriting is not None:
-        for one in played:
-            rewriting[scenario.file][one.step.line].append((case, one.answer))
-        return
-    compare(scenario, case, target, played)
+    judge(target, scenario, case, lambda: ahead.answers(request.node.nodeid), rewriting)
 
 
 TOLD_APART = [s for s in SCENARIOS if any(tells_apart(step.expected or "") for step in s.steps)]

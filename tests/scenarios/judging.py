@@ -1,0 +1,35 @@
+"""What becomes of a case of a transcript that was played: it is compared, written anew, or skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.play import NotOffered, Played, compare
+from tests.scenarios.script import Answers, Scenario
+
+
+def judge(
+    target: str,
+    scenario: Scenario,
+    case: dict[str, str],
+    play: Callable[[], list[Played]],
+    rewriting: dict[Path, dict[int, Answers]] | None,
+) -> None:
+    """Play a case, and compare its answers with the transcript, or keep them where transcripts are written anew.
+
+    Raises `Differs`, and what playing raises. What this release of Apache Kafka does not offer is skipped.
+    """
+    try:
+        played = play()
+    except NotOffered as missing:
+        if target != "kafka":
+            raise
+        pytest.skip(f"not offered by this Apache Kafka: {missing}")
+    if rewriting is not None:
+        for one in played:
+            rewriting[scenario.file][one.step.line].append((case, one.answer))
+        return
+    compare(scenario, case, target, played)
