@@ -8,87 +8,98 @@ INPUTS ?= 500
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share the tests. The slow ones wait for time-outs, starts and other processes for more than half of their time.
+# Processes that share the tests. Those with brokers wait for more than half of their time.
 AT_ONCE ?= 3
-SLOW_AT_ONCE ?= 3
+# Processes that keep the machine busy during the tests, to show that no result depends on its speed: make test LOAD=2
+LOAD ?= 0
+TESTS = $(BIN)/python -m tools.test_run --load $(LOAD)
 SHARED := --dist loadgroup --no-loadscope-reorder
 
 # Containers often set it. Whatever a test starts would be compiled anew: a third of a broker's start, half of finding the tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run pipeline serve test tests test-fast test-all conformance compatibility mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
+.PHONY: run pipeline serve check test test-all nightly tests-check tests-smoke conformance compatibility mutants kills chaos crash-nightly search fuzz simulate oracle lint generate docs pictures release benchmark soak start-soak clean
 
 run: $(VENV)/.demo
 	$(BIN)/ottla demo --port $(PORT) --purchases $(PURCHASES)
 
 # Purchases to invoices and shipments by Spark, audited; on a broker of its own.
-pipeline: $(VENV)/.test
+pipeline: $(VENV)/.full
 	$(BIN)/ottla pipeline demo --rows $(ROWS)
 
 serve: $(VENV)/.demo
 	$(BIN)/ottla serve --listen 127.0.0.1:$(PORT)
 
-# Both at the same time: a processor is left by tests that wait.
+# The levels of the tests: CONTRIBUTING.md. Lint and tests run at the same time.
+check: $(VENV)/.check
+	$(MAKE) --no-print-directory -j 2 lint tests-check
+
 test: $(VENV)/.test
-	$(MAKE) --no-print-directory -j 2 lint tests
+	$(MAKE) --no-print-directory -j 2 lint tests-smoke
 
-tests: $(VENV)/.test
-	$(PYTEST) -q -rs -m "not slow" -n $(AT_ONCE) $(SHARED)
+test-all: $(VENV)/.full
+	$(TESTS) full --at-once $(AT_ONCE) --budgets --durations .cache/durations-full.json
 
-test-fast: $(VENV)/.test
-	$(PYTEST) -q -m "not wire and not heavy and not slow" -n 2 --dist worksteal
+nightly: $(VENV)/.full
+	$(TESTS) check,smoke,full,nightly --at-once $(AT_ONCE) --durations .cache/durations-nightly.json
+	$(MAKE) --no-print-directory crash-nightly search chaos
+	$(MAKE) --no-print-directory simulate SEEDS=1-5000
+	$(MAKE) --no-print-directory simulate SEEDS=1-1000 BROKERS=3
+	$(MAKE) --no-print-directory fuzz SEEDS=1-1000
 
-test-all: $(VENV)/.test
-	$(PYTEST) -q -rs --durations=60 --durations-min=5 -m "slow and not alone" -n $(SLOW_AT_ONCE) $(SHARED)
-	$(PYTEST) -q -rs -m "slow and alone"
+tests-check: $(VENV)/.check
+	$(TESTS) check --at-once 2 --durations .cache/durations-check.json
+
+tests-smoke: $(VENV)/.test
+	$(TESTS) check,smoke --at-once $(AT_ONCE) --durations .cache/durations-test.json
 
 # The stock clients' tests, asked of Apache Kafka itself. ORACLE_VERSION=4.3.1 asks another release, here and below.
-oracle: $(VENV)/.test
+oracle: $(VENV)/.full
 	ORACLE=1 $(PYTEST) -q -rs tests/wire/test_clients.py
 
 # The catalogue of rules against ottla and Apache Kafka; prints the scoreboard, writes docs/conformance.md.
-conformance: $(VENV)/.test
-	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(SLOW_AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json
+conformance: $(VENV)/.full
+	-$(PYTEST) -q -p no:randomly tests -m "entry or transcript" -n $(AT_ONCE) $(SHARED) --scoreboard .cache/scoreboard.json
 	$(BIN)/python -m tools.conformance .cache/scoreboard.json
 
 # Stock clients, tools and libraries against ottla; writes docs/compatibility.md.
 CLIENTS_TESTS := $(addprefix tests/wire/test_,clients.py retries.py consumer_groups.py shop.py pipes.py admin_tools.py \
 	admin_surface.py java_admin.py share_groups.py streams.py tools.py mirror.py examples.py mixed_cluster.py mixed_transactions.py) \
 	tests/container/test_testcontainers.py
-compatibility: $(VENV)/.test
-	-$(PYTEST) -q $(CLIENTS_TESTS) -n $(SLOW_AT_ONCE) $(SHARED) --outcomes .cache/outcomes.json
-	$(BIN)/python -m tools.compatibility .cache/outcomes.json
+compatibility: $(VENV)/.full
+	-$(PYTEST) -q $(CLIENTS_TESTS) -n $(AT_ONCE) $(SHARED) --results .cache/results.json
+	$(BIN)/python -m tools.compatibility .cache/results.json
 
 # Many more crash states than CI has time for.
-crash-nightly: $(VENV)/.test
+crash-nightly: $(VENV)/.full
 	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
 
 # The property tests with examples that no run has seen before.
-search: $(VENV)/.test
+search: $(VENV)/.full
 	$(PYTEST) -q -n 2 -m "not wire" --hypothesis-profile=searching tests/broker tests/pipeline tests/scenarios/test_model.py
 
 # Made-up requests against a broker in one process, or with OPTIONS=--sockets against one of its own; a seed does the same each time.
-fuzz: $(VENV)/.test
+fuzz: $(VENV)/.full
 	PYTHONHASHSEED=0 $(BIN)/python -m tests.fuzz --seeds $(SEEDS) --inputs $(INPUTS) $(OPTIONS)
 
 # Whole worlds by seeds: a broker, clients, network and disks under faults, judged; with BROKERS=3 three and their controller
 # (docs/simulation.md).
-simulate: $(VENV)/.test
+simulate: $(VENV)/.full
 	$(BIN)/python -m ottla.simulation --brokers $(BROKERS) --seeds $(SEEDS) --must-reach
 
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
-kills: $(VENV)/.test
+kills: $(VENV)/.full
 	ORACLE=1 ROUNDS=30 $(PYTEST) -q -m slow tests/pipeline/kills
 
 # Stock clients on a broker that is killed inside commits, stopped and starved; with BROKERS=3 on three that fail in turn. The seed is
 # printed, and SEED= runs it again.
 KILLS ?= 2000
 BROKERS ?= 1
-chaos: $(VENV)/.test
+chaos: $(VENV)/.full
 	$(BIN)/python -m tests.chaos --brokers $(BROKERS) --kills $(KILLS) --seed "$(SEED)"
 
 # Rules broken on purpose: the scenarios must notice each.
-mutants: $(VENV)/.test
+mutants: $(VENV)/.full
 	$(PYTEST) -q -m slow tests/mutants
 
 lint: $(VENV)/.lint
@@ -98,7 +109,7 @@ lint: $(VENV)/.lint
 	$(BIN)/lint-imports --no-cache
 
 # Messages from their schemas, and the pages that are made of the code. What of docs/conformance.md needs a run stays as it is.
-generate: $(VENV)/.test
+generate: $(VENV)/.full
 	$(BIN)/python -m ottla.protocol.codegen
 	$(BIN)/python -m tools.conformance
 	$(BIN)/python -m tools.compatibility
@@ -112,24 +123,24 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The pictures of docs/console.md, in Debian's Chromium.
-pictures: $(VENV)/.test
+pictures: $(VENV)/.full
 	$(BIN)/python -m tools.console_pictures
 
 # Builds what is published, checks it, and prints the command that publishes it. Nothing leaves this machine.
 release: $(VENV)/.release
 	$(BIN)/python -m tools.release
 
-benchmark: $(VENV)/.test
+benchmark: $(VENV)/.full
 	$(BIN)/python -m benchmarks.compare
 
 # A broker under steady use; its memory must stay what it is.
 MINUTES ?= 30
-soak: $(VENV)/.test
+soak: $(VENV)/.full
 	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES)
 
 # Starts, one after the other: how long until clients may come, and whether each succeeds.
 STARTS ?= 1000
-start-soak: $(VENV)/.test
+start-soak: $(VENV)/.full
 	$(BIN)/python -m benchmarks.starts --count $(STARTS)
 
 $(VENV)/bin/python:
@@ -153,10 +164,20 @@ $(VENV)/.release: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[release]'
 	touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml
-	@echo "Fetching what the tests and the pipeline need into $(VENV): about 0.5 GB the first time, most of it Spark"
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
-	touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.lint $(VENV)/.release
+$(VENV)/.check: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[check]'
+	touch $@ $(VENV)/.lint $(VENV)/.demo
+
+# Spark is of use only with a Java: without one its tests are skipped, and named at the end of the run.
+$(VENV)/.test: $(VENV)/.check
+	@if $(BIN)/python -m tools.kafka java; then echo "Installing Spark into $(VENV): 0.4 GB the first time"; \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'; fi
+	touch $@
+
+$(VENV)/.full: $(VENV)/.check
+	@echo "Installing Spark, a Java and the documentation's tools into $(VENV): 0.5 GB the first time"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[full]'
+	touch $@ $(VENV)/.test $(VENV)/.docs $(VENV)/.release
 
 clean:
 	rm -rf $(VENV) .ottla .cache build *.egg-info

@@ -1,6 +1,6 @@
 """docs/compatibility.md: which clients were tried with what, and how the tests ended.
 
-``make compatibility`` runs the tests and passes the file of ``pytest --outcomes FILE``. Without such a file (``make generate``) the
+``make compatibility`` runs the tests and passes the file of ``pytest --results FILE``. Without such a file (``make generate``) the
 page keeps its figures and versions, and everything else is written anew.
 """
 
@@ -208,12 +208,12 @@ def document(results: Results) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write docs/compatibility.md.")
-    parser.add_argument("outcomes", type=Path, nargs="?", help="of a run; without, the page keeps its figures")
+    parser.add_argument("results", type=Path, nargs="?", help="of a run; without, the page keeps its figures")
     options = parser.parse_args()
-    if options.outcomes is None:
+    if options.results is None:
         results = results_on(TARGET.read_text())
     else:
-        results = results_of(json.loads(options.outcomes.read_text()))
+        results = results_of({test: r["outcome"] for test, r in json.loads(options.results.read_text()).items()})
     TARGET.write_text(document(results))
     print(f"written: {TARGET.relative_to(ROOT)}")
     return 0

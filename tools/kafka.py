@@ -1,6 +1,6 @@
 """Apache Kafka itself, for comparison: finds Java, fetches the jars, runs brokers and tools.
 
-``python -m tools.kafka jars clients|all``, ``python -m tools.kafka tool CLASS ARGS...``, ``python -m tools.kafka start DIR PORT``.
+``python -m tools.kafka jars clients|all``, ``... java``, ``... tool CLASS ARGS...``, ``... start DIR PORT``.
 Everything is kept in ``$OTTLA_CACHE``, else ``.cache`` of the checkout. ``$ORACLE_VERSION`` names another release than the one that
 ottla follows, `KAFKA_VERSION`.
 """
@@ -377,6 +377,7 @@ def main() -> int:
     run = commands.add_parser("tool", help="run one of Kafka's tools")
     run.add_argument("name")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
+    commands.add_parser("java", help="print the path of a Java that Apache Kafka runs on")
     start = commands.add_parser("start", help="run a broker until Ctrl-C")
     start.add_argument("data_dir", type=Path)
     start.add_argument("port", type=int)
@@ -384,6 +385,8 @@ def main() -> int:
     try:
         if options.command == "jars":
             print(jars(options.which))
+        elif options.command == "java":
+            print(java())
         elif options.command == "tool":
             print(tool(options.name, *options.arguments, check=False), end="")
         else:

@@ -102,7 +102,7 @@ def is_needed(path: str) -> bool:
 
 @pytest.mark.heavy
 @pytest.mark.entry("STO-06", "STO-07", "STO-11", "STO-13")
-@pytest.mark.parametrize("harm", [empty, cut, pytest.param(flip, marks=pytest.mark.slow), huge, garbage])
+@pytest.mark.parametrize("harm", [empty, cut, pytest.param(flip, marks=pytest.mark.full), huge, garbage])
 def test_no_answer_is_another_than_before(harm: Callable[[bytes, random.Random], bytes]) -> None:
     files, healthy = closed()
     for path in paths():

@@ -113,6 +113,7 @@ def test_coordinators_are_elected_in_a_large_change(broker: SimulatedBroker) -> 
     assert [one for one in done if one[0] in ("elected", "resigned")] == [("resigned", 1), ("elected", 0, 4)]
 
 
+@pytest.mark.full
 def test_what_fails_with_one_partition_stops_no_other(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     with_many(broker)
     calls = Recorded(broker)

@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.director import has_java, run
 from tests.chaos.table import table
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java]
 
 KILLS = int(os.environ.get("KILLS", "60"))
 SEED = os.environ.get("SEED") or str(time.time_ns() % 1_000_000)

@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.director import has_java
 from tests.chaos.several import run
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java]
 
 KILLS = int(os.environ.get("KILLS", "15"))
 SEED = os.environ.get("SEED") or "190476"

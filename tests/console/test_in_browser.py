@@ -28,7 +28,7 @@ from tests.console.loaded import GROUPS, TIMEOUT_S, commit_offset, producer, wri
 from tests.raw import RawClient, create
 from tools.browser import Browser, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.xdist_group("browser")]
 
 WITHIN_S = 1.0
 ATTEMPTS = 3
@@ -193,6 +193,7 @@ def test_lists_are_long(shown: Browser) -> None:
     shown.wait_for_text("1 to 1 of 1")
 
 
+@pytest.mark.smoke
 def test_records_are_read_as_each_isolation_level_sees_them(shown: Browser) -> None:
     shown.show("messages?topic=orders&partition=0&isolation=committed")
     shown.wait_for_text("COMMIT marker")

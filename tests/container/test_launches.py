@@ -75,6 +75,7 @@ def _listening(container: Container) -> str:
     return str(next(iter(ready(container)["listening"].values()))).rpartition(":")[2]
 
 
+@pytest.mark.smoke
 def test_run_as_it_is_it_serves_the_published_port_and_ends_well(started: Started) -> None:
     """As ``docker run -p 9092:9092`` and ``docker stop``: process 1 takes the signal, and the data are there again."""
     container = started(ports=(9092,))

@@ -13,7 +13,7 @@ from tests.container.libraries import LIBRARIES, STARTED, environment
 from tests.container.running import unshare
 from tools.kafka import Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 ENDS_TIMEOUT_S = 60
 

@@ -237,7 +237,7 @@ def test_some_crash_states(durability: str) -> None:
     assert run(durability, STATES_IN_FAST, 1) >= STATES_IN_FAST
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.entry("STO-08", "STO-18", "STO-19")
 @pytest.mark.parametrize("durability", ["process", "power"])
 def test_two_thousand_crash_states(durability: str) -> None:

@@ -17,7 +17,7 @@ from tests.crash.test_compaction_states import compacted_trace, directory_on
 from tests.crash.test_crash_states import started
 from tools import kafka
 
-pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.entry("STO-17")]
+pytestmark = [pytest.mark.full, pytest.mark.java, pytest.mark.entry("STO-17")]
 
 STATES = 60
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")

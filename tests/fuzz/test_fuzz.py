@@ -165,8 +165,8 @@ def test_what_was_found_stays_mended(path: Path) -> None:
     replay(path)
 
 
-@pytest.mark.slow
-@pytest.mark.heavy
+@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.wire
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_broker_stands_two_hundred_thousand_inputs(part: int) -> None:

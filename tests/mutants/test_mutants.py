@@ -13,7 +13,7 @@ from tests.mutants.breaking import broken
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.player import NOTICED
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.wire
 
 TIMEOUT_S = 120
 PROGRAMS = [
-    pytest.param(name, program, id=f"{name[0]}: {name[1][:40]}", marks=[pytest.mark.slow] if program.is_slow else [])
+    pytest.param(name, program, id=f"{name[0]}: {name[1][:40]}", marks=pytest.mark.full if program.is_slow else pytest.mark.smoke)
     for name, program in catalogue.PROGRAMS.items()
 ]
 
@@ -44,6 +44,7 @@ def test_a_program_runs(name: tuple[str, str], program: Program, tmp_path: Path)
     run(["program.py"], tmp_path)
 
 
+@pytest.mark.smoke
 def test_tests_pass(tmp_path: Path) -> None:
     texts = [block(name).text for name in sorted(catalogue.TESTS)]
     for number, text in enumerate(texts):

@@ -15,7 +15,7 @@ from tests.pages import catalogue
 from tests.pages.blocks import block
 from tests.spark.registry_server import registry_server
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 PURCHASES = 20
 

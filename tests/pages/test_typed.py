@@ -42,7 +42,7 @@ SMALLER = {"--rows 200000": "--rows 2000"}
 
 def marks(session: Session) -> list[pytest.MarkDecorator]:
     heavy = [pytest.mark.java, pytest.mark.heavy] if session.needs_spark else []
-    return [*heavy, *([pytest.mark.slow] if session.is_slow else [])]
+    return [*heavy, pytest.mark.full if session.is_slow else pytest.mark.smoke]
 
 
 def free_ports() -> int:

@@ -33,7 +33,7 @@ from ottla.spark.listening import StreamProgress
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
 
 WORKLOAD = Workload(2_000, malformed_share=0.05)
 MORE = Workload(500, seed=2)

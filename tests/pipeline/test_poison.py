@@ -21,7 +21,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.formats import AVRO, FORMATS, JSON, Format, avro_schema
 from ottla.spark.rows import RECORD
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.full, pytest.mark.java]
 
 HOUR_MS = 3_600_000
 SOUND = {"id": 7, "user": "u", "product": "p", "quantity": 3, "price_cents": 150, "at_ms": HOUR_MS}

@@ -17,7 +17,7 @@ from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, SH
 from ottla.spark.formats import AVRO, FORMATS, JSON, Format
 from ottla.spark.rows import RECORD
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.full, pytest.mark.java]
 
 HOUR_MS = 3_600_000
 SOUND = {"id": 7, "user": "u", "product": "p", "quantity": 2, "price_cents": 150, "at_ms": HOUR_MS}

@@ -86,6 +86,7 @@ API_MESSAGES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("schema", "section"), API_MESSAGES)
 def test_bytes_equal_those_of_kio(schema: Schema, section: Section) -> None:
     from kio.serial import entity_reader, entity_writer
@@ -123,6 +124,7 @@ def kafka_python_classes() -> dict[str, Any]:
         return classes
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("schema", "section"), API_MESSAGES)
 def test_bytes_equal_those_of_kafka_python(schema: Schema, section: Section) -> None:
     theirs = kafka_python_classes().get(section.name)

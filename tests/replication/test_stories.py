@@ -18,6 +18,8 @@ from ottla.storage import log_dir
 from ottla.storage.following import UnexpectedOffset
 from tests.replication.stories import Story
 
+pytestmark = pytest.mark.full
+
 SEEDS = 24
 SEEDS_TO_CATCH = 100
 STEPS = 100

@@ -17,6 +17,8 @@ from ottla.storage.following import UnexpectedOffset
 from ottla.storage.log import Log
 from tests.replication.world import play
 
+pytestmark = pytest.mark.full
+
 SEEDS = 25
 SEEDS_TO_CATCH = 150
 

@@ -30,7 +30,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     of_the_session.close_all()
 
 
-KAFKA_MARKS = [pytest.mark.slow, pytest.mark.java]
+KAFKA_MARKS = [pytest.mark.full, pytest.mark.java]
 
 
 @pytest.fixture(params=["ottla", pytest.param("kafka", marks=KAFKA_MARKS)])

@@ -257,12 +257,12 @@ def test_model_and_ottla_agree() -> None:
     run("ottla", simulated, 30, 50)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_model_and_ottla_agree_for_long() -> None:
     run("ottla", simulated, 200, 50)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.wire
 @pytest.mark.java
 def test_model_and_kafka_agree(brokers: Brokers) -> None:

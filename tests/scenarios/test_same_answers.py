@@ -105,7 +105,7 @@ MEMBER_ID = re.compile("-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 UNANSWERED = {Closed: "the connection is closed", TimeoutError: "no answer", DecodeError: "an answer that is none"}
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 
 def plain(answer: Any, names: dict[bytes, str]) -> Any:

@@ -47,8 +47,8 @@ def test_seeds_of_several_brokers_find_nothing(first: int) -> None:
     assert report.transactions >= 20 * 10
 
 
-@pytest.mark.slow
-@pytest.mark.heavy
+@pytest.mark.full
+@pytest.mark.long
 def test_many_seeds_of_several_brokers_find_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     report = run(range(1, SEEDS + 1), brokers=3, processes=2)
     with capsys.disabled():
@@ -73,7 +73,7 @@ def test_a_paused_broker_is_replaced_and_learns_it_when_it_wakes() -> None:
         assert verdict.reached[state], state
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_seed_of_several_brokers_is_the_same_world_whatever_the_hashes_are() -> None:
     told = set()
     for hash_seed in ("1", "2"):

@@ -32,8 +32,8 @@ def test_seeds_find_nothing(first: int) -> None:
     assert report.transactions >= 30 * CHUNK
 
 
-@pytest.mark.slow
-@pytest.mark.heavy
+@pytest.mark.full
+@pytest.mark.long
 def test_many_seeds_find_nothing_and_reach_every_rare_state(capsys: pytest.CaptureFixture[str]) -> None:
     report = run(range(1, SEEDS + 1), processes=2)
     with capsys.disabled():
@@ -67,7 +67,7 @@ def test_a_seed_is_the_same_world_each_time() -> None:
     assert digest(12) != digest(13)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_seed_is_the_same_world_whatever_the_hashes_are() -> None:
     told = set()
     for hash_seed in ("1", "2"):

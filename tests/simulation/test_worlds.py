@@ -48,7 +48,7 @@ def digest(seed: int, hash_seed: int) -> str:
     return next(line for line in done.stdout.splitlines() if line.startswith("digest"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_seed_is_one_world_whatever_the_hashes_are() -> None:
     assert digest(1, 1) == digest(1, 2)
     assert digest(1, 1) != digest(2, 1)

@@ -40,8 +40,8 @@ from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
 pytestmark = [
     pytest.mark.wire,
-    pytest.mark.slow,
-    pytest.mark.heavy,
+    pytest.mark.full,
+    pytest.mark.long,
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-11"),
     # Beside the other tests that share a Spark session: these take as long as all of them.

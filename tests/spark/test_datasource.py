@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 import ottla.spark
 from ottla import Broker
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 PARTITIONS = 3
 

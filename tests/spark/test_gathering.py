@@ -16,7 +16,7 @@ from ottla.client import KafkaClient, NewRecord
 from ottla.spark import foreach_batch
 from ottla.spark.gathering import MAX_OFFSETS, MAX_RECORD_BYTES, PAUSE_BATCHES, SmallBatches
 
-wire = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 BATCH_RECORDS = 20
 

@@ -17,7 +17,7 @@ import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 BATCHES, BATCH_RECORDS = 8, 50
 CALLS_AT_MOST = 45

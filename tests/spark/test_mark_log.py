@@ -158,7 +158,7 @@ def test_what_a_person_is_told(broker: Broker) -> None:
         parse_options(options)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.java
 def test_apache_kafka_keeps_marks_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
     try:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import crc32c
+import pytest
 
 from ottla.spark.registering import package_archive
 
@@ -19,6 +20,7 @@ TASK_MODULES = (
 )
 
 
+@pytest.mark.full
 def test_what_tasks_import_is_in_the_archive(tmp_path: Path) -> None:
     """With -S no editable installation can supply what the archive lacks."""
     dependencies = Path(crc32c.__file__).parent.parent

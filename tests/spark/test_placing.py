@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from ottla.spark import placing
 from ottla.spark.rows import outgoing
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.full, pytest.mark.java]
 
 PARTITIONS = {"even": 7, "odd": 3}
 ROWS = (

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from tests.spark.registry_server import registry_server
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 SCHEMA = "id LONG, name STRING, price DOUBLE, raw BINARY, ok BOOLEAN"
 ROWS = [(1, "a", 1.5, bytearray(b"x"), True), (None, None, None, None, None), (1 << 60, "ü", -0.0, bytearray(), False)]

@@ -12,7 +12,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.partitioning import partitions_for
 from ottla.spark.rows import outgoing
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.full, pytest.mark.java]
 
 KEYS = [f"key-{n}".encode() for n in range(50)]
 PLACE = "topic STRING, partition INT"

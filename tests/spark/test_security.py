@@ -27,7 +27,7 @@ from tests.raw import RawClient, create
 from tests.spark.secured import LOGIN, WAYS, Secured
 from tools.kafka import Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 ROWS = 500
 

@@ -23,7 +23,7 @@ from ottla.spark.listening import StreamProgress
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import Transaction
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 PARITY = "CASE WHEN value % 2 = 0 THEN 'even' ELSE 'odd' END AS topic"
 TEXT = "CAST(value AS STRING) AS value"
@@ -74,6 +74,7 @@ def as_text(frame: Any) -> Any:
     return frame.selectExpr(TEXT)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))

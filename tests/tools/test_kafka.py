@@ -9,7 +9,7 @@ import pytest
 from tools import kafka
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.java
 @pytest.mark.parametrize("version", sorted({kafka.ORACLE_VERSION, kafka.TOOLS_VERSION}))
 def test_kafkas_classes_come_from_the_archive(version: str) -> None:

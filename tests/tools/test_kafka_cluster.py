@@ -12,7 +12,7 @@ from ottla.cluster_handle import CONTROLLER
 from tools.kafka import Unavailable
 from tools.kafka_cluster import ApacheKafkas, SeveralBrokers
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 PATIENCE_S = 30.0
 SETTINGS = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 200, "replica.lag.time.max.ms": 2_000}

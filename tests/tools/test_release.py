@@ -59,7 +59,7 @@ def test_what_is_not_ready_is_said(checkout: Release) -> None:
         release.links_lead_somewhere(checkout)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_this_checkout_is_built_installed_and_started(tmp_path: Path) -> None:
     root = tmp_path / "checkout"
     left_out = shutil.ignore_patterns(".*", "*.egg-info", "build", "dist", "__pycache__", "node_modules")

@@ -20,6 +20,7 @@ def test_each_id_that_is_named_is_a_rule() -> None:
     assert rules.marked() <= rules.known(), "an id of another prefix"
 
 
+@pytest.mark.full
 def test_each_rule_is_tested_or_has_a_reason_why_not() -> None:
     assert rules.marked() | set(rules.not_run()) == rules.known()
     assert rules.marked() & set(rules.not_run()) == set(), "not listed any more once it is tested"

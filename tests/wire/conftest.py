@@ -23,7 +23,7 @@ ORACLE_SETTINGS = {
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "java")
 GROUP_CLIENTS = (
     *((name, "classic") for name in CLIENTS),
-    *(pytest.param((name, "consumer"), marks=pytest.mark.slow) for name in ("confluent-kafka", "java")),
+    *(pytest.param((name, "consumer"), marks=pytest.mark.full) for name in ("confluent-kafka", "java")),
 )
 """Each client with each kind of group that it can be a member of; `test_consumer_groups` has the newer kind under make test."""
 

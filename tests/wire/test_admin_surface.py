@@ -21,7 +21,7 @@ from tests.raw import RawClient, create
 from tests.waiting import wait_until
 from tools import go, java_programs, kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "admin" / "AdminQuestions.java"

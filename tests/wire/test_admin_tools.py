@@ -13,7 +13,7 @@ from ottla import Broker
 from tests.raw import RawClient, create
 from tools import kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 TOOLS = "org.apache.kafka.tools"
 

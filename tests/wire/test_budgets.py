@@ -28,7 +28,7 @@ from ottla.protocol.records import build_batch
 from tests.raw import RawClient, create
 from tests.waiting import logged
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.alone]
 
 MIB = 1 << 20
 RESPONSE_BUDGET_BYTES = 64 * MIB

@@ -57,6 +57,7 @@ def refused(*arguments: str) -> str:
     return lines[-1]
 
 
+@pytest.mark.smoke
 def test_serve_says_ready_and_ends_well(tmp_path: Path) -> None:
     data, ready_file = tmp_path / "data", tmp_path / "ready.json"
     for _ in range(2):

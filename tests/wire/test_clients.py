@@ -50,6 +50,7 @@ def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Uni
     assert topic in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10).topics
 
 
+@pytest.mark.smoke
 def test_committed_is_seen_and_aborted_is_not(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic = unique("txn")
     producer = closing(client.producer(bootstrap, transactional_id=unique("id")))
@@ -110,6 +111,7 @@ def test_offsets_move_with_the_transaction_only(group_client: Client, bootstrap:
     assert values(read(out, 1)) == [b"committed"]
 
 
+@pytest.mark.smoke
 def test_zombie_is_fenced(client: Client, bootstrap: str, unique: Unique, closing: Closing) -> None:
     topic, name = unique("zombie"), unique("id")
     zombie = closing(client.producer(bootstrap, transactional_id=name))
@@ -173,7 +175,7 @@ def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool], timeou
     return False
 
 
-@pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.slow), True], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])
 def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Closing, kill: bool) -> None:
     topic = unique("restart")
     with Broker() as broker:

@@ -131,6 +131,7 @@ def replicated(cluster: ottla.Cluster) -> str:
     return name
 
 
+@pytest.mark.smoke
 def test_what_was_acknowledged_survives_the_leader(cluster: ottla.Cluster) -> None:
     topic = replicated(cluster)
     first = cluster.leader(topic)

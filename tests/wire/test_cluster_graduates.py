@@ -24,7 +24,7 @@ from ottla.questions import Questions, wait_for
 from tests.raw import RawClient
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 KAFKA = 7
 PARTITIONS = 3

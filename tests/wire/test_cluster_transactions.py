@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 import ottla
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 SESSION_MS = 1_500
 SETTINGS = {"broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 200}

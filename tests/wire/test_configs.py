@@ -14,7 +14,7 @@ from tests.broker.config_cases import APPEND, CASES, DELETE, SET, STARTED_WITH, 
 from tests.raw import RawClient, create, retry
 from tools import kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 TABLES = Path(__file__).parent.parent / "broker" / "kafka_configs"
 

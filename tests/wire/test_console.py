@@ -120,6 +120,7 @@ def test_a_partition_with_all_that_a_ribbon_shows(broker: Broker) -> None:
     assert (listed_id["state"], listed_id["partitions"], listed_id["client"]) == ("Ongoing", 1, "client till at 127.0.0.1")
 
 
+@pytest.mark.smoke
 def test_records_as_readers_of_each_isolation_level_see_them(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop")
@@ -160,6 +161,7 @@ def test_text_that_is_cut_within_a_character(broker: Broker) -> None:
     assert others[1]["text"].startswith("63 61 66 e9 20 78")
 
 
+@pytest.mark.smoke
 def test_a_group_and_why_it_waits(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     producer = transactional(broker, "shop", **{"client.id": "till"})
@@ -284,7 +286,7 @@ def test_a_page_that_is_left_gives_its_place_back(broker: Broker) -> None:
     wait_until(is_served, 2.0)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_browsers_that_read_nothing_keep_nobody_out(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
     """Each holds a thread of the door until its connection is full and a write has waited for some seconds."""
     broker.create_topic("orders", 1)

@@ -76,6 +76,7 @@ def sizes(*consumers: WireConsumer) -> list[int]:
     return [len(c.assignment()) for c in consumers]
 
 
+@pytest.mark.smoke
 def test_members_join_share_and_leave(broker: Broker, client: Any, topic: str, unique: Unique, closing: Closing) -> None:
     group = unique("g")
     producer = closing(client.producer(broker.bootstrap))

@@ -166,6 +166,7 @@ def test_those_who_wait_leave_room_for_others(broker: Broker) -> None:
         assert [done.result() for done in waiting].count(None) == MAX_WAITING
 
 
+@pytest.mark.smoke
 def test_a_broker_that_dies_inside_a_commit(broker: Broker) -> None:
     """The decision is in the log: it is carried out after the restart, though the client has heard nothing."""
     made = producer(broker, **{"socket.timeout.ms": 1_000})

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 CONTROLLER = 3000
 PATIENCE_S = 30.0

@@ -13,7 +13,7 @@ import pytest
 from tools import fetching, java_programs, kafka
 from tools.kafka import Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
@@ -73,11 +73,13 @@ def test_junit(environment: dict[str, str], tmp_path: Path) -> None:
     assert "1 tests successful" in said
 
 
+@pytest.mark.smoke
 def test_go(environment: dict[str, str]) -> None:
     said = run([installed("go"), "test", "-count=1", "-v", "./..."], environment, EXAMPLES / "go")
     assert "--- PASS: TestOnlyCommittedOrdersAreRead" in said
 
 
+@pytest.mark.smoke
 def test_node(environment: dict[str, str], tmp_path: Path) -> None:
     node, npm = installed("node"), installed("npm")
     project = tmp_path / "node"

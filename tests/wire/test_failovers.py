@@ -24,7 +24,7 @@ from tests.wire.proxy import Proxy
 from tools.kafka import Unavailable
 from tools.kafka_cluster import ApacheKafkas, SeveralBrokers
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 IS_ORACLE = bool(os.environ.get("ORACLE"))
 PARTITIONS = 3

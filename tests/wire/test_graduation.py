@@ -79,7 +79,7 @@ def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
     return kafka.start()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.entry("STO-17")
 @pytest.mark.parametrize(
     ("version", "stop", "in_place"),
@@ -170,7 +170,7 @@ SETTINGS = {name: value for set_up in ("consumers", "streams", "shares") for nam
 MEMBERS = ("consumers modern", "streams streaming", "shares sharing")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
     """Apache Kafka reads what ottla has logged of groups (KIP-848, KIP-1071, KIP-932): members are at the epochs that they know."""
     directory = tmp_path / "ottla"

@@ -65,6 +65,7 @@ def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
         consumer.close()
 
 
+@pytest.mark.smoke
 def test_a_reset_leaves_nothing_but_the_address(broker: Broker) -> None:
     """Nor is a client of before taken for one of after: it has to connect anew."""
     with RawClient(broker.bootstrap) as client:
@@ -180,6 +181,7 @@ def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, 
     return process, int(pid), Path(directory)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("state", ["serving", "paused"])
 def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
     process, pid, directory = suite(state, seconds=60)
@@ -207,7 +209,7 @@ def test_a_directory_of_ones_own_outlives_the_suite(tmp_path: Path) -> None:
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "it was stopped, and not killed"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.alone
 def test_a_thousand_resets() -> None:
     took_s = []
@@ -222,7 +224,7 @@ def test_a_thousand_resets() -> None:
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.alone
 def test_a_hundred_killed_suites() -> None:
     """Most of them in the middle of a start or of a stop, as a runner's time-out does."""

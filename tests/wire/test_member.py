@@ -20,7 +20,7 @@ from tests.wire.clients import Client
 from tests.wire.conftest import read
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 BROKER, CONTROLLER = 7, 3000
 PATIENCE_S = 60.0

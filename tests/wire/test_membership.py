@@ -24,7 +24,7 @@ from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsReq
 from ottla.protocol.messages.metadata import MetadataRequest
 from tools.kafka import ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 BROKER = 7
 REGISTER_BROKER, FEATURE_LEVEL = register_broker_record.RECORD_TYPE, feature_level_record.RECORD_TYPE

@@ -61,6 +61,7 @@ def test_the_control_door_has_the_same(broker: Broker) -> None:
         broker.resume()
 
 
+@pytest.mark.smoke
 def test_transactions_are_counted(broker: Broker) -> None:
     world = World(Wire(broker), "ottla", "")
     perform(world, "topic m")

@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 TOPIC, MIRRORED, GROUP = "orders", "source.orders", "billing"
 RECORDS = 300

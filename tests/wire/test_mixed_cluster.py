@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import ottla
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 KAFKA = 7
 SETTINGS = {

@@ -13,7 +13,7 @@ import ottla
 from tests.wire.clients.confluent import committed_offsets
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 KAFKA = 7
 INTERNAL = {

@@ -21,7 +21,7 @@ from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 OTTLA, KAFKA, CONTROLLER = 7, 2, 3000
 PATIENCE_S = 60.0

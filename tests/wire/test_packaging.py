@@ -101,7 +101,7 @@ def test_the_plugin_starts_a_broker_in_a_project_with_packages_of_the_same_names
     assert "1 passed" in output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_example_is_tested_with_the_wheel(project: Project) -> None:
     example = project.directory.parent / "example"
     shutil.copytree(ROOT / "examples" / "billing", example, ignore=shutil.ignore_patterns("__pycache__"))
@@ -110,7 +110,7 @@ def test_the_example_is_tested_with_the_wheel(project: Project) -> None:
     assert "5 passed" in output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.java
 def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
     """A broker's process, a Spark driver and its Python workers, which all find the user's packages before ours."""
@@ -149,7 +149,7 @@ def spark_of(minor: str) -> dict[str, str]:
     return {"PYTHONPATH": str(target), "SPARK_HOME": str(target / "pyspark"), "JAVA_HOME": quick_java.java_home()}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.java
 @pytest.mark.parametrize("minor", [min(VERSIONS), max(VERSIONS)])  # those between are run by the workflow
 def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl(
@@ -201,7 +201,7 @@ def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl
         assert sorted(invoices) == sorted(journal) == sorted(order["order_id"] for order in orders)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_source_distribution_is_whole_and_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     script = f"import setuptools.build_meta as build; build.build_sdist({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=BUILD_TIMEOUT_S, capture_output=True)

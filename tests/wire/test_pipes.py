@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import go, java_programs, kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long]
 
 HERE = Path(__file__).parent
 PARTITIONS = 6

@@ -90,6 +90,7 @@ class TestOthers:
 """
 
 
+@pytest.mark.smoke
 def test_each_test_gets_the_broker_that_it_wants(tmp_path: Path) -> None:
     code, output = run(tmp_path, SHARED)
     assert (code, "9 passed" in output) == (0, True), output

@@ -39,7 +39,7 @@ SETTINGS = {"transaction.partition.verification.enable": "false", "num.partition
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.slow, pytest.mark.java])])
+@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a broker is, of each kind."""
     if request.param == "ottla":
@@ -87,6 +87,7 @@ def ottla_prompt(kafka: str, capsys: pytest.CaptureFixture[str]) -> Prompt:
     return Prompt(kafka, capsys)
 
 
+@pytest.mark.smoke
 def test_a_topic_is_made_shown_and_deleted(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic = ottla_prompt, unique("topic")
     assert prompt("topic", "create", topic, "--partitions", "3", "--config", "retention.ms=60000") == f"topic {topic} was created\n"
@@ -130,6 +131,7 @@ def transactional(bootstrap: str, transactional_id: str) -> Producer:
     return producer
 
 
+@pytest.mark.smoke
 def test_what_was_committed_aborted_and_is_open(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
     prompt, topic, name = ottla_prompt, unique("txn"), unique("id")
     prompt("topic", "create", topic)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 import ottla
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow, pytest.mark.heavy]
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long]
 
 TOPIC = "t"
 PARTITIONS = 3

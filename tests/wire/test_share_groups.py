@@ -162,7 +162,7 @@ def test_no_record_of_an_aborted_transaction(broker: Broker, unique: Unique, clo
     assert types[group] == ("share", "Empty")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_members_are_killed_while_they_share_many_records(broker: Broker, unique: Unique, closing: Closing, tmp_path: Path) -> None:
     java_or_skip()
     topic, group, bootstrap = made(broker.bootstrap, unique("many")), unique("sharers"), broker.bootstrap

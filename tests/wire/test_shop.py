@@ -48,7 +48,7 @@ def work(
             return
 
 
-@pytest.mark.parametrize("step", ["between invoice and shipment", pytest.param("before the end", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", ["between invoice and shipment", pytest.param("before the end", marks=pytest.mark.full)])
 def test_each_purchase_has_one_invoice_and_one_shipment(
     group_client: Client, bootstrap: str, unique: Callable[[str], str], closing: Callable[[Any], Any], step: str
 ) -> None:
@@ -84,6 +84,7 @@ def test_each_purchase_has_one_invoice_and_one_shipment(
         assert Counter(m.value for m in messages) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
 
 
+@pytest.mark.smoke
 def test_the_worker_goes_on_when_the_broker_is_killed(
     group_client: Client, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:

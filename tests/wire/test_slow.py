@@ -18,7 +18,7 @@ from tests.wire.clients.confluent import Confluent
 from tests.wire.conftest import read
 from tools import kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 ROOT = Path(__file__).parent.parent.parent
 ROUNDS = int(os.environ.get("ROUNDS", "30"))

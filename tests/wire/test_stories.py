@@ -129,7 +129,7 @@ def test_deep_dive_4_the_reader_of_the_outputs_dies_before_it_commits(
 
 
 @pytest.mark.entry("CRD-05", "IDM-17", "OFF-17")
-@pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.slow), True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["stopped", "killed"])
 def test_deep_dive_5_6_7_coordinator_leader_and_group_coordinator_fail(
     group_client: Client, restartable: Broker, unique: Unique, closing: Closing, kill: bool
 ) -> None:

@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import java_programs, kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 
 PROGRAM = Path(__file__).parent / "streams" / "WordCount.java"
 PARTITIONS = 4

@@ -37,7 +37,7 @@ def tool(name: str, broker: Broker, *arguments: str) -> str:
     return kafka.tool(f"{TOOLS}.{name}", "--bootstrap-server", broker.bootstrap, *arguments)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_topics_are_made_described_changed_and_deleted(broker: Broker) -> None:
     tool("TopicCommand", broker, "--create", "--topic", "made", "--partitions", "3", "--config", "retention.ms=1234567")
     described = tool("TopicCommand", broker, "--describe", "--topic", "made")
@@ -53,7 +53,7 @@ def test_topics_are_made_described_changed_and_deleted(broker: Broker) -> None:
     assert "made" not in tool("TopicCommand", broker, "--list").split()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_producer_and_consumer_performance(broker: Broker) -> None:
     load = ("--num-records", "5000", "--record-size", "100", "--throughput", "-1")
     plain = tool("ProducerPerformance", broker, "--topic", "performance", *load)
@@ -71,7 +71,7 @@ def test_verifiable_producer_and_offsets(broker: Broker) -> None:
     assert tool("GetOffsetShell", broker, "--topic", "verified").strip() == "verified:0:20"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_groups_are_described_reset_and_deleted(broker: Broker) -> None:
     from tests.wire.clients.kafka_python import KafkaPython
     from tests.wire.conftest import read
@@ -96,7 +96,7 @@ def test_groups_are_described_reset_and_deleted(broker: Broker) -> None:
     assert "watched" not in tool(command, broker, "--list").split()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_transactions_are_listed_described_and_hanging_ones_found(broker: Broker) -> None:
     from tests.wire.clients.confluent import Confluent
 
@@ -116,7 +116,7 @@ def test_transactions_are_listed_described_and_hanging_ones_found(broker: Broker
     assert re.search(r"inspected\s+1\s+\d+\s+CompleteCommit", tool("TransactionsCommand", broker, "list"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_records_are_deleted_and_directories_told(broker: Broker, tmp_path: Path) -> None:
     from tests.wire.clients.confluent import Confluent
 
@@ -170,7 +170,7 @@ def dump(paths: list[Path], *options: str) -> str:
 
 @pytest.mark.entry("STO-17")
 @pytest.mark.entry("RDC-10")
-@pytest.mark.parametrize("stop", [pytest.param("SIGTERM", marks=pytest.mark.slow), "SIGKILL"])
+@pytest.mark.parametrize("stop", [pytest.param("SIGTERM", marks=pytest.mark.full), "SIGKILL"])
 def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:
     broker = Broker(data_dir=tmp_path / "data", settings={"log.segment.bytes": 150_000, "log.index.interval.bytes": 1_000})
     with broker:
@@ -201,7 +201,7 @@ def test_kafka_reads_every_file(stop: str, tmp_path: Path) -> None:
         assert "TOPIC_RECORD" in decoded
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_feature_levels_are_told_and_changed(broker: Broker) -> None:
     assert re.search(r"Feature: transaction.version\s.*FinalizedVersionLevel: 2", tool("FeatureCommand", broker, "describe"))
     tool("FeatureCommand", broker, "downgrade", "--feature", "transaction.version=1")
@@ -211,7 +211,7 @@ def test_feature_levels_are_told_and_changed(broker: Broker) -> None:
         tool("FeatureCommand", broker, "upgrade", "--feature", "transaction.version=9")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_broker_configs_change_while_it_runs(broker: Broker) -> None:
     entity = ("--entity-type", "brokers", "--entity-name", "1")
     command = "kafka.admin.ConfigCommand"

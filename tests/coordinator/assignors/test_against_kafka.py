@@ -15,7 +15,7 @@ from ottla.coordinator.group.assignors.simple import assign_simply
 from tests.coordinator.assignors.groups import Group, moved, sizes, topic_id
 from tests.coordinator.assignors.kafkas_assignors import Question, asked, made_up
 
-pytestmark = [pytest.mark.slow, pytest.mark.java]
+pytestmark = [pytest.mark.full, pytest.mark.java]
 
 GROUPS = 400
 SIMPLE = "simple"

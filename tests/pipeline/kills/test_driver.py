@@ -22,8 +22,8 @@ from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [
     pytest.mark.wire,
-    pytest.mark.slow,
-    pytest.mark.heavy,
+    pytest.mark.full,
+    pytest.mark.long,
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-02", "PIP-03", "PIP-11", "PIP-12"),
 ]

@@ -20,7 +20,7 @@ from ottla.spark.transaction import ONGOING, state_of
 from ottla.spark.wire import ClusterClient
 from tests.pipeline import quick_java
 
-pytestmark = [pytest.mark.slow, pytest.mark.wire]
+pytestmark = [pytest.mark.full, pytest.mark.wire]
 
 ROWS = {"tasks": 400_000, "driver": 100_000}
 """Enough that a batch of all of them is not over when the signal comes."""

@@ -23,7 +23,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 Row = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
 
 
-@pytest.fixture(params=["ottla", pytest.param("kafka", marks=[pytest.mark.slow, pytest.mark.java])])
+@pytest.fixture(params=["ottla", pytest.param("kafka", marks=[pytest.mark.full, pytest.mark.java])])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
     if request.param == "ottla":
         with Broker(data_dir=tmp_path / "data") as broker:

@@ -1,0 +1,67 @@
+"""The levels of tests: which make target runs which test.
+
+| level | make target | which tests |
+|---|---|---|
+| check | ``make check`` | pure tests: no broker process, no Java, no heavy load |
+| smoke | ``make test`` | marked ``smoke``: one short test per stock client, command line, console and Spark |
+| full | ``make test-all`` | marked ``full``, ``wire``, ``java`` or ``heavy`` |
+| nightly | ``make nightly`` | marked ``nightly``: measures time, or takes many minutes |
+
+``--level check,smoke`` runs the tests of these levels. Without the option all tests but those of the level nightly run, so that a
+file or a test can be named without a thought about its level.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+CHECK, SMOKE, FULL, NIGHTLY = LEVELS = ("check", "smoke", "full", "nightly")
+NOT_PURE = frozenset({"full", "wire", "java", "heavy"})
+"""Markers of tests that are too slow, or need too much of the machine, for the level check."""
+FOLDERS_OF_PROCESSES = frozenset({"chaos", "mutants", "wire"})
+"""Folders without a test of the level check. Importing them takes a third of the time of finding all tests."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--level", metavar="LEVELS", help=f"run the tests of these levels: {', '.join(LEVELS)}")
+
+
+def _wanted(config: pytest.Config) -> frozenset[str]:
+    given: str | None = config.getoption("--level")
+    wanted = frozenset(given.split(",")) if given else frozenset(LEVELS) - {NIGHTLY}
+    if unknown := wanted - set(LEVELS):
+        raise pytest.UsageError(f"Unknown level {', '.join(sorted(unknown))}; the levels are {', '.join(LEVELS)}.")
+    return wanted
+
+
+def level_of(item: pytest.Item) -> str:
+    """The level of a test. Markers of its parameters win over those of its function, module and class.
+
+    Among markers of one place ``nightly`` wins over ``smoke``, and ``smoke`` over ``full``.
+    """
+    callspec = getattr(item, "callspec", None)
+    of_parameters = {mark.name for mark in callspec.marks} if callspec is not None else set()
+    for markers in (of_parameters, {mark.name for mark in item.iter_markers()}):
+        for level in (NIGHTLY, SMOKE):
+            if level in markers:
+                return level
+        if markers & NOT_PURE:
+            return FULL
+    return CHECK
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path.name in FOLDERS_OF_PROCESSES and _wanted(config) == {CHECK} else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = _wanted(config)
+    selected: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
+    for item in items:
+        (selected if level_of(item) in wanted else deselected).append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = selected

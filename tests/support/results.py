@@ -1,0 +1,71 @@
+"""The results of a run as files: what each test did (``--results``), and which rules hold (``--scoreboard``)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RESULTS: dict[str, dict[str, Any]] = {}
+"""By the test's id: ``outcome``, ``duration_s``, and ``reason``, the last line of a failure or the reason of a skip."""
+RULES: list[dict[str, Any]] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--results", metavar="FILE", help="write each test's outcome, duration and reason")
+    parser.addoption("--scoreboard", metavar="FILE", help="write which rules' tests passed against which broker")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Attach to each test the rules of docs/rules.md that it is about, and the broker that it asks."""
+    for item in items:
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        scenario = params.get("scenario")
+        entries = scenario.entries if scenario is not None else [e for mark in item.iter_markers("entry") for e in mark.args]
+        if not entries:
+            continue
+        item.user_properties.append(("entries", list(entries)))
+        item.user_properties.append(("target", params.get("target", "ottla")))
+        if scenario is not None:
+            item.user_properties.append(("title", scenario.title))
+            item.user_properties.append(("differs", scenario.differs))
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2])
+    return str(report.longrepr).strip().rpartition("\n")[2][:300] if report.longrepr is not None else ""
+
+
+def _add(report: pytest.TestReport | pytest.CollectReport, duration_s: float) -> None:
+    name = report.nodeid.partition("@")[0]
+    result = RESULTS.setdefault(name, {"outcome": "passed", "duration_s": 0.0, "reason": ""})
+    result["duration_s"] += duration_s
+    if report.outcome != "passed" and result["outcome"] != "failed":
+        result["outcome"], result["reason"] = report.outcome, _reason(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A file that cannot be imported, or is skipped as a whole, counts as one test."""
+    if report.outcome != "passed":
+        _add(report, 0.0)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _add(report, report.duration)
+    properties = dict(report.user_properties)
+    if "entries" in properties and (report.when == "call" or report.outcome != "passed"):
+        RULES.append({"test": report.nodeid, "outcome": report.outcome, **properties})
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # With xdist the reports of all workers come to the controller, which alone writes.
+    if hasattr(session.config, "workerinput"):
+        return
+    for option, results in (("--results", RESULTS), ("--scoreboard", RULES)):
+        target = session.config.getoption(option)
+        if target:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            Path(target).write_text(json.dumps(results))

@@ -1,0 +1,52 @@
+"""Which tests share a process, and in which order they begin, where several processes share a run (``--dist loadgroup``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put tests that start the same thing into one group: the broker of a set-up, a Spark session, else what a file starts.
+
+    Tests marked ``long`` and simulated scenarios, which start nothing, are on their own.
+    """
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if params.get("target") == "simulated":
+        return
+    if "target" in params:
+        scenario = params.get("scenario")
+        group = f"{params['target']} {'default' if scenario is None else scenario.broker}"
+    elif item.get_closest_marker("xdist_group") or item.get_closest_marker("long"):
+        return
+    elif "spark" in getattr(item, "fixturenames", ()):
+        group = "spark"
+    else:
+        group = f"{item.path.parent.name}/{item.path.stem}"
+    item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    return item.nodeid if mark is None else str(mark.args[0])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort long tests first, then tests with brokers, which wait for most of their time, then heavy ones, then the rest.
+
+    Within a kind the largest group comes first, so that no process is left alone with one at the end.
+    """
+    sizes = Counter(_group(item) for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        if item.get_closest_marker("long"):
+            return 0, -sizes[_group(item)]
+        if item.get_closest_marker("xdist_group") is None:
+            return 4, 0
+        if item.get_closest_marker("wire"):
+            return 1, -sizes[_group(item)]
+        return (2 if item.get_closest_marker("heavy") else 3), 0
+
+    items.sort(key=place)

