@@ -1,0 +1,1 @@
+"""What tests of several folders share: clients, batches, logs, worlds and waiting."""
