@@ -37,7 +37,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
 from ottla.ready_line import read_ready_file
-from tests.raw import RawClient, retry
+from tests.support.raw_client import RawClient, retry
 
 WARM_UP = 300
 SLICE = 200

@@ -38,7 +38,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 )
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.raw import RawClient, retry
+from tests.support.raw_client import RawClient, retry
 
 TOPIC = "t"
 SMALL_TOPIC, SMALL_PARTITIONS = "small", 4

@@ -24,7 +24,7 @@ from rich.progress import track
 from benchmarks.brokers import memory_mib, wait_for_metadata
 from ottla import Broker
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 from tools import go
 from tools.kafka import ApacheKafka
 

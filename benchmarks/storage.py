@@ -21,7 +21,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 
 PARTITIONS_A_TOPIC = 100
 RECORDS = 20

@@ -47,7 +47,7 @@ def spark() -> Iterator[Any]:
     """One Spark session for all tests of a process: starting it takes longer than most of them."""
     pytest.importorskip("pyspark")
     from ottla.spark.session import session
-    from tests.pipeline import quick_java
+    from tests.support import quick_java
     from tools import kafka
 
     # pyspark.testing brings pandas-on-Spark along, which warns without it.

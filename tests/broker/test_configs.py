@@ -21,7 +21,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from tests.broker.config_cases import APPEND, CASES, SET, STARTED_WITH, B, Case, T, case_id, describe, request, shown
-from tests.raw import create
+from tests.support.raw_client import create
 
 TABLES = Path(__file__).parent / "kafka_configs"
 

@@ -12,7 +12,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.env import START_MS
-from tests.raw import create
+from tests.support.raw_client import create
 
 WAIT_MS = 5_000
 

@@ -15,7 +15,7 @@ from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
-from tests.raw import create
+from tests.support.raw_client import create
 
 PARTITIONS = 2 * PARTITIONS_AT_ONCE
 VALUE_BYTES = 10_000

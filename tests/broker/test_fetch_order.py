@@ -16,7 +16,7 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
-from tests.raw import create
+from tests.support.raw_client import create
 
 
 class Fetching:

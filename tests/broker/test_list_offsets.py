@@ -18,8 +18,8 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import run
 from tests.measuring import Limit, measured
-from tests.raw import create
-from tests.scenarios.batches import batch, record
+from tests.support.batches import batch, record
+from tests.support.raw_client import create
 
 MIB = 1 << 20
 STEP_S = Limit(0.020)

@@ -20,7 +20,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import Steps, run
 from tests.coordinator.consumer_world import FakeTopics
 from tests.measuring import Limit, best, measured, slowest_step
-from tests.storage.logs import append
+from tests.support.logs import append
 
 pytestmark = [pytest.mark.heavy, measured]
 

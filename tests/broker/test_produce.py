@@ -23,8 +23,8 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.steps import Pause, Steps, run
 from tests.measuring import Limit, measured
-from tests.raw import create
-from tests.scenarios.batches import batch, record
+from tests.support.batches import batch, record
+from tests.support.raw_client import create
 
 ZSTD = 4
 MIB = 1 << 20

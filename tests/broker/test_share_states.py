@@ -20,7 +20,7 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.storage.filesystem import Damaged
 from ottla.storage.steps import Steps
-from tests.raw import create
+from tests.support.raw_client import create
 
 SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "2",

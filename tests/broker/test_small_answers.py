@@ -9,7 +9,7 @@ import pytest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.simulation.broker import SimulatedBroker
-from tests.raw import create
+from tests.support.raw_client import create
 
 BIG = 200
 

@@ -39,7 +39,7 @@ from ottla.storage.filesystem import Damaged
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from tests.coordinator.consumer_world import FakeTopics
-from tests.storage.logs import NOW_MS
+from tests.support.logs import NOW_MS
 
 LOGGED = [s for s in TxnState if s not in (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE)]
 NAMES = st.sampled_from(["a"] * 12 + ["b", "n" * 59, "n" * 60, "n" * 61, "n" * 62, "n" * 70, "n" * 300, "ü"])

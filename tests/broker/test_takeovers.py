@@ -15,7 +15,7 @@ from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequ
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.simulation.broker import SimulatedBroker
-from tests.raw import create
+from tests.support.raw_client import create
 
 Line = dict[str, Any]
 

@@ -10,7 +10,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.primitives import NO_UUID
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
-from tests.raw import create
+from tests.support.raw_client import create
 
 OTHER = b"\2" * 16
 

@@ -8,7 +8,7 @@ from ottla import Broker
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from tests.raw import RawClient, retry
+from tests.support.raw_client import RawClient, retry
 
 TOPICS = ("orders", *(f"topic-{number}" for number in range(9)))
 PARTITIONS_OF_EACH = 100

@@ -25,7 +25,7 @@ from ottla.console.site import PREFIX, all_files
 from ottla.served import ServedProcess
 from tests.console import loaded
 from tests.console.loaded import GROUPS, TIMEOUT_S, commit_offset, producer, write
-from tests.raw import RawClient, create
+from tests.support.raw_client import RawClient, create
 from tools.browser import Browser, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.xdist_group("browser")]

@@ -22,7 +22,7 @@ from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
-from tests.raw import create
+from tests.support.raw_client import create
 
 TIMES = 10
 

@@ -32,7 +32,7 @@ from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
-from tests.raw import create
+from tests.support.raw_client import create
 
 ID = "orders"
 ASKER = Asker(client_id="checkout", client_host="127.0.0.1", api="EndTxn", version=4)

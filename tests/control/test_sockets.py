@@ -18,7 +18,7 @@ from ottla.control.faults import Fault, Faults
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.simulation.client import Closed
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.wire
 

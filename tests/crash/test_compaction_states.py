@@ -14,8 +14,8 @@ from ottla.storage.cleaning import filthiest
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, end
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, contents, visible, write
+from tests.support.logs import NOW_MS, end
 
 pytestmark = pytest.mark.heavy
 

@@ -24,7 +24,7 @@ from tests.crash.load import IDS, REPLACED, SETTINGS, TIMEOUT_MS, TOPICS, Story,
 from tests.scenarios.play import perform
 from tests.scenarios.views import visible
 from tests.scenarios.world import World
-from tests.storage.logs import stored
+from tests.support.logs import stored
 
 pytestmark = pytest.mark.heavy
 

@@ -13,7 +13,7 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.recovery import open_log
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, SMALL, busy, put, state, stored
+from tests.support.logs import NOW_MS, SMALL, busy, put, state, stored
 
 pytestmark = pytest.mark.heavy
 

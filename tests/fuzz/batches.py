@@ -9,7 +9,7 @@ import msgspec
 
 from ottla.protocol.records import GZIP, HEADER, HEADER_BYTES, build_batch, compress, pack_batch, read_header, renew_crc
 from tests.fuzz.vocabulary import Cast
-from tests.scenarios.batches import batch, record
+from tests.support.batches import batch, record
 
 BOMB_BYTES = 4 << 20
 """What the largest of the compressed batches inflates to."""

@@ -22,7 +22,7 @@ from tests.fuzz import parts, refusals, settings, state, stored
 from tests.fuzz.exchange import Conversation, Exchange, Failure, Held, is_unknown_error
 from tests.fuzz.settings import Given
 from tests.measuring import Limit
-from tests.raw import create
+from tests.support.raw_client import create
 
 HOLD_S = Limit(0.020)
 """Thread CPU time that one request, timer or step may hold the loop for."""

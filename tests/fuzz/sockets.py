@@ -19,7 +19,7 @@ from tests.fuzz import refusals
 from tests.fuzz.exchange import Conversation, Exchange, Failure, is_unknown_error
 from tests.fuzz.host import CLIENTS, EXPECTED_LINES, Action, Trace
 from tests.fuzz.settings import Given
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 
 MEMORY_BYTES = 150 << 20
 """That the process may take above what it took when it had started."""

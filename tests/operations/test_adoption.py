@@ -21,7 +21,7 @@ from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.retention import delete_old
 from ottla.storage.segment import LOG_SUFFIX
-from tests.storage.logs import NOW_MS, Logs, put
+from tests.support.logs import NOW_MS, Logs, put
 
 
 @pytest.fixture

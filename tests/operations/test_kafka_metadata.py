@@ -24,7 +24,7 @@ from ottla.storage.identity import BOOTSTRAP_FILE, KRAFT_FILE, METADATA_DIRECTOR
 from ottla.storage.log import Log
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.storage.logs import NOW_MS, Logs, put
+from tests.support.logs import NOW_MS, Logs, put
 
 METADATA = f"/kafka/{METADATA_DIRECTORY}"
 Change = Callable[[ClusterState], list[LogRecord]]

@@ -19,7 +19,7 @@ from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
-from tests.storage.logs import NOW_MS, Logs, put
+from tests.support.logs import NOW_MS, Logs, put
 
 SESSION = "consumer.session.timeout.ms"
 

@@ -98,7 +98,7 @@ def test_lines_can_be_typed(session: Session, lines: list[str], page: str, tmp_p
     }
     if session.needs_spark:
         pytest.importorskip("pyspark")
-        from tests.pipeline import quick_java
+        from tests.support import quick_java
 
         environment |= quick_java.environment()
     # What a page starts in the background and does not end itself ends with it.

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.pipeline import quick_java
+from tests.support import quick_java
 
 pytestmark = pytest.mark.wire
 

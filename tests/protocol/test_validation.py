@@ -16,7 +16,7 @@ from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, re
 from ottla.protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
 from ottla.storage.steps import run
 from tests.measuring import Limit, best, measured, slowest_step
-from tests.scenarios.batches import batch, record, varint
+from tests.support.batches import batch, record, varint
 
 NOW_MS = 1_700_000_000_000
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)

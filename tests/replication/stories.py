@@ -9,7 +9,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.storage.log import Log
 from tests.replication.brokers import ReplicaServer, World
-from tests.storage.logs import stored
+from tests.support.logs import stored
 
 POWER_EVERY = 4
 """Every so manieth seed plays with ``ottla.durability=power``, where machines lose power in place of processes being killed."""

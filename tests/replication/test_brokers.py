@@ -13,7 +13,7 @@ from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from ottla.protocol.messages.fetch import PartitionData
 from ottla.protocol.messages.produce import ProduceResponse
 from tests.replication.brokers import TOPIC, World
-from tests.storage.logs import stored
+from tests.support.logs import stored
 
 
 class Producer:

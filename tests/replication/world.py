@@ -29,7 +29,7 @@ from ottla.storage.recovery import open_log
 from ottla.storage.segment import LOG_SUFFIX
 from ottla.storage.transaction_history import TransactionHistory
 from ottla.storage.truncation import truncate_fully_and_start_at, truncate_to
-from tests.storage.logs import stored
+from tests.support.logs import stored
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100)
 LAG_MS = 10_000

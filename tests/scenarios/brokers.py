@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ottla import Broker
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.simulation.broker import SimulatedBroker
-from tests.raw import RawClient, retry
+from tests.support.raw_client import RawClient, retry
 from tools.kafka import QUICK_JVM, ApacheKafka
 
 TARGETS = ("simulated", "ottla", "kafka")

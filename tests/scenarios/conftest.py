@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.raw import RawClient, create
 from tests.scenarios.brokers import Brokers, Target, Wire, start
 from tests.scenarios.script import Answers, rewrite
+from tests.support.raw_client import RawClient, create
 from tools.kafka import ORACLE_VERSION, Unavailable
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ottla.simulation.client import newest
-from tests.raw import retry
+from tests.support.raw_client import retry
 
 NO_SUCH_ID = b"\x11" * 16
 NO_SUCH_NODE = 77

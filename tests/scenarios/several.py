@@ -15,7 +15,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.simulation.client import Closed, newest
-from tests.raw import RawClient, retry
+from tests.support.raw_client import RawClient, retry
 from tools.kafka_cluster import ApacheKafkas, SeveralBrokers
 
 RACKS = {1: "r1", 2: "r2", 3: "r3"}

@@ -42,8 +42,8 @@ from ottla.protocol.messages.share_fetch import AcknowledgementBatch as Piggybac
 from ottla.protocol.messages.share_fetch import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.raw import retry
 from tests.scenarios.setting import NO_SUCH_ID, Questions, Setting
+from tests.support.raw_client import retry
 
 GROUP_RESOURCE = 32
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4

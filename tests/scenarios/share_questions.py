@@ -17,8 +17,8 @@ from ottla.protocol.messages import write_share_group_state as write_state
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import uuid_text
-from tests.raw import retry
 from tests.scenarios.setting import NO_SUCH_ID, Questions, Setting
+from tests.support.raw_client import retry
 
 SHARE = 2
 LOADING = {Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS}

@@ -22,9 +22,9 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch, compress
-from tests.raw import RawClient, create, retry
-from tests.scenarios.batches import batch, record, varint
 from tests.scenarios.test_bad_input import end_offset, produce
+from tests.support.batches import batch, record, varint
+from tests.support.raw_client import RawClient, create, retry
 
 NOISE = random.Random(4).randbytes(50)
 

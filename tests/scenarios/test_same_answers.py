@@ -24,10 +24,10 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
 from ottla.simulation.client import Closed, api_key
-from tests.raw import RawClient, create, retry
 from tests.scenarios.migration_questions import SCRIPTS, Script
 from tests.scenarios.questions import QUESTIONS
 from tests.scenarios.setting import NOW_MS, Setting
+from tests.support.raw_client import RawClient, create, retry
 from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Unavailable
 
 PREFIX = "same"

@@ -13,9 +13,9 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.messages.streams_group_heartbeat import Subtopology
 from ottla.protocol.primitives import NO_UUID
 from ottla.simulation.client import Closed, api_key, newest
-from tests.raw import TIMEOUT_S
 from tests.scenarios.brokers import Client, Target
 from tests.scenarios.setting import NO_SUCH_ID
+from tests.support.raw_client import TIMEOUT_S
 
 NOT_READY = (
     "COORDINATOR_LOAD_IN_PROGRESS",

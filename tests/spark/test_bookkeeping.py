@@ -34,7 +34,7 @@ from ottla.protocol.messages.offset_delete import (
 )
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.spark.marks import group_of
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 from tests.wire.conftest import ORACLE_SETTINGS
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 

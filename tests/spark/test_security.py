@@ -23,8 +23,8 @@ from ottla.spark.topics import partition_counts
 from ottla.spark.transaction import Producer, Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
-from tests.raw import RawClient, create
 from tests.spark.secured import LOGIN, WAYS, Secured
+from tests.support.raw_client import RawClient, create
 from tools.kafka import Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]

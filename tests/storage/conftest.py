@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.storage.real_filesystem import RealFilesystem
-from tests.storage.logs import Logs
+from tests.support.logs import Logs
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ottla.storage.log import Appended, Log
 from ottla.storage.reading import read
 from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, Logs, append, end, state, stored
+from tests.support.logs import NOW_MS, Logs, append, end, state, stored
 
 COMPACTED = LogConfig(
     segment_bytes=1_000,

@@ -10,7 +10,7 @@ import pytest
 from ottla.protocol.records import batches
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged
-from tests.storage.logs import Logs, busy, put, state
+from tests.support.logs import Logs, busy, put, state
 
 
 def damaged(raw: bytes, how: str) -> bytes:

@@ -21,8 +21,8 @@ from ottla.storage.retention import delete_old
 from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn
-from tests.storage.logs import NOW_MS, SMALL, end, put, state
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, write
+from tests.support.logs import NOW_MS, SMALL, end, put, state
 
 
 def opened(fs: MemoryFilesystem | TracingFilesystem, config: LogConfig = SMALL) -> tuple[LogDirectory, Log]:

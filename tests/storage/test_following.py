@@ -14,7 +14,7 @@ from ottla.storage.following import UnexpectedOffset, append_as_follower
 from ottla.storage.log import Log
 from ottla.storage.reading import read
 from ottla.storage.truncation import truncate_fully_and_start_at
-from tests.storage.logs import NOW_MS, SMALL, append, busy, put, state, stored
+from tests.support.logs import NOW_MS, SMALL, append, busy, put, state, stored
 
 COMPACTED = LogConfig(cleanup_policy=("compact",), segment_bytes=1_000)
 

@@ -12,7 +12,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.reading import offset_for_timestamp, offset_of_max_timestamp, read
 from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, SMALL, Logs, end, put
+from tests.support.logs import NOW_MS, SMALL, Logs, end, put
 
 
 def offsets(data: object) -> list[int]:

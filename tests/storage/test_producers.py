@@ -10,7 +10,7 @@ from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.producer_state import MAX_UNVERIFIED, ProducerState
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, SMALL, Logs, end, put
+from tests.support.logs import NOW_MS, SMALL, Logs, end, put
 
 
 def refused(code: Code) -> pytest.RaisesExc[KafkaError]:

@@ -9,8 +9,8 @@ import pytest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import ZSTD, build_batch, compress, read_header, read_records
 from ottla.storage.reading import records_of
-from tests.scenarios.batches import batch, record
-from tests.storage.logs import NOW_MS
+from tests.support.batches import batch, record
+from tests.support.logs import NOW_MS
 
 MIB = 1 << 20
 

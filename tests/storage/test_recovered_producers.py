@@ -12,7 +12,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.storage import snapshot
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, Logs, busy, put, state
+from tests.support.logs import NOW_MS, Logs, busy, put, state
 
 
 @pytest.mark.entry("STO-07")

@@ -12,7 +12,7 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from ottla.storage.retention import delete_old
-from tests.storage.logs import NOW_MS, SMALL, Logs, busy, end, put, state
+from tests.support.logs import NOW_MS, SMALL, Logs, busy, end, put, state
 
 
 @pytest.mark.entry("STO-01")

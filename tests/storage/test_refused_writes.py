@@ -23,7 +23,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
 from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
-from tests.storage.logs import NOW_MS, Logs, end, put, state
+from tests.support.logs import NOW_MS, Logs, end, put, state
 
 TINY = LogConfig(segment_bytes=600, index_interval_bytes=100)
 STEPS = 60

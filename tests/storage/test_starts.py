@@ -18,7 +18,7 @@ from ottla.storage.recovery import open_log
 from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn, TxnIndex
-from tests.storage.logs import NOW_MS, Logs, end, put, state
+from tests.support.logs import NOW_MS, Logs, end, put, state
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=100)
 DIRECTORY = "/d/t-0"

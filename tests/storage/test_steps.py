@@ -17,7 +17,7 @@ from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import TimestampedOffset, offset_for_timestamp
 from ottla.storage.retention import delete_old
 from ottla.storage.steps import Steps, run
-from tests.storage.logs import NOW_MS, append, put
+from tests.support.logs import NOW_MS, append, put
 
 COMPACTED = LogConfig(
     segment_bytes=400, index_interval_bytes=100, cleanup_policy=("compact", "delete"), min_cleanable_dirty_ratio=0.0

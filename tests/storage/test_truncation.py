@@ -18,8 +18,8 @@ from ottla.storage.recovery import open_log
 from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.truncation import end_after, truncate_fully_and_start_at, truncate_to
-from tests.storage.logs import NOW_MS, SMALL, busy, end, put, state, stored
 from tests.storage.test_following import files, follow, new
+from tests.support.logs import NOW_MS, SMALL, busy, end, put, state, stored
 
 
 def written(seed: int, batches: int = 120) -> Log:

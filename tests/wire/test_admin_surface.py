@@ -17,8 +17,8 @@ import pytest
 from ottla import Broker
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
-from tests.raw import RawClient, create
-from tests.waiting import wait_until
+from tests.support.raw_client import RawClient, create
+from tests.support.waiting import wait_until
 from tools import go, java_programs, kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]

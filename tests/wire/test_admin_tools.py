@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from tests.raw import RawClient, create
+from tests.support.raw_client import RawClient, create
 from tools import kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]

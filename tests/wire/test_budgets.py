@@ -25,8 +25,8 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
-from tests.raw import RawClient, create
-from tests.waiting import logged
+from tests.support.raw_client import RawClient, create
+from tests.support.waiting import logged
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.alone]
 

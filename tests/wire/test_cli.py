@@ -20,7 +20,7 @@ from ottla.client import KafkaClient
 from ottla.health import answers
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.wire
 

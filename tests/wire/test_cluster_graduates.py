@@ -21,7 +21,7 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.questions import Questions, wait_for
-from tests.raw import RawClient
+from tests.support.raw_client import RawClient
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]

@@ -11,7 +11,7 @@ import pytest
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
 from tests.broker.config_cases import APPEND, CASES, DELETE, SET, STARTED_WITH, B, Case, T, case_id, describe, one, request, shown
-from tests.raw import RawClient, create, retry
+from tests.support.raw_client import RawClient, create, retry
 from tools import kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]

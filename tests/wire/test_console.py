@@ -21,7 +21,7 @@ from ottla import Broker, Cluster
 from ottla.broker.http_server import MAX_CONNECTIONS
 from ottla.console.site import MAX_PAGES
 from ottla.control.fault import Fault
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.wire
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 import ottla
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 from tests.wire.clients.confluent import committed_offsets
 
 pytestmark = [pytest.mark.wire]

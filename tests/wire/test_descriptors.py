@@ -16,7 +16,7 @@ import pytest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
-from tests.raw import RawClient, create
+from tests.support.raw_client import RawClient, create
 from tools.kafka import free_port
 
 pytestmark = pytest.mark.wire

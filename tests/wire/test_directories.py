@@ -11,7 +11,7 @@ from ottla import Broker
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.waiting import logged
+from tests.support.waiting import logged
 
 pytestmark = pytest.mark.wire
 

@@ -18,11 +18,11 @@ from ottla import Broker
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.records import batches, crc_is_valid
-from tests.raw import RawClient
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tests.waiting import logged
+from tests.support.raw_client import RawClient
+from tests.support.waiting import logged
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("STO-21")]
 

@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla import Broker, ControlError
 from ottla.health import NotReady, ask
 from ottla.protocol.messages.metadata import MetadataRequest
-from tests.raw import RawClient, create
-from tests.waiting import wait_until
+from tests.support.raw_client import RawClient, create
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.wire
 

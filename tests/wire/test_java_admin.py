@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.raw import RawClient, create
+from tests.support.raw_client import RawClient, create
 from tests.wire.clients.java import _properties, gateway
 from tools.kafka import Unavailable
 

@@ -18,7 +18,7 @@ import pytest
 
 from ottla import Broker
 from ottla.health import DESCRIBE_LOG_DIRS, NotReady, ask
-from tests.waiting import logged
+from tests.support.waiting import logged
 from tests.wire.test_cli import TIMEOUT_S, serving
 
 pytestmark = pytest.mark.wire

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from ottla import Broker
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import kafka
 

@@ -18,7 +18,7 @@ import pytest
 
 from ottla.client import KafkaClient, NewRecord
 from ottla.spark.versions import VERSIONS, packages_for
-from tests.raw import RawClient, create
+from tests.support.raw_client import RawClient, create
 from tools import kafka
 
 pytestmark = pytest.mark.wire
@@ -115,7 +115,7 @@ def test_the_example_is_tested_with_the_wheel(project: Project) -> None:
 def test_spark_runs_every_job_in_a_project_with_packages_of_the_same_names(project: Project) -> None:
     """A broker's process, a Spark driver and its Python workers, which all find the user's packages before ours."""
     pytest.importorskip("pyspark")
-    from tests.pipeline import quick_java
+    from tests.support import quick_java
 
     output = project.run(
         "-m",
@@ -136,7 +136,7 @@ def spark_of(minor: str) -> dict[str, str]:
     """What a driver is to be started with for a Spark of that version: the one that is installed, or one that is fetched once."""
     import pyspark
 
-    from tests.pipeline import quick_java
+    from tests.support import quick_java
 
     if pyspark.__version__.startswith(f"{minor}."):
         return quick_java.environment()

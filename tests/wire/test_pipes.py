@@ -20,8 +20,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from tests.raw import RawClient
-from tests.waiting import wait_until
+from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import go, java_programs, kafka
 

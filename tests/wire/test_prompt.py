@@ -25,8 +25,8 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from ottla.protocol.records import build_batch
-from tests.raw import RawClient, wait_for_the_broker
-from tests.waiting import wait_until
+from tests.support.raw_client import RawClient, wait_for_the_broker
+from tests.support.waiting import wait_until
 from tests.wire.conftest import ORACLE_SETTINGS
 from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
 

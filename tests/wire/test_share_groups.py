@@ -24,8 +24,8 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.list_groups import ListGroupsRequest
-from tests.raw import RawClient
-from tests.waiting import wait_until
+from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_until
 from tools import java_programs, kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java]

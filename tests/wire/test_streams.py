@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
 from ottla.protocol.messages.list_groups import ListGroupsRequest
-from tests.raw import RawClient
-from tests.waiting import wait_until
+from tests.support.raw_client import RawClient
+from tests.support.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import java_programs, kafka
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.pipeline import quick_java
+from tests.support import quick_java
 from tools.kafka import free_port
 
 UP_S = 60

@@ -22,8 +22,8 @@ from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
 from ottla.spark.connecting import Connecting
 from ottla.spark.wire import ClusterClient
-from tests.pipeline import quick_java
 from tests.pipeline.kills.driver import STARTED
+from tests.support import quick_java
 
 PARTITIONS = 3
 LIFE_S = 120

@@ -17,9 +17,9 @@ from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
 from ottla.spark.connecting import Connecting
 from ottla.spark.wire import ClusterClient
-from tests.pipeline import quick_java
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
+from tests.support import quick_java
 from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]

@@ -18,7 +18,7 @@ from ottla.pipeline.topics import create, fill
 from ottla.spark.connecting import Connecting
 from ottla.spark.transaction import ONGOING, state_of
 from ottla.spark.wire import ClusterClient
-from tests.pipeline import quick_java
+from tests.support import quick_java
 
 pytestmark = [pytest.mark.full, pytest.mark.wire]
 

@@ -23,10 +23,10 @@ from ottla.pipeline.schemas import INVOICES
 from ottla.spark.connecting import Connecting
 from ottla.spark.versions import packages_for
 from ottla.spark.wire import ClusterClient
-from tests.pipeline import quick_java
 from tests.pipeline.kills.cluster import Cluster, executors, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 from tests.pipeline.kills.test_cluster import ATTACKS
+from tests.support import quick_java
 from tools import kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]

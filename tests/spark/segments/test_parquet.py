@@ -12,7 +12,7 @@ from ottla.spark.segments import parquet
 from ottla.spark.segments.reading import COLUMNS, Wanted, plan, read
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.spark.segments.test_reading import history
-from tests.storage.logs import Logs
+from tests.support.logs import Logs
 
 
 @pytest.mark.parametrize("row_group_bytes", [1, 1 << 30])

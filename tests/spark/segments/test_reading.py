@@ -18,9 +18,9 @@ from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
-from tests.storage.logs import NOW_MS, Logs, end, put
 from tests.storage.test_compaction import compact
 from tests.storage.test_log import visible
+from tests.support.logs import NOW_MS, Logs, end, put
 
 DESCRIPTORS = Path("/proc/self/fd")
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer as CConsumer
 from confluent_kafka import Producer as CProducer
 from confluent_kafka import TopicPartition as CTopicPartition
 
-from tests.waiting import PAUSE_S
+from tests.support.waiting import PAUSE_S
 from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition, group_settings
 
 CALL_TIMEOUT_S = 30
