@@ -10,6 +10,7 @@ import pytest
 from ottla.control.faults import Fault
 from ottla.simulation.client import Closed
 from tests.control.faulty import Faulty, Killed
+from tests.support.levels import seeds
 
 TRANSACTIONS = 12
 ATTEMPTS = 20
@@ -60,7 +61,7 @@ def committed(faulty: Faulty, version: int) -> str:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, in_check=2))
 def test_each_transaction_is_committed_once(faulty: Faulty, seed: int, version: int) -> None:
     rng = random.Random(seed)
     faulty.do("topic t", "topic u", "A = init x timeout=900000")

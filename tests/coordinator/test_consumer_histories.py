@@ -13,6 +13,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_world import BATCH_BYTES, GROUP, Consumer, World, decided, logged, topic_id
+from tests.support.levels import seeds
 
 STEPS = 120
 IDS = ("a", "b", "c", "d")
@@ -95,7 +96,7 @@ def step(world: Careless, rng: random.Random, consumers: list[Consumer]) -> None
         consumer.epoch, consumer.owned = 0, {}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, in_check=1))
 def test_random_histories(seed: int) -> None:
     rng, world = random.Random(seed), Careless()
     world.topics.counts["u"] = 3

@@ -23,6 +23,7 @@ from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.consumer_world import FakeTopics
 from tests.coordinator.shard_states import check_reloaded, state_of
+from tests.support.levels import seeds
 
 STEPS = 400
 GROUPS = ("g", "h", "i")
@@ -232,7 +233,7 @@ class GroupWorld:
         assert not refused, "what a deadline brings about comes again"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, in_check=2))
 def test_groups(seed: int) -> None:
     world = GroupWorld(seed)
     for _ in range(STEPS):
@@ -252,7 +253,7 @@ def apply_effects(shard: TransactionShard, result: Result[Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, in_check=1))
 def test_transactions(seed: int, version: int) -> None:
     rng, now_ms, pids = random.Random(seed), 1_000, iter(range(1_000_000))
     shard, log, failed = TransactionShard(0, TxnConfig(), version), list[LogRecord](), 0

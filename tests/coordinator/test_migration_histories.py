@@ -19,6 +19,7 @@ from tests.coordinator.mixed_world import (
     ConsumerClient,
     MixedWorld,
 )
+from tests.support.levels import seeds
 
 MAX_CLIENTS = 4
 INSTANCES = ("i", "j")
@@ -99,7 +100,7 @@ class History:
         self.world.reload()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, in_check=5))
 def test_a_history(seed: int) -> None:
     history = History(seed)
     for _ in range(120):

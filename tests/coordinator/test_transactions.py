@@ -16,6 +16,7 @@ from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransact
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.transaction_states import TxnState
+from tests.support.levels import seeds
 
 ID = "shop"
 P0, P1 = ("invoices", 0), ("shipments", 0)
@@ -394,7 +395,7 @@ def test_a_failed_append_changes_nothing() -> None:
     assert world.init().epoch == who.epoch + 2
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, in_check=3))
 def test_random_walks_reload_to_the_same_state(seed: int) -> None:
     rng = random.Random(seed)
     world = World(rng.choice([1, 2]))

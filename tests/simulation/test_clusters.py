@@ -35,11 +35,13 @@ def test_three_brokers_commit_what_clients_write() -> None:
     assert {f"broker-{number} serves, life 1" for number in (1, 2, 3)} <= {line.partition(" ")[2] for line in verdict.lines}
 
 
+@pytest.mark.full
 def test_a_seed_of_several_brokers_is_the_same_world_each_time() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", (1, 11))
 def test_seeds_of_several_brokers_find_nothing(first: int) -> None:
     report = play(range(first, first + 10), 20, brokers=3)
@@ -65,6 +67,7 @@ def test_faults_strike_every_machine() -> None:
     assert not [fault for fault in faults if fault.kind == plans.CUT_ONE_WAY and fault.number == fault.node]
 
 
+@pytest.mark.full
 def test_a_paused_broker_is_replaced_and_learns_it_when_it_wakes() -> None:
     pause = PlannedFault(kind=plans.PAUSE_PROCESS, at_ms=500, for_ms=4_000, node=1)
     verdict = judge(msgspec.structs.replace(draw(3, 60, brokers=3), faults=(pause,)))

@@ -12,11 +12,12 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from ottla.storage.retention import delete_old
+from tests.support.levels import seeds
 from tests.support.logs import NOW_MS, SMALL, Logs, busy, end, put, state
 
 
 @pytest.mark.entry("STO-01")
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5, in_check=2))
 def test_a_crash_loses_nothing(logs: Logs, seed: int) -> None:
     log = logs.new()
     busy(log, seed=seed)

@@ -23,6 +23,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
 from ottla.storage.retention import delete_old
 from ottla.storage.steps import run
+from tests.support.levels import seeds
 from tests.support.logs import NOW_MS, Logs, end, put, state
 
 TINY = LogConfig(segment_bytes=600, index_interval_bytes=100)
@@ -68,7 +69,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 
 @pytest.mark.entry("STO-21", "RDC-08")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, in_check=1))
 def test_each_write_of_each_call_is_refused_once(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)

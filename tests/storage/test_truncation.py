@@ -19,6 +19,7 @@ from ottla.storage.settling import settle
 from ottla.storage.steps import run
 from ottla.storage.truncation import end_after, truncate_fully_and_start_at, truncate_to
 from tests.storage.test_following import files, follow, new
+from tests.support.levels import seeds
 from tests.support.logs import NOW_MS, SMALL, busy, end, put, state, stored
 
 
@@ -45,7 +46,7 @@ def without_snapshots(content: dict[str, bytes]) -> dict[str, bytes]:
     return {path: data for path, data in content.items() if not path.endswith(".snapshot")}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, in_check=4))
 def test_a_truncated_log_is_one_that_never_went_on(seed: int) -> None:
     rng = random.Random(seed)
     log, full = written(seed), written(seed)
@@ -70,7 +71,7 @@ def test_a_truncated_log_is_one_that_never_went_on(seed: int) -> None:
     assert without_snapshots(files(log)) == without_snapshots(files(full))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, in_check=2))
 def test_it_is_the_same_log_after_a_start(seed: int) -> None:
     log = written(seed)
     truncate_to(log, random.Random(seed).randrange(1, log.log_end_offset), NOW_MS)

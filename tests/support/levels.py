@@ -14,12 +14,16 @@ file or a test can be named without a thought about its level.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import settings
 
 CHECK, SMOKE, FULL, NIGHTLY = LEVELS = ("check", "smoke", "full", "nightly")
 NOT_PURE = frozenset({"full", "wire", "java", "heavy"})
 """Markers of tests that are too slow, or need too much of the machine, for the level check."""
+QUICK_EXAMPLES = 30
+"""Examples of a property test below the level full, where Hypothesis tries 100."""
 FOLDERS_OF_PROCESSES = frozenset({"chaos", "mutants", "wire"})
 """Folders without a test of the level check. Importing them takes a third of the time of finding all tests."""
 
@@ -36,6 +40,11 @@ def _wanted(config: pytest.Config) -> frozenset[str]:
     return wanted
 
 
+def seeds(count: int, *, in_check: int) -> list[Any]:
+    """The seeds below ``count`` as parameters: the first ``in_check`` of them keep the test's level, the others are ``full``."""
+    return [seed if seed < in_check else pytest.param(seed, marks=pytest.mark.full) for seed in range(count)]
+
+
 def level_of(item: pytest.Item) -> str:
     """The level of a test. Markers of its parameters win over those of its function, module and class.
 
@@ -50,6 +59,12 @@ def level_of(item: pytest.Item) -> str:
         if markers & NOT_PURE:
             return FULL
     return CHECK
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _wanted(config) <= {CHECK, SMOKE}:
+        settings.register_profile("quick", settings.default, max_examples=QUICK_EXAMPLES)
+        settings.load_profile("quick")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -18,6 +18,7 @@ from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.cluster.states import seen
 from tests.coordinator.controller.world import World, directory, refused
+from tests.support.levels import seeds
 
 BROKERS = range(1, 6)
 COMMANDS = 150
@@ -150,7 +151,7 @@ class History:
             assert after.leader_recovery_state == RECOVERING and after.isr == (after.leader,)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, in_check=4))
 def test_random_histories(seed: int) -> None:
     History(seed).play()
 

@@ -16,6 +16,7 @@ from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, f
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.coordinator.share.shard import ShareShard
 from ottla.protocol.errors import Code, DecodeError, KafkaError
+from tests.support.levels import seeds
 
 TOPIC_ID = bytes(15) + b"\x07"
 OTHER_ID = bytes(15) + b"\x08"
@@ -247,7 +248,7 @@ def test_other_records_are_no_share_state(key: bytes | None) -> None:
         World().shard.replay(LogRecord(key, None), 0)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8, in_check=3))
 def test_random_histories_read_back_as_they_were_written(seed: int) -> None:
     """Against a model that knows each offset's state; `World.run` has every append refused once and reloads after each."""
     rng = random.Random(seed)

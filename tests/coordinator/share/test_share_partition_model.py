@@ -20,6 +20,7 @@ from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
 from ottla.coordinator.share.shard import ShareShard
 from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
+from tests.support.levels import seeds
 
 KEY = ShareKey("g", bytes(15) + b"\x07", 0)
 CONFIG = SharePartitionConfig(lock_duration_ms=1_000, max_delivery_count=4, max_record_locks=60)
@@ -252,7 +253,7 @@ class World:
         assert partition.delivery_complete_count == len(finished)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(24, in_check=8))
 def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed: int) -> None:
     world = World(seed)
     rng = world.rng

@@ -12,6 +12,7 @@ from ottla.coordinator.group.share.requests import ShareHeartbeat
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.share_groups.world import GROUP, Sharer, World, logged
+from tests.support.levels import seeds
 
 STEPS = 150
 
@@ -60,7 +61,7 @@ def step(world: Careless, rng: random.Random, sharers: list[Sharer]) -> None:
     world.take(outcome.initialization)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, in_check=1))
 def test_random_histories(seed: int) -> None:
     rng, world = random.Random(seed), Careless()
     sharers = [Sharer(name) for name in "abcd"]

@@ -18,6 +18,7 @@ from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, Subtopology, TaskOffset, TopicInfo, Topology
 from tests.coordinator.streams.world import BATCH_BYTES, GROUP, NOTHING, Application, FixedTopics, World, logged
+from tests.support.levels import seeds
 
 STEPS = 150
 TOPOLOGY = Topology(
@@ -207,7 +208,7 @@ def _copied(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else value
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, in_check=2))
 def test_histories(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS):
