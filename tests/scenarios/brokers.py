@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from ottla import Broker
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.simulation.broker import SimulatedBroker
-from tests.raw import RawClient, retry
+from tests.raw import RawClient
+from tests.support import oracle
 from tools.kafka import QUICK_JVM, ApacheKafka
 
 TARGETS = ("simulated", "ottla", "kafka")
@@ -187,5 +186,5 @@ class Brokers:
 def _make_coordinators(broker: Wire) -> None:
     """Have the coordinators' topics made, for which a fresh Apache Kafka takes longer than a short-lived id lives."""
     with broker.connect() as client:
-        for request in (FindCoordinatorRequest(key="any", key_type=key_type) for key_type in (0, 1)):
-            retry(partial(client.call, request, 3), lambda answer: answer.error_code == 0)
+        for kind in (oracle.GROUP, oracle.TRANSACTION):
+            oracle.coordinator_known(client, "any", kind)

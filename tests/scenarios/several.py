@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.simulation.client import Closed, newest
-from tests.raw import RawClient, retry
+from tests.raw import RawClient
+from tests.support import oracle
+from tests.support.oracle import GROUP, TRANSACTION
 from tools.kafka_cluster import ApacheKafkas, SeveralBrokers
 
 RACKS = {1: "r1", 2: "r2", 3: "r3"}
@@ -31,7 +32,6 @@ SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
 }
-GROUP, TRANSACTION = 0, 1
 _OF_THE_TRANSACTION = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "DescribeTransactions")
 _OF_THE_GROUP = (
     "TxnOffsetCommit",
@@ -114,8 +114,8 @@ class SeveralTarget:
 
     def _make_coordinators(self) -> None:
         with RawClient(self.address(1)) as client:
-            for request in (FindCoordinatorRequest(key="any", key_type=key_type) for key_type in (GROUP, TRANSACTION)):
-                retry(partial(client.call, request, 3), lambda answer: answer.error_code == 0)
+            for kind in (GROUP, TRANSACTION):
+                oracle.coordinator_known(client, "any", kind)
 
 
 class Router:

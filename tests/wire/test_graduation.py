@@ -70,7 +70,7 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
     ):
         answer = perform(world, command)
         assert answer == "" or answer.startswith("NONE"), f"{command}: {answer}"
-    world.until(lambda: perform(world, "log v keys"), lambda said: said.startswith("2 ") and "b= until" in said)
+    world.until("v is compacted", lambda: perform(world, "log v keys"), lambda said: said.startswith("2 ") and "b= until" in said)
     return world, {command: perform(world, command) for command in LOOKS}
 
 
@@ -189,7 +189,8 @@ def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
         assert {command: perform(world, command) for command in MEMBERS} == before
         for command in ("M = beat modern", "S = stream streaming", "H = share sharing"):
             assert perform(world, command).startswith("NONE e"), command
-        world.until(lambda: perform(world, "acquire H sharing lt session=0"), lambda said: said == "NONE lt/0 2:2 3:1")
+        acquired = "NONE lt/0 2:2 3:1"
+        world.until("H acquires its records", lambda: perform(world, "acquire H sharing lt session=0"), acquired.__eq__)
     finally:
         world.close()
         kafka.stop()
