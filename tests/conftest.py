@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ottla.invariants import CHECKED
+from tools import keeping
 
 # Every state that a test brings about is checked as a whole.
 CHECKED.whole_states = True
@@ -38,6 +39,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--outcomes", metavar="FILE", help="write each test's outcome (python -m tools.compatibility reads it)")
 
 
+RUN = pytest.StashKey[keeping.Run | None]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # With xdist it is the controller's run, which the workers find in their environment.
+    config.stash[RUN] = keeping.Run.begun()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run = config.stash.get(RUN, None)
+    if run is not None:
+        run.end()
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """A long value is named by its beginning and its length.
 
@@ -53,13 +68,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Says which tests one process runs, where several share the work (``--dist loadgroup``): those that start the same thing.
 
     A scenario's broker, a Spark session, or else what a file has for all its tests. Those that take minutes are on their own,
-    and so are simulated scenarios, which start nothing.
+    and so are simulated scenarios, which start nothing. An Apache Kafka that a run shares is shared by all processes.
     """
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if params.get("target") == "simulated":
         return
-    if "target" in params:
-        scenario = params.get("scenario")
+    scenario = params.get("scenario")
+    if "target" in params and (scenario is not None or params["target"] == "ottla"):
         group = f"{params['target']} {'default' if scenario is None else scenario.broker}"
     elif item.get_closest_marker("xdist_group") or _takes_minutes(item):
         return

@@ -217,8 +217,8 @@ def _lead(client: Client, topic: str, indexes: Sequence[int]) -> None:
 def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
     """Wait until the broker acts on all changes that it shows; with ``brokers``, which a client for several asks, until each does.
 
-    A broker applies the records of its controller in their order. When it leads a topic that is created now, it has applied the
-    changes that it showed before.
+    A broker applies the records of its controller in their order. When it leads a topic that is created now, it shows everything
+    that the controller has acknowledged before, and has applied what it showed before.
     """
     topic = f"up-to-date-{uuid.uuid4().hex[:8]}"
     assigned = [CreatableReplicaAssignment(partition_index=index, broker_ids=[broker]) for index, broker in enumerate(brokers)]
