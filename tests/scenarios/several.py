@@ -23,9 +23,10 @@ RACKS = {1: "r1", 2: "r2", 3: "r3"}
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     "auto.create.topics.enable": "false",
-    "broker.session.timeout.ms": "2000",
+    # Longer than a busy machine holds a broker up. Cases in which one is killed wait for that long.
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "200",
-    "replica.lag.time.max.ms": "2000",
+    "replica.lag.time.max.ms": "6000",
     "replica.fetch.wait.max.ms": "100",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     # Leaderships move when a case moves them.

@@ -11,7 +11,7 @@ from ottla.directories import adopt, audit, graduate
 from tests.scenarios.brokers import SET_UPS, Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable, jars
+from tools.kafka import ApacheKafka, Unavailable, jars
 
 pytestmark = [pytest.mark.wire, pytest.mark.java]
 
@@ -75,7 +75,7 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
 
 
 def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
-    kafka = ApacheKafka(home, jvm=QUICK_JVM, log_dir=directory, version=version)
+    kafka = ApacheKafka(home, log_dir=directory, version=version)
     return kafka.start()
 
 
@@ -183,7 +183,7 @@ def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
     world.forget_connection()
     broker.stop()
     assert graduate(str(directory), None, dry_run=False, in_place=True, features={}, say=lambda line: None) == 0
-    kafka = ApacheKafka(tmp_path / "home", jvm=QUICK_JVM, log_dir=directory, settings=SETTINGS).start()
+    kafka = ApacheKafka(tmp_path / "home", log_dir=directory, settings=SETTINGS).start()
     try:
         world.broker, world.target = Wire(kafka), "kafka"
         assert {command: perform(world, command) for command in MEMBERS} == before
