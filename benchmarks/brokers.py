@@ -16,7 +16,7 @@ from unittest.mock import patch
 from ottla import Broker
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.metadata import MetadataRequest
-from tools.kafka import ApacheKafka
+from tools.kafka import SERVER_JVM, ApacheKafka
 
 
 class Running(Protocol):
@@ -76,7 +76,7 @@ class Subject:
             if kind != "ottla":
                 self._broker._python = kind
         else:
-            self._broker = ApacheKafka(self._directory, settings=settings)
+            self._broker = ApacheKafka(self._directory, settings=settings, jvm=SERVER_JVM)
             self._broker.prepare()
         # Data that the broker before has not written to the disk must not slow this one's start.
         os.sync()

@@ -37,7 +37,8 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
 from ottla.ready_line import read_ready_file
-from tests.support.raw_client import RawClient, retry
+from tests.support import oracle
+from tests.support.raw_client import RawClient
 
 WARM_UP = 300
 SLICE = 200
@@ -65,7 +66,7 @@ class Producer:
         # This makes the coordinator's topic.
         self._connection.call(FindCoordinatorRequest(key=self._id, key_type=1), 3)
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=60_000)
-        answer = retry(lambda: self._connection.call(request, 5 if version == 2 else 4), lambda answer: answer.error_code == 0)
+        answer = oracle.ready(self._connection, request, 5 if version == 2 else 4, lambda answer: [answer.error_code])
         self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
         self._sequence = 0
 

@@ -37,8 +37,8 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.support.raw_client import RawClient, retry
+from tests.support import oracle
+from tests.support.raw_client import RawClient
 
 TOPIC = "t"
 SMALL_TOPIC, SMALL_PARTITIONS = "small", 4
@@ -316,8 +316,7 @@ def _prepare(subject: Subject, partitions: int) -> None:
         topics = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in counts.items()]
         answer = client.call(CreateTopicsRequest(topics=topics, timeout_ms=30_000))
         assert all(topic.error_code == Code.NONE for topic in answer.topics), answer
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["one"])
-        retry(lambda: client.call(find), lambda a: a.coordinators[0].error_code == Code.NONE)
+        oracle.coordinator_known(client, "one", oracle.GROUP)
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ from ottla import Broker
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.raw_client import RawClient
 from tools import go
-from tools.kafka import ApacheKafka
+from tools.kafka import SERVER_JVM, ApacheKafka
 
 READ_TIMEOUT_S = 15.0
 MOCK = """
@@ -58,7 +58,7 @@ def ottla() -> Iterator[tuple[str, int]]:
 @contextlib.contextmanager
 def apache_kafka() -> Iterator[tuple[str, int]]:
     with tempfile.TemporaryDirectory() as directory:
-        kafka = ApacheKafka(Path(directory)).start()
+        kafka = ApacheKafka(Path(directory), jvm=SERVER_JVM).start()
         try:
             assert kafka.pid is not None
             yield kafka.bootstrap, kafka.pid

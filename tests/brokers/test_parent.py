@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.heavy
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Program:

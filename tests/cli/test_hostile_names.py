@@ -136,7 +136,7 @@ def test_a_full_disk_behind_a_redirection(lines: int, unbuffered: str, tmp_path:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )

@@ -117,7 +117,7 @@ def test_a_shell_is_told_what_may_follow(capsys: pytest.CaptureFixture[str], mon
 def test_help_imports_no_command() -> None:
     """Neither the client nor the tables nor the broker: the first thing that people see is to be there at once."""
     script = "import sys; from ottla.cli import main; main(['--help']); print(*sys.modules, sep=chr(10))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     loaded = set(done.stdout.splitlines())
     assert not {name for name in loaded if name.startswith(("rich", "structlog", "ottla.client", "ottla.broker", "ottla.protocol"))}
 

@@ -53,4 +53,4 @@ raise SystemExit(main(["table"]))
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(30) == 141
+        assert process.wait(60) == 141

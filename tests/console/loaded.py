@@ -6,16 +6,16 @@ from confluent_kafka import Producer
 
 from ottla import Broker
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from tests.support.raw_client import RawClient, retry
+from tests.support import oracle
+from tests.support.raw_client import RawClient
 
 TOPICS = ("orders", *(f"topic-{number}" for number in range(9)))
 PARTITIONS_OF_EACH = 100
 GROUPS = 200
 OPEN_TRANSACTIONS = 50
 RECORDS = 2_000
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def producer(broker: Broker, transactional_id: str) -> Producer:
@@ -43,13 +43,9 @@ def commit_offset(client: RawClient, group: str, offset: int) -> None:
     partitions = [OffsetCommitRequestPartition(partition_index=index, committed_offset=offset) for index in range(3)]
     request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)])
 
-    def code() -> int:
-        # The first asked for makes the topic of offsets.
-        client.call(FindCoordinatorRequest(coordinator_keys=[group], key_type=0))
-        error_code: int = client.call(request, 8).topics[0].partitions[0].error_code
-        return error_code
-
-    assert retry(code, lambda answered: answered == 0) == 0
+    oracle.coordinator_known(client, group, oracle.GROUP)
+    answer = oracle.ready(client, request, 8, lambda answer: [answer.topics[0].partitions[0].error_code])
+    assert answer.topics[0].partitions[0].error_code == 0
 
 
 def load(broker: Broker) -> list[Producer]:

@@ -8,11 +8,11 @@ from confluent_kafka import Consumer, Producer
 def commit(bootstrap: str) -> list[bytes]:
     """What a reader of committed records sees of a transaction that is committed after one that is aborted."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "orders"})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     for value, ends in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce("orders", value)
-        producer.flush(20)
+        producer.flush(60)
         ends(20)
     consumer = Consumer(
         {

@@ -22,7 +22,7 @@ from tools.kafka import Unavailable
 INSIDE = Path(__file__).parent / "inside.py"
 NAMESPACES = ("--mount", "--net", "--uts", "--pid", "--fork", "--kill-child=SIGKILL")
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
-STARTED_TIMEOUT_S = 30
+STARTED_TIMEOUT_S = 60
 
 
 @cache
@@ -162,7 +162,7 @@ class Container:
             time.sleep(0.01)
         return int(numbers[0])
 
-    def run(self, *command: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
         """Runs a command in the container, as ``docker exec`` does."""
         first = str(self._first_process())
         entered = ["nsenter", "--target", first, "--mount", "--net", "--uts", "--pid", "--root", "--wd"]

@@ -25,7 +25,7 @@ async def _fails(*_: object) -> None:
 
 def answer_of(url: str, path: str) -> tuple[int, Any]:
     where = urlsplit(url)
-    connection = HTTPConnection(where.hostname or "", where.port, timeout=10)
+    connection = HTTPConnection(where.hostname or "", where.port, timeout=60)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
         response = connection.getresponse()

@@ -111,10 +111,10 @@ async def test_a_stock_producer_commits_once_though_it_never_hears_of_it(served:
             "retry.backoff.ms": 10,
         }
         producer = Producer(settings)
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce("orders", b"1")
-        producer.commit_transaction(30)
+        producer.commit_transaction(60)
 
     await asyncio.to_thread(commit)
     assert (refused.hits, lost.hits) == (1, 1)

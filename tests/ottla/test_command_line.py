@@ -168,13 +168,13 @@ sys.exit(main())
 )
 def test_a_signal_during_the_imports_shows_no_traceback(command: str, module: str, number: int, code: int) -> None:
     script = SIGNALLED.format(disposition="default_int_handler", command=command, module=module, number=int(number))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 def test_a_signal_that_is_to_be_ignored_stays_so() -> None:
     script = SIGNALLED.format(disposition="SIG_IGN", command="--version", module="ottla.cli", number=int(signal.SIGINT))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, f"ottla {ottla.__version__}\n")
 
 
@@ -201,7 +201,7 @@ with open({str(shown)!r}, "w") as kept:
     streams = [os.path.samestat(os.fstat(number), os.stat(os.devnull)) for number in range(3)]
     kept.write(f"{{kept.fileno() > 2}} {{streams}}")
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
     assert shown.read_text() == "True [True, True, True]"
 
 
@@ -212,7 +212,7 @@ def test_a_broker_does_not_load_what_it_does_not_use() -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines() if line.startswith("import time:")}
     assert ended.returncode == 1, ended.stderr

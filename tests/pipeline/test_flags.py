@@ -180,7 +180,7 @@ codes = [main(words) for words in (["pipeline", "--help"], ["pipeline", "shop", 
 print("codes", *codes)
 print(*sys.modules, sep=chr(10))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert "\ncodes 0 0 2\n" in done.stdout
     loaded = set(done.stdout.splitlines())
     heavy = ("pyspark", "pandas", "pyarrow", "numpy", "rich", "confluent_kafka", "ottla.spark", "ottla.protocol", "ottla.client")

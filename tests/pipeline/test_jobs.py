@@ -144,12 +144,12 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     invoice = {**json.loads(known.value), "amount_cents": 1}
     producer.produce(INVOICES, json.dumps(invoice).encode(), headers=[("source", where)])
     producer.produce(SHIPMENTS, json.dumps({"purchase": 999_999, "user": "u", "product": "p", "quantity": 1}).encode())
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     left = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0, "transactional.id": "left"})
     left.init_transactions()
     left.begin_transaction()
     left.produce(DEAD_LETTERS, b"open", partition=1)
-    assert left.flush(10) == 0
+    assert left.flush(60) == 0
     broken = {f.rule: (f.count, f.examples) for f in audit.audit(spark, audit.AuditOptions(broker.bootstrap)).findings if f.count}
     assert broken.pop("transactions left open")[1][0].startswith(f"{DEAD_LETTERS}-1@")
     assert broken == {
@@ -354,7 +354,7 @@ def test_records_that_are_gone_unread_stop_the_stream(spark: Any, broker: Broker
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for future in admin.delete_records([TopicPartition(PURCHASES, p, -1) for p in range(3)]).values():
-        future.result(10)
+        future.result(60)
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="retention has removed records that were not read yet"):
         run(spark, broker, shop.JOB, tmp_path / "shop")

@@ -35,7 +35,7 @@ def test_a_driver_that_takes_too_long_leaves_no_archive(
     monkeypatch.setattr(Shopping, "start", lambda self: sleeper)
     archive = tmp_path / "a.jsa"
     archive.write_bytes(b"half")
-    quick_java._archive_classes(archive)
+    quick_java._archive_classes(archive, [])
     assert not archive.exists()
     assert sleeper.returncode == -9
     # What nobody closes is found by the collector, in whichever test it runs next.

@@ -66,7 +66,7 @@ def test_a_jvm_that_the_signal_has_ended_as_well_is_no_error() -> None:
 
     def work() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert asked.wait(30)
+        assert asked.wait(60)
         raise PipelineError("Spark has gone")
 
     with pytest.raises(Stopped):

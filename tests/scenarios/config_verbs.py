@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -11,14 +10,9 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Words, World, name_of
+from tests.support import oracle
 
-FEATURE_SETTLES_MS = 600
-"""How long Apache Kafka may take from answering that it has a feature's level to living by it, on a busy machine."""
-CONFIG_SETTLES_MS = 200
-"""And from showing a config."""
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-_DYNAMIC = {1, 3, 8}
-"""The sources of configs that are set of a topic, of all brokers, or of a group."""
 
 
 def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -> str:
@@ -28,14 +22,8 @@ def _alter(world: World, kind: int, name: str, changes: dict[str, str | None]) -
     if code:
         return name_of(code)
     if world.target == "kafka":
-        asked = DescribeConfigsRequest(
-            [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(changes))]
-        )
-        world.until(
-            lambda: {e.name: e.value for e in world.call(asked).results[0].configs if e.config_source in _DYNAMIC},
-            lambda values: all(values.get(key) == value for key, value in changes.items()),
-        )
-        world.broker.sleep(CONFIG_SETTLES_MS)
+        oracle.config_shown(world, kind, name, changes)
+        world.wait_up_to_date()
     return ""
 
 
@@ -82,6 +70,7 @@ def feature(world: World, words: Words) -> str:
     kind = int(words.options.pop("kind"))
     updates = [FeatureUpdateKey(feature=k, max_version_level=int(v), upgrade_type=kind) for k, v in words.options.items()]
     answer = world.call(UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=updates, validate_only=False))
-    if world.target == "kafka":
-        world.broker.sleep(FEATURE_SETTLES_MS)
+    if world.target == "kafka" and answer.error_code == 0:
+        oracle.feature_shown(world, {k: int(v) for k, v in words.options.items()})
+        world.wait_up_to_date()
     return "" if answer.error_code == 0 else name_of(answer.error_code)

@@ -12,6 +12,7 @@ import pytest
 from tests.scenarios.brokers import Brokers, Target, Wire, start
 from tests.scenarios.script import Answers, rewrite
 from tests.support.raw_client import RawClient, create
+from tests.support.shared_kafka import shared_kafka
 from tools.kafka import ORACLE_VERSION, Unavailable
 
 
@@ -42,6 +43,8 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bootstrap(target: str, brokers: Brokers) -> str:
+    if target == "kafka":
+        return shared_kafka().bootstrap
     broker = brokers.of(target, "default")
     assert isinstance(broker, Wire)
     return broker.process.bootstrap

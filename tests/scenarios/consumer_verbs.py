@@ -85,7 +85,8 @@ def wait_for_topics(world: World, group: str, names: list[str]) -> None:
         # Without one the coordinator was not there yet.
         return 0 if assignment is None else sum(len(t.partitions) for t in assignment.topic_partitions)
 
-    world.until(joined, lambda partitions: partitions == sum(counts.values()))
+    partitions = sum(counts.values())
+    world.until(f"the coordinator of {group!r} knows {partitions} partitions of {list(counts)}", joined, partitions.__eq__)
 
 
 def text(world: World, name: str) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ottla.coordinator.transaction.metadata import TxnMetadata, to_record
 from ottla.coordinator.transaction.states import BY_LABEL
+from ottla.protocol.errors import Code
 from ottla.protocol.java_hash import partition_for
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
 from tests.scenarios.verbs import verb
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC
 from tests.scenarios.world import Actor, Words, World, name_of
+from tests.support import oracle
 
 ADMIN = "__admin_client"
 """The client id that may write to internal topics."""
@@ -21,13 +22,13 @@ ADMIN = "__admin_client"
 def forge(world: World, words: Words) -> str:
     """A = forge x state=CompleteCommit epoch=32766 [as=Z] [partitions=t,u/1] [client=2]; in force from the next start on"""
     name = world.real(words.plain[0])
-    world.patiently(lambda: name_of(world.call(FindCoordinatorRequest(key=name, key_type=1), 3).error_code))
+    oracle.coordinator_known(world, name, oracle.TRANSACTION)
     now_ms = world.broker.now_ms()
     if "as" in words.options:
         pid, epoch = world.actors[words.options["as"]].pid, world.actors[words.options["as"]].epoch
     else:
         asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        pid = world.until(lambda: world.call(asked, 5), lambda a: a.error_code == 0).producer_id
+        pid = oracle.ready(world, asked, 5, lambda a: [a.error_code]).producer_id
         epoch = words.number("epoch", 0)
     metadata = TxnMetadata(
         name,
@@ -47,7 +48,11 @@ def forge(world: World, words: Words) -> str:
         transactional_id=None, acks=-1, timeout_ms=5_000, topic_data=[TopicProduceData(TRANSACTION_TOPIC, partition_data=[data])]
     )
     admin = world.broker.connect(ADMIN)
-    code = world.until(lambda: admin.call(request, 9).responses[0].partition_responses[0].error_code, lambda c: c == 0)
+    world.until(
+        f"the record of {name!r} is stored",
+        lambda: Code(admin.call(request, 9).responses[0].partition_responses[0].error_code),
+        Code.NONE.__eq__,
+    )
     admin.close()
     world.actors[words.name] = Actor(words.name, name, pid, epoch)
-    return name_of(code)
+    return name_of(Code.NONE)

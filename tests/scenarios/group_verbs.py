@@ -7,7 +7,6 @@ from typing import Any
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -23,7 +22,8 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.protocol.primitives import NO_UUID
 from tests.scenarios.verbs import identity, transactional_id, verb
-from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
+from tests.scenarios.world import Actor, Ask, Words, World, name_of
+from tests.support import oracle
 
 
 @verb
@@ -43,7 +43,7 @@ def join(world: World, words: Words) -> str:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    answer = world.until(lambda: world.call(request, 7), lambda a: not name_of(a.error_code).startswith(NOT_READY))
+    answer = oracle.ready(world, request, 7, lambda a: [a.error_code])
     if answer.error_code == Code.MEMBER_ID_REQUIRED:
         request.member_id = answer.member_id
         answer = world.call(request, 7)
@@ -70,8 +70,7 @@ def leave(world: World, words: Words) -> Ask:
 
 def coordinated(world: World, group: str) -> None:
     """Have the coordinator there: looking for it makes the offsets topic."""
-    request = FindCoordinatorRequest(key=group, key_type=0)
-    world.until(lambda: world.call(request, 3), lambda a: a.error_code == 0)
+    oracle.coordinator_known(world, group, oracle.GROUP)
 
 
 def _membership(world: World, words: Words) -> tuple[int, str, str | None]:

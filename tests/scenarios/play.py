@@ -22,7 +22,8 @@ from tests.scenarios import (
 )
 from tests.scenarios.brokers import Target
 from tests.scenarios.script import Scenario, Step, choose
-from tests.scenarios.world import PATIENCE_MS, PAUSE_MS, Ask, Words, World
+from tests.scenarios.world import Ask, Words, World
+from tests.support import oracle
 
 _LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, share_group_verbs, config_verbs, forge)
 _LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)
@@ -137,12 +138,7 @@ def _run(world: World, words: Words) -> str:
 
 def _eventually(world: World, words: Words, step: Step, case: dict[str, str], target: str) -> str:
     wanted = None if step.expected is None else choose(step.expected, case, target)
-    deadline_ms = world.broker.now_ms() + PATIENCE_MS
-    while True:
-        answer = _run(world, words)
-        if answer == wanted or world.broker.now_ms() > deadline_ms:
-            return answer
-        world.broker.sleep(PAUSE_MS)
+    return oracle.final_value(lambda: _run(world, words), lambda answer: answer == wanted, clock=world.broker)
 
 
 def compare(scenario: Scenario, case: dict[str, str], target: str, played: list[Played]) -> None:

@@ -126,10 +126,13 @@ def reaches(world: World, words: Words) -> str:
     asked = FetchPartition(partition=index, current_leader_epoch=-1, fetch_offset=0, partition_max_bytes=1)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=name, partitions=[asked])])
     wanted = int(words.plain[1])
-    part = world.until(
-        lambda: world.call(request, 12).responses[0].partitions[0], lambda p: not p.error_code and p.high_watermark == wanted
-    )
-    return "" if part.high_watermark == wanted else f"{name_of(part.error_code)} hw={part.high_watermark}"
+
+    def known() -> tuple[str, int]:
+        part = world.call(request, 12).responses[0].partitions[0]
+        return name_of(part.error_code), part.high_watermark
+
+    world.until(f"the high watermark of {name}/{index} is {wanted}", known, lambda shown: shown == ("NONE", wanted))
+    return ""
 
 
 @verb
@@ -139,8 +142,12 @@ def appended(world: World, words: Words) -> str:
     asked = ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1)
     request = ListOffsetsRequest(replica_id=DEBUGGING, isolation_level=0, topics=[ListOffsetsTopic(name=name, partitions=[asked])])
     wanted = int(words.plain[1])
-    end = world.until(lambda: world.call(request, 9).topics[0].partitions[0].offset, lambda end: end == wanted)
-    return "" if end == wanted else f"end={end}"
+    world.until(
+        f"the log of {name}/{index} ends at {wanted}",
+        lambda: world.call(request, 9).topics[0].partitions[0].offset,
+        lambda end: end == wanted,
+    )
+    return ""
 
 
 @verb

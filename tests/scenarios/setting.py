@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ottla.simulation.client import newest
-from tests.support.raw_client import retry
+from tests.support import oracle
 
 NO_SUCH_ID = b"\x11" * 16
 NO_SUCH_NODE = 77
@@ -44,8 +44,7 @@ class Setting:
     def change(self, request: Any, version: int, question: Any, shows: Callable[[Any], bool]) -> None:
         """Send a request that changes something, and ask until an answer shows it: Kafka's broker follows its controller later."""
         self.call(request, version)
-        answer = retry(lambda: self.call(question, newest(question)), shows)
-        assert shows(answer), answer
+        oracle.wait_for(f"a {type(question).__name__} shows the change", lambda: self.call(question, newest(question)), shows)
 
     def name(self, stem: str) -> str:
         return f"{self._prefix}-{stem}"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from functools import partial
 
@@ -29,6 +28,7 @@ from ottla.simulation.client import Closed
 from tests.scenarios.several import GROUP, SETTINGS, TRANSACTION, SeveralTarget
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Words, World, name_of
+from tests.support import oracle
 
 INTERNAL = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 PARTITIONS = 50
@@ -69,8 +69,7 @@ def everybody(world: World, ask: Callable[[], str], wanted: str, nodes: list[int
             except Closed:
                 return "closed"
 
-    left: list[str] = world.until(other_answers, lambda left: not left)
-    return "; ".join(left)
+    return "; ".join(oracle.final_value(other_answers, lambda left: not left, clock=world.clock))
 
 
 # who leads what
@@ -148,26 +147,10 @@ def led(world: World, words: Words) -> str:
 @verb
 def in_sync(world: World, words: Words) -> str:
     """in_sync t 1,2: wait until all brokers that are up know that these replicas are in sync, and no others, and act on it"""
-    return _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}") or _up_to_date(world)
-
-
-def _up_to_date(world: World) -> str:
-    """Wait until each broker that is up acts on all that it knows now.
-
-    Apache Kafka's broker shows a change to clients before its replicas know of it, but takes one change after the other: when it
-    leads a topic that is made now, it has carried out what came before.
-    """
-    name = f"{world.real('seen')}-{uuid.uuid4().hex[:8]}"
-    lists = [CreatableReplicaAssignment(partition_index=i, broker_ids=[up]) for i, up in enumerate(target(world).up)]
-    wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=lists)
-    topic_result = world.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics[0]
-    if topic_result.error_code:
-        return f"{name_of(topic_result.error_code)} {topic_result.error_message}"
-    for index, up in enumerate(target(world).up):
-        wrong = everybody(world, partial(_leader_says, world, (name, index)), "NONE", [up])
-        if wrong:
-            return wrong
-    return ""
+    wrong = _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}")
+    if not wrong:
+        world.wait_up_to_date()
+    return wrong
 
 
 @verb
@@ -193,7 +176,11 @@ def move(world: World, words: Words) -> str:
     to = node(world, words.plain[1])
     before = described(world, name, index)
     target(world).cluster.move_leader(name, index, to)
-    now: str = world.until(lambda: described(world, name, index), lambda now: now != before and now.startswith(f"leader={to} "))
+    now: str = world.until(
+        f"{name}/{index} is led by {to}, which is not {before}",
+        lambda: described(world, name, index),
+        lambda now: now != before and now.startswith(f"leader={to} "),
+    )
     return _known(world, (name, index), now)
 
 
@@ -210,7 +197,9 @@ def who(world: World, words: Words) -> str:
     """C = who x [group]: names the broker that coordinates the id"""
     kind = GROUP if words.has("group") else TRANSACTION
     key = world.real(words.plain[0])
-    found = world.until(lambda: coordinator_of(world, key, kind), lambda broker: broker is not None)
+    found = world.until(
+        f"the coordinator of {key!r} is known", lambda: coordinator_of(world, key, kind), lambda broker: broker is not None
+    )
     world.nodes[words.name] = found
     return _coordinates(world, key, kind, found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.coordinator.share.states import RecordState
+from ottla.protocol.errors import Code
 from ottla.protocol.messages import delete_share_group_state as delete_state
 from ottla.protocol.messages import initialize_share_group_state as initialize_state
 from ottla.protocol.messages import read_share_group_state as read_state
@@ -17,7 +18,8 @@ from ottla.protocol.uuids import uuid_text
 from tests.scenarios.consumer_verbs import text
 from tests.scenarios.setting import NO_SUCH_ID
 from tests.scenarios.verbs import verb
-from tests.scenarios.world import NOT_READY, Ask, Words, World, name_of
+from tests.scenarios.world import Ask, Words, World, name_of
+from tests.support import oracle
 
 SHARE = 2
 """The type of a share partition's key (FindCoordinatorRequest.CoordinatorType)."""
@@ -56,13 +58,17 @@ def _have_coordinator(world: World, group: str, topic_id: bytes, partition: int,
     """Apache Kafka's hears of a topic a while after it was made. It is asked by what changes nothing."""
     key = f"{group}:{uuid_text(topic_id)}:{max(partition, 0)}"
     found = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[key])
-    world.until(lambda: world.call(found, 6), lambda answer: answer.coordinators[0].error_code == 0)
+    oracle.ready(world, found, 6, lambda answer: [answer.coordinators[0].error_code])
     if not is_there:
         return
     asked = read_summary.PartitionData(partition=partition, leader_epoch=0)
     topics = [read_summary.ReadStateSummaryData(topic_id=topic_id, partitions=[asked])]
     summary = read_summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=topics)
-    world.until(lambda: world.call(summary, 1), lambda answer: answer.results[0].partitions[0].error_code == 0)
+    world.until(
+        f"the share coordinator of {key!r} knows its partition",
+        lambda: Code(world.call(summary, 1).results[0].partitions[0].error_code),
+        Code.NONE.__eq__,
+    )
 
 
 def _by_topic(asked: list[tuple[bytes, Any]]) -> dict[bytes, list[Any]]:
@@ -186,4 +192,4 @@ def share_coordinator(world: World, words: Words) -> str:
 
     # Apache Kafka makes the coordinators' topic when it is first asked for.
     waits = version >= 6
-    return str(world.until(coordinator_answer, lambda code: not (waits and code.startswith(NOT_READY))))
+    return world.patiently(coordinator_answer, patient=waits)

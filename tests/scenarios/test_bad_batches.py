@@ -16,15 +16,15 @@ from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequ
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch, compress
 from tests.scenarios.test_bad_input import end_offset, produce
+from tests.support import oracle
 from tests.support.batches import batch, record, varint
-from tests.support.raw_client import RawClient, create, retry
+from tests.support.raw_client import RawClient, create
 
 NOISE = random.Random(4).randbytes(50)
 
@@ -116,21 +116,10 @@ def test_a_snappy_stream_of_another_version_is_read_as_the_first(raw: RawClient,
     assert produce(raw, topic, batch(snappy_stream(version), attributes=SNAPPY)) is Code.NONE
 
 
-NOT_READY = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
-
-
-def find(raw: RawClient, name: str, key_type: int) -> None:
-    """Have the coordinator there; looking for it makes its topic."""
-    request = FindCoordinatorRequest(key=name, key_type=key_type)
-    retry(lambda: raw.call(request, 3), lambda a: a.error_code == 0)
-
-
 def identity(raw: RawClient, transactional_id: str) -> Any:
-    find(raw, transactional_id, 1)
-    return retry(
-        lambda: raw.call(InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000), 5),
-        lambda a: a.error_code not in NOT_READY,
-    )
+    oracle.coordinator_known(raw, transactional_id, oracle.TRANSACTION)
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+    return oracle.ready(raw, request, 5, lambda a: [a.error_code])
 
 
 BOMB = b"\0" * (100 << 20)
@@ -217,11 +206,11 @@ def test_other_requests_that_name_a_thing_twice(raw: RawClient, topic: str) -> N
         OffsetCommitRequestPartition(partition_index=0, committed_offset=3),
         OffsetCommitRequestPartition(partition_index=0, committed_offset=4),
     ]
-    find(raw, topic, 0)
+    oracle.coordinator_known(raw, topic, oracle.GROUP)
     request = OffsetCommitRequest(
         group_id=topic, generation_id_or_member_epoch=-1, member_id="", topics=[OffsetCommitRequestTopic(topic, partitions=offsets)]
     )
-    committed = retry(lambda: raw.call(request, 8), lambda a: a.topics[0].partitions[0].error_code not in NOT_READY)
+    committed = oracle.ready(raw, request, 8, lambda a: [p.error_code for p in a.topics[0].partitions])
     assert [p.error_code for p in committed.topics[0].partitions] == [0, 0]
     who = identity(raw, topic)
     added = raw.call(

@@ -18,10 +18,11 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
 from ottla.storage.recovery import open_log
 from tests.scenarios import play as player
-from tests.scenarios.brokers import SET_UPS, Brokers, Target
+from tests.scenarios.brokers import SET_UPS, Target, Wire
 from tests.scenarios.model import ABORTED, COMMITTED, Identity, Model
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC, visible
 from tests.scenarios.world import Actor, World
+from tests.support.shared_kafka import shared_kafka
 
 pytestmark = pytest.mark.heavy
 
@@ -265,7 +266,7 @@ def test_model_and_ottla_agree_for_long() -> None:
 @pytest.mark.full
 @pytest.mark.wire
 @pytest.mark.java
-def test_model_and_kafka_agree(brokers: Brokers) -> None:
+def test_model_and_kafka_agree() -> None:
     # A broker that nothing restarts: markers of its admin carry the first coordinator's epoch.
-    broker = brokers.of("kafka", "model")
+    broker = Wire(shared_kafka())
     run("kafka", lambda: broker, 50, 50)

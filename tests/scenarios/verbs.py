@@ -12,19 +12,19 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
 from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
+from tests.support import oracle
 
 Verb = Callable[[World, Words], "Ask | str"]
 VERBS: dict[str, Verb] = {}
@@ -71,17 +71,22 @@ def topic(world: World, words: Words) -> str:
     ).topics[0]
     if topic_result.error_code:
         return name_of(topic_result.error_code)
-    world.until(
-        lambda: world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False), 9).topics[0],
-        lambda t: t.error_code == 0 and len(t.partitions) == count and all(p.error_code == 0 for p in t.partitions),
-    )
+    oracle.leaders_lead(world, name, count)
     return ""
 
 
 @verb
 def delete(world: World, words: Words) -> Ask:
-    request = DeleteTopicsRequest([DeleteTopicState(world.real(words.plain[0]))], timeout_ms=10_000)
-    return Ask(request, None, lambda a: name_of(a.responses[0].error_code))
+    name = world.real(words.plain[0])
+
+    def show(answer: DeleteTopicsResponse) -> str:
+        code = answer.responses[0].error_code
+        if code == Code.NONE and world.target == "kafka":
+            oracle.topic_gone(world, name)
+            world.wait_up_to_date()
+        return name_of(code)
+
+    return Ask(DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=10_000), None, show)
 
 
 @verb
@@ -98,9 +103,16 @@ def delete_records(world: World, words: Words) -> Ask:
 @verb
 def create_partitions(world: World, words: Words) -> Ask:
     """create_partitions t count=3 [dry]"""
-    wanted = CreatePartitionsTopic(name=world.real(words.plain[0]), count=words.number("count", 1), assignments=None)
-    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000, validate_only=words.has("dry"))
-    return Ask(request, 3, lambda a: name_of(a.results[0].error_code))
+    name, count, dry = world.real(words.plain[0]), words.number("count", 1), words.has("dry")
+    wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
+
+    def show(answer: CreatePartitionsResponse) -> str:
+        code = answer.results[0].error_code
+        if code == Code.NONE and not dry and world.target == "kafka":
+            oracle.leaders_lead(world, name, count)
+        return name_of(code)
+
+    return Ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=10_000, validate_only=dry), 3, show)
 
 
 # producers
@@ -251,7 +263,7 @@ def add_offsets(world: World, words: Words) -> Ask:
     pid, epoch = identity(world, words, actor)
     group = "" if words.plain[1] == "empty" else world.real(words.plain[1])
     # Looking for the group's coordinator makes the offsets topic.
-    world.until(lambda: world.call(FindCoordinatorRequest(key=group or "any"), 3), lambda a: a.error_code == 0)
+    oracle.coordinator_known(world, group or "any", oracle.GROUP)
     request = AddOffsetsToTxnRequest(
         transactional_id=transactional_id(world, words, actor) or "", producer_id=pid, producer_epoch=epoch, group_id=group
     )
@@ -297,8 +309,8 @@ def settle(world: World, real: str) -> str:
         described = world.call(DescribeTransactionsRequest([real])).transaction_states[0]
         return described.transaction_state or name_of(described.error_code)
 
-    final_state: str = world.until(state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
-    return final_state
+    settled: str = world.until(f"{real!r} has no decision under way", state, lambda s: not s.startswith(("Prepare", *NOT_READY)))
+    return settled
 
 
 @verb

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
@@ -18,6 +19,9 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.records import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_records
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World, name_of
+from tests.support import oracle
+
+T = TypeVar("T")
 
 TRANSACTION_TOPIC = "__transaction_state"
 PARTITIONS = 50
@@ -30,11 +34,13 @@ def fetch_once(
     part = FetchPartition(partition=where[1], current_leader_epoch=-1, fetch_offset=at, partition_max_bytes=max_bytes)
     topics = [FetchTopic(where[0], partitions=[part])]
     request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=int(committed), topics=topics)
-    partition_data: PartitionData = world.until(
-        lambda: world.call(request, 11).responses[0].partitions[0],
-        lambda p: p.error_code not in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION),
-    )
-    return partition_data
+    return _of_leader(world, lambda: world.call(request, 11).responses[0].partitions[0])
+
+
+def _of_leader(world: World, ask: Callable[[], T]) -> T:
+    """What a partition's leader answers. Where there is none within the limit, the error is compared with the transcript."""
+    no_leader = (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION)
+    return oracle.final_value(ask, lambda p: p.error_code not in no_leader, clock=world.clock)
 
 
 def stored(
@@ -122,12 +128,8 @@ def _offset(world: World, where: tuple[str, int], timestamp: int, committed: boo
             name=where[0], partitions=[ListOffsetsPartition(partition_index=where[1], current_leader_epoch=-1, timestamp=timestamp)]
         )
     ]
-    return world.until(
-        lambda: (
-            world.call(ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=asked), 7).topics[0].partitions[0]
-        ),
-        lambda p: p.error_code not in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION),
-    )
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=asked)
+    return _of_leader(world, lambda: world.call(request, 7).topics[0].partitions[0])
 
 
 @verb

@@ -15,21 +15,12 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.simulation.client import Closed, api_key, newest
 from tests.scenarios.brokers import Client, Target
 from tests.scenarios.setting import NO_SUCH_ID
-from tests.support.raw_client import TIMEOUT_S
+from tests.support import oracle
 
-NOT_READY = (
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_COORDINATOR",
-    "NOT_LEADER_OR_FOLLOWER",
-    "LEADER_NOT_AVAILABLE",
-)
+NOT_READY = tuple(sorted(code.name for code in oracle.NOT_READY))
 """Answers that mean «not yet»: asked again, unless a command says ``once``."""
 DEAD_LETTERS = "dlq."
 """What the names of dead-letter topics of share groups begin with (``errors.deadletterqueue.topic.name.prefix``)."""
-PAUSE_MS = 20
-PATIENCE_MS = 3 * TIMEOUT_S * 1000
-"""Longer than anything takes on a busy machine: who waits in vain has failed."""
 
 
 @dataclass(slots=True)
@@ -139,6 +130,11 @@ class World:
     # asking
 
     @property
+    def clock(self) -> Target:
+        """The clock by which `oracle` waits."""
+        return self.broker
+
+    @property
     def client(self) -> Client:
         if self._client is None:
             self._client = self.broker.connect()
@@ -206,24 +202,22 @@ class World:
                 client.close()
             return shown
 
-        settled: list[str] = self.until(answers, lambda both: not any(answer.startswith(NOT_READY) for answer in both))
+        settled: list[str] = self.until(
+            "both answers are final", answers, lambda both: not any(answer.startswith(NOT_READY) for answer in both)
+        )
         return " | ".join(settled)
 
     def patiently(self, ask: Callable[[], str], *, patient: bool = True) -> str:
-        deadline_ms = self.broker.now_ms() + PATIENCE_MS
-        while True:
-            answer = ask()
-            if not patient or not answer.startswith(NOT_READY) or self.broker.now_ms() > deadline_ms:
-                return answer
-            self.broker.sleep(PAUSE_MS)
+        """The first answer that does not say "not yet", or the last one, which is then compared with the transcript."""
+        return oracle.final_value(ask, lambda answer: not patient or not answer.startswith(NOT_READY), clock=self.broker)
 
-    def until(self, ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
-        deadline_ms = self.broker.now_ms() + PATIENCE_MS
-        while True:
-            answer = ask()
-            if good(answer) or self.broker.now_ms() > deadline_ms:
-                return answer
-            self.broker.sleep(PAUSE_MS)
+    def until(self, condition: str, ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
+        """The first good answer. Raises `oracle.ConditionNotMet`."""
+        return oracle.wait_for(condition, ask, good, at=self.target, clock=self.broker)
+
+    def wait_up_to_date(self) -> None:
+        """Wait until the brokers that are up act on all changes that they show."""
+        oracle.up_to_date(self, getattr(self.broker, "up", ()))
 
     def close(self) -> None:
         for client, _, _ in self.parked.values():

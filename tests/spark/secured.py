@@ -11,7 +11,7 @@ from typing import Any
 import trustme
 
 from tests.spark.certificates import pem_of, store
-from tools.kafka import QUICK_JVM, ApacheKafka, free_port
+from tools.kafka import ApacheKafka, free_port
 
 LOGIN = "org.apache.kafka.common.security"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -53,7 +53,6 @@ class Secured:
         self.kafka = ApacheKafka(
             directory / "kafka",
             settings=settings,
-            jvm=QUICK_JVM,
             format_arguments=("--standalone", *credentials),
             listeners=self._ports,
         )

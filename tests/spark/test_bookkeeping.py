@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 import ottla.spark
 from ottla import Broker
-from ottla.client import KafkaAnswered, KafkaClient, NewRecord
+from ottla.client import KafkaClient, NewRecord
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -34,9 +33,9 @@ from ottla.protocol.messages.offset_delete import (
 )
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.spark.marks import group_of
+from tests.support import oracle
 from tests.support.raw_client import RawClient
-from tests.wire.conftest import ORACLE_SETTINGS
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tests.support.shared_kafka import shared_kafka
 
 pytestmark = [
     pytest.mark.wire,
@@ -53,7 +52,6 @@ FIRST = 3 * BATCH_RECORDS
 KEPT = {"retention.ms": "-1"}
 BY_GROUPS, BY_NAMES = 8, 9
 """Versions of OffsetFetch and of OffsetCommit: topics by their names."""
-NOT_READY = {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
 REFUSALS = (
     "came from another checkpoint",
     "nothing tells which batches were committed",
@@ -141,16 +139,10 @@ class Stream:
 
     def _asked_until_ready(self, request: Any, version: int, codes: Callable[[Any], list[int]]) -> Any:
         """Asked again while the coordinator loads, as it may on Apache Kafka."""
-        deadline = time.monotonic() + 30
         with RawClient(self.bootstrap) as client:
-            while True:
-                answer = client.call(request, version)
-                failed = {Code(code) for code in codes(answer)} - {Code.NONE}
-                if not failed:
-                    return answer
-                assert failed <= NOT_READY, failed
-                assert time.monotonic() < deadline, failed
-                time.sleep(0.1)
+            answer = oracle.ready(client, request, version, codes)
+        assert set(codes(answer)) <= {Code.NONE}, oracle.names(codes(answer))
+        return answer
 
     def values(self) -> Counter[int]:
         """What a consumer of its own sees as committed."""
@@ -200,23 +192,18 @@ def strip_mark(stream: Stream) -> None:
 def lose_group(stream: Stream) -> None:
     admin = AdminClient({"bootstrap.servers": stream.bootstrap})
     for future in admin.delete_consumer_groups([group_of(stream.transactional_id)]).values():
-        future.result(30)
+        future.result(oracle.LIMIT_S)
 
 
 def recreate(topic: str) -> Callable[[Stream], None]:
     def again(stream: Stream) -> None:
         name = getattr(stream, topic)
-        with KafkaClient(stream.bootstrap, timeout_s=30) as cluster:
+        with KafkaClient(stream.bootstrap, timeout_s=oracle.LIMIT_S) as cluster:
             cluster.delete_topic(name)
-            deadline = time.monotonic() + 30
-            while True:
-                try:
-                    cluster.create_topic(name, partitions=1 if topic == "source" else 2, configs=KEPT)
-                    return
-                except KafkaAnswered:
-                    # Apache Kafka deletes a little later than it says.
-                    assert time.monotonic() < deadline
-                    time.sleep(0.1)
+            # Apache Kafka deletes a little later than it says.
+            with RawClient(stream.bootstrap) as client:
+                oracle.topic_gone(client, name)
+            cluster.create_topic(name, partitions=1 if topic == "source" else 2, configs=KEPT)
 
     return again
 
@@ -235,7 +222,7 @@ def recreate_with(kept: int) -> Callable[[Stream], None]:
 
     def rewound(stream: Stream) -> None:
         recreate("source")(stream)
-        with KafkaClient(stream.bootstrap, timeout_s=30) as cluster:
+        with KafkaClient(stream.bootstrap, timeout_s=oracle.LIMIT_S) as cluster:
             cluster.produce(stream.source, [NewRecord(b"%d" % n) for n in range(kept)])
 
     return rewound
@@ -246,13 +233,13 @@ def expire_records(stream: Stream) -> None:
     stream.feed(50)
     admin = AdminClient({"bootstrap.servers": stream.bootstrap})
     for future in admin.delete_records([TopicPartition(stream.source, 0, -1)]).values():
-        future.result(30)
+        future.result(oracle.LIMIT_S)
 
 
 def expire_read_records(stream: Stream) -> None:
     admin = AdminClient({"bootstrap.servers": stream.bootstrap})
     for future in admin.delete_records([TopicPartition(stream.source, 0, FIRST)]).values():
-        future.result(30)
+        future.result(oracle.LIMIT_S)
 
 
 def lose_mark(stream: Stream) -> None:
@@ -379,7 +366,7 @@ CELLS = [
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], tuple[str, Any]]]:
+def clusters() -> Iterator[Callable[[str], tuple[str, Any]]]:
     """Where a cluster of each kind is, and its clock."""
     started: dict[str, tuple[str, Any]] = {}
     stops: list[Callable[[], Any]] = []
@@ -391,12 +378,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
                 stops.append(broker.close)
                 started[kind] = (broker.bootstrap, broker.clock)
             else:
-                try:
-                    oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS, jvm=QUICK_JVM).start()
-                except Unavailable as missing:
-                    pytest.skip(str(missing))
-                stops.append(oracle.stop)
-                started[kind] = (oracle.bootstrap, None)
+                started[kind] = (shared_kafka().bootstrap, None)
         return started[kind]
 
     yield cluster
@@ -420,7 +402,7 @@ def test_once_or_refused(
     mine = uuid.uuid4().hex[:8]
     mark_log = f"marks-{mine}" if kind == WITH_LOG else None
     stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [], mark_log)
-    with KafkaClient(bootstrap, timeout_s=30) as cluster:
+    with KafkaClient(bootstrap, timeout_s=oracle.LIMIT_S) as cluster:
         cluster.create_topic(stream.source, partitions=1, configs=KEPT)
         cluster.create_topic(stream.target, partitions=2, configs=KEPT)
     stream.feed(FIRST)

@@ -31,7 +31,7 @@ def fill(broker: Broker, first: int, count: int, *, commit: bool = True) -> None
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "feeder", "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for n in range(first, first + count):
         producer.produce("in", b"%d" % n, b"%d" % n)

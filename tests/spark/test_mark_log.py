@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,8 +25,8 @@ from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
-from tests.wire.conftest import ORACLE_SETTINGS
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tests.support import oracle
+from tests.support.shared_kafka import shared_kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
 
@@ -90,7 +91,7 @@ def test_a_stream_goes_on_whose_group_is_gone(broker: Broker, by_driver: bool) -
         first.write(batch)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.delete_consumer_groups([f"ottla-pipeline.{name}"]).values():
-        future.result(30)
+        future.result(60)
     again = Stream(broker.bootstrap, name, by_driver)
     assert again.sink.start() == Mark("q", 2, "run", offsets=1)
     assert again.write(2).is_replay
@@ -160,25 +161,19 @@ def test_what_a_person_is_told(broker: Broker) -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_apache_kafka_keeps_marks_as_well(tmp_path_factory: pytest.TempPathFactory) -> None:
-    try:
-        kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=ORACLE_SETTINGS, jvm=QUICK_JVM).start()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
-    try:
-        with KafkaClient(kafka.bootstrap, timeout_s=30) as client:
-            client.create_topic("t", partitions=1)
-            stream = Stream(kafka.bootstrap, "t")
-            stream.sink.start()
-            for batch in range(3):
-                stream.write(batch)
-            admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-            for future in admin.delete_consumer_groups(["ottla-pipeline.t"]).values():
-                future.result(30)
-            again = Stream(kafka.bootstrap, "t")
-            assert again.sink.start() == Mark("q", 2, "run", offsets=1)
-            assert again.write(2).is_replay
-            again.write(3)
-            assert [record.value for record in client.records("t")] == [b"0", b"1", b"2", b"3"]
-    finally:
-        kafka.stop()
+def test_apache_kafka_keeps_marks_as_well() -> None:
+    kafka, topic = shared_kafka(), f"marked-{uuid.uuid4().hex[:8]}"
+    with KafkaClient(kafka.bootstrap, timeout_s=oracle.LIMIT_S) as client:
+        client.create_topic(topic, partitions=1)
+        stream = Stream(kafka.bootstrap, topic)
+        stream.sink.start()
+        for batch in range(3):
+            stream.write(batch)
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for future in admin.delete_consumer_groups([f"ottla-pipeline.{topic}"]).values():
+            future.result(oracle.LIMIT_S)
+        again = Stream(kafka.bootstrap, topic)
+        assert again.sink.start() == Mark("q", 2, "run", offsets=1)
+        assert again.write(2).is_replay
+        again.write(3)
+        assert [record.value for record in client.records(topic)] == [b"0", b"1", b"2", b"3"]

@@ -171,15 +171,15 @@ def test_before_the_first_batch_there_is_nothing_to_renew(broker: Broker) -> Non
 def test_a_thread_renews_until_there_is_nothing_left() -> None:
     calls: list[int] = []
     renewing = Renewing(lambda: calls.append(1) or len(calls) < 3, every_s=0.001)  # type: ignore[func-returns-value]
-    renewing.thread.join(30)
+    renewing.thread.join(60)
     assert (len(calls), renewing.thread.is_alive()) == (3, False)
     begun = threading.Event()
     stopped = Renewing(lambda: begun.set() or True, every_s=0.001)  # type: ignore[func-returns-value]
-    assert begun.wait(30)
+    assert begun.wait(60)
     stopped.stop()
-    stopped.thread.join(30)
+    stopped.thread.join(60)
     assert not stopped.thread.is_alive()
     never = Renewing(lambda: pytest.fail("too early"))
     never.stop()
-    never.thread.join(30)
+    never.thread.join(60)
     assert not never.thread.is_alive()

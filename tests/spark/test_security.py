@@ -119,7 +119,7 @@ def _jaas(module: str, password: str) -> str:
 
 @pytest.mark.parametrize(("options", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_who_is_not_let_in_is_told_why(secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str) -> None:
-    client = ClusterClient(Connecting.parse(options(secured)), timeout_s=10)
+    client = ClusterClient(Connecting.parse(options(secured)), timeout_s=60)
     with closing(client) as cluster, pytest.raises(PipelineError) as refused:
         cluster.leaders("out")
     assert says in str(refused.value)

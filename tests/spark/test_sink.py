@@ -142,7 +142,7 @@ def test_partitions_that_are_added_are_written_to(spark: Any, numbers: Numbers) 
         batches.append(report.batch)
         if report.batch == 0:
             for future in admin.create_partitions([NewPartitions("single", 4)]).values():
-                future.result(10)
+                future.result(60)
 
     options = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "x", "topic": "single"}
     sink = ottla.spark.sink(options, on_batch=grown)
@@ -205,7 +205,7 @@ def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, nu
         run("from the beginning")
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_partitions([NewPartitions("numbers", 4)]).values():
-        future.result(10)
+        future.result(60)
     for _ in range(2):
         run("new", startingOffsets=ottla.spark.committed_offsets(bootstrap, "copy"))
         fill(500, 100)

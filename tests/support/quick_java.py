@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 
 from tools import kafka
-from tools.class_archive import class_archive, stamps
+from tools.class_archive import class_archive, options
 
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SPARK_HOME = Path(pyspark.__file__).resolve().parent
@@ -36,10 +36,8 @@ def plain() -> dict[str, str]:
 @cache
 def from_archive() -> str:
     """Options that have a JVM take Spark's classes from the archive, which is made the first time; none where it cannot be."""
-    made_of = [kafka.java_version(kafka.java()), stamps(sorted((SPARK_HOME / "jars").glob("*.jar")))]
-    archive = class_archive(kafka.cache_dir() / "spark-classes", made_of, _archive_classes)
-    # An archive that does not fit is left out; the note about that is not to stand in a job's output.
-    return "" if archive is None else f"-XX:SharedArchiveFile={archive} -Xlog:disable"
+    jars = sorted((SPARK_HOME / "jars").glob("*.jar"))
+    return " ".join(options(class_archive(kafka.java(), kafka.cache_dir() / "spark-classes", jars, _archive_classes)))
 
 
 def environment() -> dict[str, str]:
@@ -62,14 +60,14 @@ def submitted(settings: Mapping[str, str] = {}) -> list[str]:
     return [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
 
 
-def _archive_classes(archive: Path) -> None:
+def _archive_classes(archive: Path, jvm_options: list[str]) -> None:
     """By a driver that writes a few purchases exactly once. Where a machine is too slow for that, tests go on without."""
     from ottla import Broker
     from ottla.pipeline.generate import Workload
     from tests.pipeline.kills.shopping import Shopping
 
     with tempfile.TemporaryDirectory() as name:
-        archiving = {**plain(), "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={archive}"}
+        archiving = {**plain(), "SPARK_SUBMIT_OPTS": " ".join(jvm_options)}
         with Broker(data_dir=Path(name) / "data") as broker:
             shopping = Shopping(broker.bootstrap, Path(name) / "checkpoint", Workload(ROWS), environment=archiving)
             shopping.open()

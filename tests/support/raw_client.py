@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
-import uuid
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.simulation.client import Closed, api_key, newest
+from tests.support import oracle
 
 T = TypeVar("T")
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
+"""Limit for a connection and for each read, in seconds. It only guards against hanging."""
 
 
 class RawClient:
     """One connection. ``call(request, version)`` sends a message of protocol.messages and returns the response."""
 
     def __init__(self, bootstrap: str, client_id: str | None = "raw") -> None:
+        self.bootstrap = bootstrap
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
         self._client_id = client_id
@@ -83,26 +82,12 @@ class RawClient:
 
 
 def retry(ask: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """Ask again until the answer is good, or for `TIMEOUT_S`; the last answer."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        answer = ask()
-        if good(answer) or time.monotonic() > deadline:
-            return answer
-        time.sleep(0.05)
-
-
-def wait_for_the_broker(client: RawClient) -> None:
-    """Wait until a broker shows what its controller has acknowledged before.
-
-    Apache Kafka's broker takes its controller's records over in their order, and later than the controller answers: when it
-    shows a topic that was made last, it shows every change before it.
-    """
-    create(client, f"the-broker-is-here-{uuid.uuid4().hex[:8]}")
+    """Ask again until the response is good. Raises `tests.support.oracle.ConditionNotMet`."""
+    return oracle.wait_for("the response is as wanted", ask, good)
 
 
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
-    """Create a topic and wait until it has its leaders; ``_`` in a config's name stands for ``.``."""
+    """Create a topic and wait until its leaders lead; ``_`` in a config's name stands for ``.``."""
     wanted = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
     answer = client.call(
         CreateTopicsRequest(
@@ -110,21 +95,4 @@ def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -
         )
     )
     assert answer.topics[0].error_code == 0, answer.topics[0].error_message
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-    retry(
-        lambda: client.call(request, 9).topics[0],
-        lambda t: t.error_code == 0 and all(p.error_code == 0 for p in t.partitions),
-    )
-    # The leader is known before it leads, with Apache Kafka.
-    asked = [
-        ListOffsetsTopic(
-            name=topic,
-            partitions=[
-                ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=-1) for index in range(partitions)
-            ],
-        )
-    ]
-    retry(
-        lambda: client.call(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=asked), 7).topics[0].partitions,
-        lambda answered: all(p.error_code == 0 for p in answered),
-    )
+    oracle.leaders_lead(client, topic, partitions)

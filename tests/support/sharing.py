@@ -10,13 +10,14 @@ import pytest
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Put tests that start the same thing into one group: the broker of a set-up, a Spark session, else what a file starts.
 
-    Tests marked ``long`` and simulated scenarios, which start nothing, are on their own.
+    Tests marked ``long`` and simulated scenarios, which start nothing, are on their own. The Apache Kafka that a run shares is
+    shared by all processes.
     """
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     if params.get("target") == "simulated":
         return
-    if "target" in params:
-        scenario = params.get("scenario")
+    scenario = params.get("scenario")
+    if "target" in params and (scenario is not None or params["target"] == "ottla"):
         group = f"{params['target']} {'default' if scenario is None else scenario.broker}"
     elif item.get_closest_marker("xdist_group") or item.get_closest_marker("long"):
         return

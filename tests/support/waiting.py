@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from ottla import Broker
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
+"""Limit in seconds. It only guards against hanging."""
 PAUSE_S = 0.01
 
 

@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 
 from ottla import Broker
+from tests.support.shared_kafka import shared_kafka
 from tests.wire.clients import Client, Message, WireConsumer
-from tools.kafka import ApacheKafka, Unavailable
+from tools.kafka import Unavailable
 
-ORACLE_SETTINGS = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-    # As ottla has it: members of consumer groups learn of each other within half a second.
-    "group.consumer.min.heartbeat.interval.ms": "500",
-    "group.consumer.heartbeat.interval.ms": "500",
-    "group.consumer.assignment.interval.ms": "0",
-}
 CLIENTS = ("kafka-python", "aiokafka", "confluent-kafka", "java")
 GROUP_CLIENTS = (
     *((name, "classic") for name in CLIENTS),
@@ -63,14 +57,13 @@ def group_client(request: pytest.FixtureRequest) -> Client:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     """The plugin's broker, for the tests that leave it running; it must not have met a bug.
 
     With ``ORACLE=1`` it is Apache Kafka instead, to see what is true.
     """
     if os.environ.get("ORACLE"):
-        with ApacheKafka(tmp_path_factory.mktemp("oracle"), settings=ORACLE_SETTINGS) as kafka:
-            yield kafka.bootstrap
+        yield shared_kafka().bootstrap
         return
     ottla: Broker = request.getfixturevalue("ottla_session")
     yield ottla.bootstrap
@@ -97,7 +90,7 @@ def closing() -> Iterator[Callable[[Any], Any]]:
         closable.close()
 
 
-def read(consumer: WireConsumer, count: int, *, timeout_s: float = 30, settle_s: float = 0.3) -> list[Message]:
+def read(consumer: WireConsumer, count: int, *, timeout_s: float = 60, settle_s: float = 0.3) -> list[Message]:
     """At least ``count`` messages within the time, and whatever else arrives right after them."""
     import time
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-LEAVE_TIMEOUT_S = 40
+LEAVE_TIMEOUT_S = 60
 
 
 class Instance:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
+from tests.support import oracle
 from tests.support.raw_client import RawClient, create
-from tests.support.waiting import wait_until
 from tools import go, java_programs, kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
@@ -26,7 +26,6 @@ pytestmark = [pytest.mark.wire, pytest.mark.java, pytest.mark.full]
 HERE = Path(__file__).parent
 PROGRAM = HERE / "admin" / "AdminQuestions.java"
 TIMEOUT_S = 400
-START_TIMEOUT_S = 60
 STREAMS = "of-streams"
 SETTINGS = {
     "auto.create.topics.enable": "false",
@@ -97,9 +96,8 @@ def prepare(bootstrap: str) -> None:
     with RawClient(bootstrap) as client:
         create(client, "asked", 2)
         create(client, "grown")
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[STREAMS])
-        wait_until(lambda: client.call(find).coordinators[0].error_code == 0, START_TIMEOUT_S)
-        wait_until(lambda: client.call(join).error_code == 0, START_TIMEOUT_S)
+        oracle.coordinator_known(client, STREAMS, oracle.GROUP)
+        oracle.wait_for(f"a member joins {STREAMS!r}", lambda: Code(client.call(join).error_code), Code.NONE.__eq__, at=bootstrap)
 
 
 def answers(bootstrap: str) -> Answers:
@@ -144,7 +142,7 @@ def plain(answer: str) -> str:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Answers, Answers]]:
     try:
         java_program()
-        apache = kafka.ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=SETTINGS, jvm=kafka.QUICK_JVM).start()
+        apache = kafka.ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=SETTINGS).start()
     except kafka.Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")
     try:

@@ -153,12 +153,12 @@ def test_confluent_asks_as_well(broker: Broker) -> None:
     binding = AclBinding(ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:a", "*", *everybody)
     (created,) = admin.create_acls([binding]).values()
     with pytest.raises(KafkaException) as refused:
-        created.result(20)
+        created.result(60)
     assert refused.value.args[0].code() == KafkaError.SECURITY_DISABLED
-    elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("t", 0)]).result(20)
+    elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("t", 0)]).result(60)
     assert [error.code() for error in elected.values()] == [KafkaError.ELECTION_NOT_NEEDED]
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     (altered,) = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("eve", info, b"secret")]).values()
-    altered.result(20)
-    described = admin.describe_user_scram_credentials(["eve"])["eve"].result(20)
+    altered.result(60)
+    described = admin.describe_user_scram_credentials(["eve"])["eve"].result(60)
     assert [(c.mechanism, c.iterations) for c in described.scram_credential_infos] == [(ScramMechanism.SCRAM_SHA_512, 4096)]

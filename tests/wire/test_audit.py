@@ -71,15 +71,15 @@ def produced_by_librdkafka(broker: Broker, *ends: str) -> None:
     """One producer of transaction version 1: all its transactions have one epoch."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic("t", 2)]).values():
-        future.result(30)
+        future.result(60)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "whole"})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for end in ends:
         producer.begin_transaction()
         for partition in range(2):
             producer.produce("t", b"v", partition=partition)
-        producer.flush(30)
-        producer.commit_transaction(30) if end == "commit" else producer.abort_transaction(30)
+        producer.flush(60)
+        producer.commit_transaction(60) if end == "commit" else producer.abort_transaction(60)
 
 
 def test_every_outcome_at_one_epoch_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from tests.support.raw_client import RawClient
 pytestmark = pytest.mark.wire
 
 ROOT = Path(__file__).parent.parent.parent
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 Serving = tuple[subprocess.Popen[str], dict[str, object]]

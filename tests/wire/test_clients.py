@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import pytest
 
 from ottla import Broker
+from tests.support import oracle
 from tests.wire.clients import Client, Fenced
 from tests.wire.conftest import read
 
 pytestmark = pytest.mark.wire
 
-MARKERS_S = 10 if os.environ.get("ORACLE") else 0
+MARKERS_S = 60 if os.environ.get("ORACLE") else 0
 """Apache Kafka writes the markers after it has answered the commit, and moves the offsets then; ottla does both before."""
 
 Unique = Callable[[str], str]
@@ -47,7 +47,7 @@ def test_librdkafka_lists_all_topics(bootstrap: str, client: Client, unique: Uni
     producer = closing(client.producer(bootstrap))
     producer.send(topic, b"1")
     producer.flush()
-    assert topic in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10).topics
+    assert topic in AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=60).topics
 
 
 @pytest.mark.smoke
@@ -103,10 +103,8 @@ def test_offsets_move_with_the_transaction_only(group_client: Client, bootstrap:
     producer.send(target, b"committed")
     producer.send_offsets(consumer)
     producer.commit()
-    deadline = time.monotonic() + MARKERS_S
-    while consumer.committed(source, 0) is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert consumer.committed(source, 0) == 6
+    # ottla answers a commit when its markers are written, and Apache Kafka when it is decided.
+    oracle.wait_for("the offset is committed", lambda: consumer.committed(source, 0), (6).__eq__, limit_s=MARKERS_S)
     out = closing(group_client.consumer(bootstrap, [target], group=unique("g")))
     assert values(read(out, 1)) == [b"committed"]
 
@@ -140,11 +138,11 @@ def test_group_shares_partitions_and_rebalances(group_client: Client, bootstrap:
     _create(AIOKafkaAdminClient, NewTopic, bootstrap, topic, partitions=4)
     everything = {(topic, i) for i in range(4)}
     first = closing(group_client.consumer(bootstrap, [topic], group=group))
-    assert _settle([first], lambda parts: parts[0] == everything)
+    _settle([first], lambda parts: parts[0] == everything)
     second = group_client.consumer(bootstrap, [topic], group=group)
-    assert _settle([first, second], lambda parts: [len(p) for p in parts] == [2, 2] and set.union(*parts) == everything)
+    _settle([first, second], lambda parts: [len(p) for p in parts] == [2, 2] and set.union(*parts) == everything)
     second.close()
-    assert _settle([first], lambda parts: parts[0] == everything)
+    _settle([first], lambda parts: parts[0] == everything)
 
 
 def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, partitions: int) -> None:
@@ -161,18 +159,18 @@ def _create(admin_class: Any, new_topic: Any, bootstrap: str, topic: str, *, par
     asyncio.run(make())
 
 
-def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool], timeout_s: float = 60) -> bool:
+def _settle(consumers: list[Any], done: Callable[[list[set[Any]]], bool]) -> None:
     """Poll all at once until their assignments are as they should be.
 
     In threads, for a rebalance needs everyone: kafka-python that is polled by turns stands still, with Apache Kafka too.
     """
-    deadline = time.monotonic() + timeout_s
     with ThreadPoolExecutor(len(consumers)) as pool:
-        while time.monotonic() < deadline:
+
+        def assignments() -> list[set[Any]]:
             list(pool.map(lambda consumer: consumer.poll(1.0), consumers))
-            if done([c.assignment() for c in consumers]):
-                return True
-    return False
+            return [consumer.assignment() for consumer in consumers]
+
+        oracle.wait_for("the group is stable, and its assignments are as they should be", assignments, done)
 
 
 @pytest.mark.parametrize("kill", [pytest.param(False, marks=pytest.mark.full), True], ids=["SIGTERM", "SIGKILL"])

@@ -23,7 +23,7 @@ SETTINGS = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
 }
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

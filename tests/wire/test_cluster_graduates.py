@@ -20,9 +20,10 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.questions import Questions, wait_for
+from ottla.questions import Questions
+from tests.support import oracle
 from tests.support.raw_client import RawClient
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -35,7 +36,7 @@ SETTINGS = {
     # Apache Kafka loads no coordinator whose topic has another number of partitions than its own setting.
     "transaction.state.log.num.partitions": "3",
 }
-PATIENCE_S = 40.0
+PATIENCE_S = oracle.LIMIT_S
 NAMES = 12
 """A version of Metadata."""
 
@@ -75,7 +76,11 @@ class Orders:
     def wait_for_more(self, count: int = 20) -> None:
         """Whatever has just happened, transactions are committed after it."""
         before = len(self.committed)
-        wait_for(lambda: self.failures or len(self.committed) >= before + count, PATIENCE_S)
+        oracle.wait_for(
+            f"{before + count} transactions are committed",
+            lambda: (len(self.committed), self.failures),
+            lambda seen: seen[0] >= before + count or bool(seen[1]),
+        )
         assert not self.failures
 
 
@@ -84,9 +89,11 @@ def everything(client: RawClient) -> MetadataResponse:
     return answer
 
 
-def is_moved(client: RawClient) -> bool:
-    partitions = [partition for topic in everything(client).topics for partition in topic.partitions]
-    return all((partition.replica_nodes, partition.leader_id) == ([KAFKA], KAFKA) for partition in partitions)
+def elsewhere(client: RawClient) -> list[tuple[str | None, int, list[int], int]]:
+    """The partitions with a replica or a leader on another broker than Apache Kafka."""
+    partitions = [(topic.name, partition) for topic in everything(client).topics for partition in topic.partitions]
+    placed = [(name, p.partition_index, p.replica_nodes, p.leader_id) for name, p in partitions]
+    return [partition for partition in placed if partition[2:] != ([KAFKA], KAFKA)]
 
 
 def move_everything(client: RawClient) -> None:
@@ -119,7 +126,6 @@ def test_a_running_cluster_becomes_one_of_apache_kafka(tmp_path: Path) -> None:
     with ottla.Cluster(2, settings=SETTINGS, data_dir=tmp_path / "cluster") as cluster:
         broker = ApacheKafka(
             tmp_path / "kafka",
-            jvm=QUICK_JVM,
             heap="512M",
             node_id=KAFKA,
             under=(cluster.cluster_id, cluster.quorum_voters),
@@ -127,7 +133,6 @@ def test_a_running_cluster_becomes_one_of_apache_kafka(tmp_path: Path) -> None:
         )
         controller = ApacheKafka(
             tmp_path / "controller",
-            jvm=QUICK_JVM,
             heap="256M",
             node_id=CONTROLLER,
             is_controller=True,
@@ -144,14 +149,14 @@ def test_a_running_cluster_becomes_one_of_apache_kafka(tmp_path: Path) -> None:
             with orders.going_on(), RawClient(broker.bootstrap) as client:
                 orders.wait_for_more()
                 move_everything(client)
-                wait_for(lambda: is_moved(client), PATIENCE_S)
+                oracle.wait_for("all partitions are moved", lambda: elsewhere(client), lambda left: not left, at=broker.bootstrap)
                 for former in cluster.brokers:
                     cluster.shut_down(former)
                 orders.wait_for_more()
                 cluster.shut_down(CONTROLLER)
                 orders.wait_for_more()
                 controller.start()
-                wait_for(lambda: made_topic(broker.bootstrap), PATIENCE_S)
+                oracle.wait_for("the controller creates a topic", lambda: made_topic(broker.bootstrap), at=broker.bootstrap)
                 orders.wait_for_more()
             assert not orders.failures
             records = Questions(lambda: broker.bootstrap).records("orders")

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full]
 SESSION_MS = 1_500
 SETTINGS = {"broker.session.timeout.ms": SESSION_MS, "broker.heartbeat.interval.ms": 200}
 PARTITIONS = 6
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

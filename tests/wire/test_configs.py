@@ -11,7 +11,8 @@ import pytest
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest
 from tests.broker.config_cases import APPEND, CASES, DELETE, SET, STARTED_WITH, B, Case, T, case_id, describe, one, request, shown
-from tests.support.raw_client import RawClient, create, retry
+from tests.support import oracle
+from tests.support.raw_client import RawClient, create
 from tools import kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
@@ -30,7 +31,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RawClient]:
     arguments = ("--standalone", "--feature", "eligible.leader.replicas.version=0")
     # Keys, defaults and rules are those of the release that ottla follows.
     directory, version = tmp_path_factory.mktemp("kafka"), kafka.KAFKA_VERSION
-    oracle = kafka.ApacheKafka(directory, jvm=kafka.QUICK_JVM, format_arguments=arguments, version=version)
+    oracle = kafka.ApacheKafka(directory, format_arguments=arguments, version=version)
     with oracle, RawClient(oracle.bootstrap) as connected:
         yield connected
 
@@ -45,7 +46,7 @@ def test_the_table_is_kafkas(client: RawClient, kind: str, request: pytest.Fixtu
         table.write_text("\n".join(_lines(client, asked)) + "\n")
     wanted = table.read_text().splitlines()
     # The broker follows the controller a little later: what another test has taken back may still be set.
-    assert retry(lambda: _lines(client, asked), wanted.__eq__) == wanted
+    oracle.wait_for(f"the {kind} table is as in the file", lambda: _lines(client, asked), wanted.__eq__, at=client.bootstrap)
 
 
 def _lines(client: RawClient, asked: DescribeConfigsRequest) -> list[str]:
@@ -66,11 +67,17 @@ def test_a_case_is_what_kafka_does(client: RawClient, case: Case) -> None:
         wanted = {k: v for k, v in case.values.items() if v is not None or k == "no.such"}
         if wanted:
             # The broker follows the controller a little later.
-            assert retry(lambda: _values(client, case.kind, name or "1", list(case.values)), wanted.__eq__) == wanted
+            _wait_for_values(client, case.kind, name or "1", list(case.values), wanted)
     finally:
         if case.kind == B:
             taken_back = tuple((key, DELETE, None) for key in {operation[0] for asked in case.asked for operation in asked})
             client.call(request(case, name, taken_back, False))
+
+
+def _wait_for_values(client: RawClient, kind: int, name: str, keys: list[str], wanted: dict[str, str | None]) -> None:
+    oracle.wait_for(
+        f"configs of {name!r} are {wanted}", lambda: _values(client, kind, name, keys), wanted.__eq__, at=client.bootstrap
+    )
 
 
 def _values(client: RawClient, kind: int, name: str, keys: list[str]) -> dict[str, str | None]:
@@ -83,9 +90,8 @@ def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(cl
     create(client, "begins")
     try:
         client.call(request(of_the_broker, "", of_the_broker.asked[0], False))
-        assert retry(lambda: _values(client, T, "begins", ["cleanup.policy"]), lambda v: v["cleanup.policy"] == "compact")
+        _wait_for_values(client, T, "begins", ["cleanup.policy"], {"cleanup.policy": "compact"})
         client.call(request(of_the_topic, "begins", of_the_topic.asked[0], False))
-        wanted = {"cleanup.policy": "delete"}
-        assert retry(lambda: _values(client, T, "begins", ["cleanup.policy"]), wanted.__eq__) == wanted
+        _wait_for_values(client, T, "begins", ["cleanup.policy"], {"cleanup.policy": "delete"})
     finally:
         client.call(request(of_the_broker, "", one("log.cleanup.policy", DELETE, None), False))

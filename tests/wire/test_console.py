@@ -43,7 +43,7 @@ class Page:
 
     def __init__(self, broker: Broker, page_name: str, **query: object) -> None:
         door = urlsplit(broker.ready["control"]["url"])
-        self._connection = http.client.HTTPConnection(str(door.hostname), door.port, timeout=10)
+        self._connection = http.client.HTTPConnection(str(door.hostname), door.port, timeout=60)
         token = {"Authorization": f"Bearer {broker.ready['control']['token']}"}
         self._connection.request("GET", f"/console/v1/{page_name}?{urlencode(query, quote_via=quote)}", headers=token)
         self.answer = self._connection.getresponse()
@@ -78,7 +78,7 @@ def values(broker: Broker, page_name: str, **query: object) -> Any:
 
 def transactional(broker: Broker, transactional_id: str, **settings: object) -> Producer:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, **settings})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     return producer
 
 
@@ -86,16 +86,16 @@ def write(producer: Producer, topic: str, *texts: bytes, partition: int = 0) -> 
     producer.begin_transaction()
     for text in texts:
         producer.produce(topic, text, partition=partition)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def test_a_partition_with_all_that_a_ribbon_shows(broker: Broker) -> None:
     broker.create_topic("orders", 2)
     producer = transactional(broker, "shop", **{"client.id": "till"})
     write(producer, "orders", b"a", b"b")
-    producer.commit_transaction(10)
+    producer.commit_transaction(60)
     write(producer, "orders", b"c")
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
     write(producer, "orders", b"d")
     row, empty = values(broker, "topic", name="orders")["part"]["rows"]
     assert row == {
@@ -126,10 +126,10 @@ def test_records_as_readers_of_each_isolation_level_see_them(broker: Broker) -> 
     producer = transactional(broker, "shop")
     producer.begin_transaction()
     producer.produce("orders", b"\xff\x00", key="schlüssel".encode(), headers=[("n", b"1"), ("null", None)])
-    producer.flush(10)
-    producer.commit_transaction(10)
+    producer.flush(60)
+    producer.commit_transaction(60)
     write(producer, "orders", b"x" * 5_000)
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
     shown = {
         isolation: values(broker, "messages", topic="orders", isolation=isolation) for isolation in ("committed", "aborted", "all")
     }
@@ -154,7 +154,7 @@ def test_text_that_is_cut_within_a_character(broker: Broker) -> None:
     producer.produce("orders", "x€".encode() * 500)
     for not_text in (b"x" * 500 + b"\xff" * 600, b"caf\xe9 " + b"x" * 1_200, b"x" * 999 + b"\xe9", "€".encode()[:2]):
         producer.produce("orders", not_text)
-    producer.flush(10)
+    producer.flush(60)
     text, *others = (record["value"] for record in values(broker, "messages", topic="orders")["records"])
     assert (text["kind"], text["size_bytes"], text["text"]) == ("text", 2_000, "x€" * 250)
     assert [other["kind"] for other in others] == ["hex"] * 4
@@ -185,7 +185,7 @@ def test_a_timeline_goes_on(broker: Broker) -> None:
     with opened(broker, "transaction", id="shop") as page:
         before = page.next()[1]
         assert (before["state"], before["partitions"], before["client"]) == ("Ongoing", ["orders:0"], "client till at 127.0.0.1")
-        producer.commit_transaction(10)
+        producer.commit_transaction(60)
         begun_s = time.monotonic()
         while (after := page.next()[1])["state"] != "CompleteCommit":
             pass
@@ -205,8 +205,8 @@ def test_an_id_that_has_expired_keeps_its_timeline() -> None:
         broker.create_topic("orders", 1)
         producer = transactional(broker, "shop", **{"client.id": "till"})
         write(producer, "orders", b"a")
-        producer.commit_transaction(10)
-        wait_until(lambda: values(broker, "transactions")["part"]["total"] == 0, 10.0)
+        producer.commit_transaction(60)
+        wait_until(lambda: values(broker, "transactions")["part"]["total"] == 0)
         shown = values(broker, "transaction", id="shop")
         assert shown["state"] == "none: its coordinator does not have the id any more"
         assert (shown["open_ms"], shown["partitions"], shown["client"]) == (None, [], "client till at 127.0.0.1")
@@ -306,11 +306,11 @@ def test_browsers_that_read_nothing_keep_nobody_out(broker: Broker, capfd: pytes
         # Each record changes what the pages have to send.
         for _ in range(100):
             producer.produce("orders", os.urandom(700))
-        producer.flush(10)
+        producer.flush(60)
         with opened(broker, "overview") as page:
             return page.status == 200
 
-    wait_until(is_served, 30.0)
+    wait_until(is_served)
     assert broker._control().get("/v1/state")["unexpected_errors"] == 0
     for connection in stalled:
         connection.close()
@@ -339,7 +339,7 @@ def test_a_stop_ends_open_pages_at_once(tmp_path: Any) -> None:
         assert broker.pid is not None
         begun_s = time.monotonic()
         os.kill(broker.pid, signal.SIGTERM)
-        wait_until(lambda: not broker.is_running, 5.0)
+        wait_until(lambda: not broker.is_running)
         assert time.monotonic() - begun_s < 2
         page.close()
         assert not any("Traceback" in line for line in broker.logs)

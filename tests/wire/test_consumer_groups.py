@@ -61,7 +61,7 @@ def topic(broker: Broker, unique: Unique) -> str:
     return made(broker.bootstrap, unique("kip848"))
 
 
-def until(holds: Callable[[], bool], *polled: WireConsumer, timeout_s: float = 20) -> list[bytes | None]:
+def until(holds: Callable[[], bool], *polled: WireConsumer, timeout_s: float = 60) -> list[bytes | None]:
     """Poll consumers until something holds; gives what they read."""
     values: list[bytes | None] = []
     deadline = time.monotonic() + timeout_s

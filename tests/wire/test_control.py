@@ -49,18 +49,18 @@ def broker(shared: Broker) -> Broker:
 
 def producer(broker: Broker, transactional_id: str = "shop", **settings: Any) -> Producer:
     made = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": transactional_id, **settings})
-    made.init_transactions(10)
+    made.init_transactions(60)
     return made
 
 
 def write(made: Producer, value: bytes, *, commit: bool = True) -> None:
     made.begin_transaction()
     made.produce("orders", value)
-    assert made.flush(10) == 0
+    assert made.flush(60) == 0
     if commit:
-        made.commit_transaction(10)
+        made.commit_transaction(60)
     else:
-        made.abort_transaction(10)
+        made.abort_transaction(60)
 
 
 # questions
@@ -75,12 +75,12 @@ def test_what_a_test_asks(broker: Broker) -> None:
     write(made, b"never", commit=False)
     made.begin_transaction()
     made.produce("orders", b"open")
-    assert made.flush(10) == 0
+    assert made.flush(60) == 0
     assert [record.value for record in broker.records("orders")] == [b"paid"]
     assert [record.value for record in broker.records("orders", "aborted")] == [b"never"]
     assert [record.value for record in broker.records("orders", "all")] == [b"paid", b"never", b"open"]
     assert broker.transaction("shop").state == "Ongoing"
-    made.abort_transaction(10)
+    made.abort_transaction(60)
     assert broker.wait_for(lambda: broker.transaction("shop").state == "CompleteAbort")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "readers"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
@@ -105,9 +105,9 @@ def test_a_commit_whose_answer_is_lost_counts_once(broker: Broker) -> None:
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
     made.produce("orders", b"once")
-    assert made.flush(10) == 0
+    assert made.flush(60) == 0
     with broker.faults.add(api="EndTxn", transactional_id="sh*", drop_answer=True) as lost:
-        made.commit_transaction(20)
+        made.commit_transaction(60)
         assert lost.hits == 1
     assert [record.value for record in broker.records("orders")] == [b"once"]
 
@@ -115,7 +115,7 @@ def test_a_commit_whose_answer_is_lost_counts_once(broker: Broker) -> None:
 def test_the_program_on_the_page_about_faults() -> None:
     def run_my_application(bootstrap: str) -> None:
         made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout-1", "socket.timeout.ms": 1_000})
-        made.init_transactions(10)
+        made.init_transactions(60)
         write(made, b"paid")
 
     (program,) = re.findall(r"```python\n(.*?)```", FAULTS_PAGE.read_text(), re.DOTALL)
@@ -172,7 +172,7 @@ def test_a_broker_that_dies_inside_a_commit(broker: Broker) -> None:
     made = producer(broker, **{"socket.timeout.ms": 1_000})
     made.begin_transaction()
     made.produce("orders", b"decided")
-    assert made.flush(10) == 0
+    assert made.flush(60) == 0
     broker.faults.add(kill="after-prepare")
     with pytest.raises(KafkaException) as caught:
         made.commit_transaction(1)
@@ -225,7 +225,7 @@ def test_a_fault_that_cannot_be(broker: Broker, fields: dict[str, Any], told: st
 def ask(broker: Broker, method: str, path: str, body: str = "", token: str | None = None) -> tuple[int, Any]:
     control = broker.ready["control"]
     where = urlsplit(control["url"])
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
+    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=60)
     given = control["token"] if token is None else token
     try:
         connection.request(method, path, body, {"Authorization": f"Bearer {given}"} if given else {})
@@ -284,7 +284,7 @@ def test_a_body_in_chunks_is_not_taken_for_none(broker: Broker) -> None:
     """As `curl -H 'Transfer-Encoding: chunked'` sends it: the time-out of a wait, or a fault, would be lost without a word."""
     control = broker.ready["control"]
     where = urlsplit(control["url"])
-    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=60)) as connection:
         headers = {"Authorization": f"Bearer {control['token']}"}
         connection.request("POST", "/v1/faults", iter([b"{}"]), headers, encode_chunked=True)
         response = connection.getresponse()
@@ -303,14 +303,14 @@ def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> No
     write(first, b"paid")
     first.begin_transaction()
     first.produce("orders", b"held")
-    assert first.flush(10) == 0
+    assert first.flush(60) == 0
     first.produce("orders", b"late")
     second = producer(broker, name, **{"client.id": "second"})
     with pytest.raises(KafkaException):
-        first.commit_transaction(10)
+        first.commit_transaction(60)
     second.begin_transaction()
     second.produce("orders", b"open")
-    assert second.flush(10) == 0
+    assert second.flush(60) == 0
 
     history = broker.history(name)
     assert (history["holder"]["client_id"], history["holder"]["client_host"]) == ("second", "127.0.0.1")
@@ -330,7 +330,7 @@ def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> No
         broker.history("nobody")
     assert "there is no transactional id" in ottla("txn", "timeline", b"\xff".decode(errors="surrogateescape"), *where, code=2)
     assert "there is no" in ottla("txn", "why", "orders", "--ready-file", str(tmp_path / "none"), code=2)
-    second.abort_transaction(10)
+    second.abort_transaction(60)
     broker.reset()
     with pytest.raises(ControlError, match="nothing is known"):
         broker.history(name)

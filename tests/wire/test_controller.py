@@ -6,9 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,13 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tests.support import oracle
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 CONTROLLER = 3000
-PATIENCE_S = 30.0
+PATIENCE_S = oracle.LIMIT_S
 EMPTY = TopicMetadata()
 
 
@@ -48,7 +48,7 @@ class Controller:
             "process.roles=controller",
             f"node.id={CONTROLLER}",
             f"listeners=CONTROLLER://127.0.0.1:{self.port}",
-            "broker.session.timeout.ms=3000",
+            "broker.session.timeout.ms=6000",
         )
         for setting in settings:
             command += ["--set", setting]
@@ -66,13 +66,6 @@ class Controller:
         return code
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     controller = Controller(tmp_path_factory.mktemp("controller"))
@@ -85,7 +78,6 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]
 def kafka(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     kafka = ApacheKafka(
         tmp_path_factory.mktemp("kafka"),
-        jvm=QUICK_JVM,
         heap="512M",
         under=(controller.ready["cluster_id"], f"{CONTROLLER}@127.0.0.1:{controller.port}"),
     )
@@ -106,9 +98,17 @@ def admin(kafka: ApacheKafka) -> AdminClient:
 def topic(admin: AdminClient) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
     admin.create_topics([NewTopic(name, 3, 1)])[name].result(PATIENCE_S)
-    # The controller answers when it has decided, and the broker learns of that a while after.
-    until(lambda: len(admin.list_topics(timeout=PATIENCE_S).topics.get(name, EMPTY).partitions) == 3)
+    wait_for_partitions(admin, name, 3)
     return name
+
+
+def wait_for_partitions(admin: AdminClient, topic: str, count: int) -> None:
+    """The controller answers when it has decided, and the broker learns of that a while after. A topic that is gone has none."""
+    oracle.wait_for(
+        f"the broker knows {count} partitions of {topic!r}",
+        lambda: len(admin.list_topics(timeout=PATIENCE_S).topics.get(topic, EMPTY).partitions),
+        count.__eq__,
+    )
 
 
 def committed(kafka: ApacheKafka, topic: str, count: int) -> list[bytes]:
@@ -159,10 +159,10 @@ def test_what_belongs_to_the_controller_is_forwarded_to_it(kafka: ApacheKafka, a
         shown = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])
         return next(iter(shown.values())).result(PATIENCE_S)["retention.ms"].value
 
-    until(lambda: retention() == "1234")
-    until(lambda: len(admin.list_topics(topic, PATIENCE_S).topics[topic].partitions) == 5)
+    oracle.wait_for("retention.ms is 1234", retention, "1234".__eq__)
+    wait_for_partitions(admin, topic, 5)
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
-    until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics)
+    wait_for_partitions(admin, topic, 0)
 
 
 def test_the_cluster_survives_the_death_of_its_controller(kafka: ApacheKafka, controller: Controller, topic: str) -> None:
@@ -173,6 +173,7 @@ def test_the_cluster_survives_the_death_of_its_controller(kafka: ApacheKafka, co
     other = f"{topic}-after"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(other, 3, 1)])[other].result(PATIENCE_S)
+    wait_for_partitions(admin, other, 3)
     commit_some(kafka, other, 0)
     assert committed(kafka, topic, 8) == [b"0a", b"0b", b"2a", b"2b", b"4a", b"4b", b"6a", b"6b"]
     assert committed(kafka, other, 4) == [b"0a", b"0b", b"2a", b"2b"]

@@ -15,7 +15,7 @@ from tests.wire.clients.confluent import committed_offsets
 pytestmark = [pytest.mark.wire]
 
 PARTITIONS = 6
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 SOCKET_MS = 4_000
 """How long a client waits for a broker that is frozen. Above it looks the coordinator up again."""
 SETTINGS = {

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import ottla
+from ottla.client.errors import ClientError
 from ottla.questions import Questions
+from tests.support import oracle
 from tests.wire.clients import Client, WireProducer
 from tests.wire.proxy import Proxy
 from tools.kafka import Unavailable
@@ -28,7 +30,6 @@ pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 IS_ORACLE = bool(os.environ.get("ORACLE"))
 PARTITIONS = 3
-PATIENCE_S = 60.0
 SETTINGS = {
     "broker.session.timeout.ms": 1_500,
     "broker.heartbeat.interval.ms": 200,
@@ -104,7 +105,8 @@ class Story:
         self._open: list[bytes] = []
         self._questions = Questions(lambda: cluster.bootstrap)
         cluster.create_topic(self.topic, PARTITIONS, replication_factor=3)
-        cluster.wait_for(lambda: all(len(cluster.in_sync(self.topic, p)) == 3 for p in range(PARTITIONS)), PATIENCE_S)
+        for partition in range(PARTITIONS):
+            oracle.in_sync(cluster, self.topic, [1, 2, 3], partition)
         self.producer = self.new_producer()
 
     @property
@@ -158,10 +160,10 @@ class Story:
             self.committed += self._open
 
     def leader_elsewhere(self, former: int) -> None:
-        self.cluster.wait_for(lambda: self.cluster.leader(self.topic) not in (former, None), PATIENCE_S)
+        oracle.led_by(self.cluster, self.topic, [broker for broker in self.cluster.brokers if broker != former])
 
-    def is_out(self, broker: int) -> bool:
-        return broker not in self.cluster.in_service()
+    def wait_until_out(self, broker: int) -> None:
+        oracle.in_service(self.cluster, [other for other in self.cluster.brokers if other != broker])
 
     def check(self) -> None:
         """What readers of committed data see, up to a record behind everything: nothing holds the last stable offset back."""
@@ -172,13 +174,16 @@ class Story:
             self.committed.append(b"last %d" % index)
         last.flush()
         expected = Counter(self.committed)
-        self.cluster.wait_for(lambda: not expected - self._there(), PATIENCE_S)
+        self._wait_until("what was committed is there", lambda: expected - self._there(), lambda missing: not missing)
         beside = self._there() - expected
         for records in self.unknown:
             if records[0] in beside:
                 beside -= Counter(records)
         assert not beside, "nothing is there that was not committed as a whole"
         assert not expected - self._there()
+
+    def _wait_until(self, condition: str, look: Callable[[], Any], holds: Callable[[Any], bool]) -> None:
+        oracle.wait_for(condition, look, holds, at=self.cluster.bootstrap, not_yet=ClientError)
 
     def is_there(self, value: str) -> bool:
         return value.encode() in self._there()
@@ -232,7 +237,7 @@ def test_a_coordinator_dies_at_a_point_of_the_commit(story: Story, point: str) -
     coordinator = story.coordinator
     story.cluster.faults(coordinator).add(kill=point, transactional_id=story.topic)
     story.commit()
-    story.cluster.wait_for(lambda: story.is_out(coordinator), PATIENCE_S)
+    story.wait_until_out(coordinator)
     story.begin("next")
     story.commit()
     story.check()
@@ -241,7 +246,7 @@ def test_a_coordinator_dies_at_a_point_of_the_commit(story: Story, point: str) -
 def test_a_group_coordinator_is_killed_while_offsets_are_pending(story: Story) -> None:
     group = f"g-{story.topic}"
     consumer = story.closing(story.client.consumer(story.cluster.bootstrap, [story.topic], group=group))
-    story.cluster.wait_for(lambda: consumer.poll(0.1) or len(consumer.assignment()) == PARTITIONS, PATIENCE_S)
+    oracle.wait_for("the member has all partitions", lambda: consumer.poll(0.1) or len(consumer.assignment()) == PARTITIONS)
     story.begin("with offsets")
     story.producer.send_offsets(consumer, {(story.topic, 0): 7})
     story.cluster.kill(story.cluster.coordinator(group=group))
@@ -257,7 +262,7 @@ def test_a_group_coordinator_is_killed_while_offsets_are_pending(story: Story) -
         story.check()
         assert story.is_there("with offsets 0") == (committed() == 7), "the offset goes with the records"
     else:
-        story.cluster.wait_for(lambda: committed() == 7, PATIENCE_S)
+        oracle.wait_for("offset 7 is committed", committed, (7).__eq__)
         story.check()
 
 
@@ -278,7 +283,7 @@ def test_a_coordinator_that_stood_still_past_its_session_decides_nothing(story: 
     story.begin("open")
     zombie = story.coordinator
     story.cluster.pause(zombie)
-    story.cluster.wait_for(lambda: story.is_out(zombie), PATIENCE_S)
+    story.wait_until_out(zombie)
     taker = story.new_producer()
     story.cluster.resume(zombie)
     with pytest.raises(Exception):  # noqa: B017 - each library has its own word for it

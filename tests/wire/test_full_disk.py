@@ -154,11 +154,11 @@ def test_an_abort_on_a_full_disk_is_finished_when_there_is_room(tmp_path: Path) 
         metrics = urllib.request.urlopen(broker.ready["metrics"]).read().decode()
         assert f'kafka_log_logmanager_logdirectoryoffline{{logdirectory="{disk}/d"}} 1.0' in metrics
         (disk / "filler").unlink()
-        world.until(lambda: perform(world, "describe x"), lambda answer: answer.startswith("CompleteAbort"))
+        world.until("x is aborted", lambda: perform(world, "describe x"), lambda answer: answer.startswith("CompleteAbort"))
         assert perform(world, "produce A t") == "NONE @2"
         assert perform(world, "commit A").startswith("NONE")
         assert perform(world, "read t") == "a2"
-        world.until(lambda: health(broker).returncode, lambda code: code == 0)
+        world.until("the broker is healthy", lambda: health(broker).returncode, lambda code: code == 0)
         logged(broker, "disk_takes_writes_again")
         lines = [json.loads(line)["event"] for line in broker.logs if '"disk_' in line]
         assert lines == ["disk_refuses_writes", "disk_takes_writes_again"]

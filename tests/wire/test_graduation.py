@@ -11,7 +11,7 @@ from ottla.directories import adopt, audit, graduate
 from tests.scenarios.brokers import SET_UPS, Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable, jars
+from tools.kafka import ApacheKafka, Unavailable, jars
 
 pytestmark = [pytest.mark.wire, pytest.mark.java]
 
@@ -70,12 +70,12 @@ def live(directory: Path) -> tuple[World, dict[str, str]]:
     ):
         answer = perform(world, command)
         assert answer == "" or answer.startswith("NONE"), f"{command}: {answer}"
-    world.until(lambda: perform(world, "log v keys"), lambda said: said.startswith("2 ") and "b= until" in said)
+    world.until("v is compacted", lambda: perform(world, "log v keys"), lambda said: said.startswith("2 ") and "b= until" in said)
     return world, {command: perform(world, command) for command in LOOKS}
 
 
 def kafka_on(directory: Path, home: Path, version: str) -> ApacheKafka:
-    kafka = ApacheKafka(home, jvm=QUICK_JVM, log_dir=directory, version=version)
+    kafka = ApacheKafka(home, log_dir=directory, version=version)
     return kafka.start()
 
 
@@ -183,13 +183,14 @@ def test_members_of_living_groups_go_on(tmp_path: Path) -> None:
     world.forget_connection()
     broker.stop()
     assert graduate(str(directory), None, dry_run=False, in_place=True, features={}, say=lambda line: None) == 0
-    kafka = ApacheKafka(tmp_path / "home", jvm=QUICK_JVM, log_dir=directory, settings=SETTINGS).start()
+    kafka = ApacheKafka(tmp_path / "home", log_dir=directory, settings=SETTINGS).start()
     try:
         world.broker, world.target = Wire(kafka), "kafka"
         assert {command: perform(world, command) for command in MEMBERS} == before
         for command in ("M = beat modern", "S = stream streaming", "H = share sharing"):
             assert perform(world, command).startswith("NONE e"), command
-        world.until(lambda: perform(world, "acquire H sharing lt session=0"), lambda said: said == "NONE lt/0 2:2 3:1")
+        acquired = "NONE lt/0 2:2 3:1"
+        world.until("H acquires its records", lambda: perform(world, "acquire H sharing lt session=0"), acquired.__eq__)
     finally:
         world.close()
         kafka.stop()

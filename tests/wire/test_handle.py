@@ -47,13 +47,13 @@ def topics(broker: Broker) -> set[str]:
 def produce(broker: Broker, topic: str, *values: bytes, **settings: Any) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     if settings:
-        producer.init_transactions(10)
+        producer.init_transactions(60)
         producer.begin_transaction()
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     if settings:
-        producer.commit_transaction(10)
+        producer.commit_transaction(60)
 
 
 def consumed(broker: Broker, topic: str, count: int) -> list[bytes]:
@@ -204,7 +204,7 @@ def test_nothing_outlives_a_suite_that_closes_nothing() -> None:
 
 def test_a_directory_of_ones_own_outlives_the_suite(tmp_path: Path) -> None:
     script = f"from ottla import Broker; broker = Broker(data_dir={str(tmp_path / 'data')!r}).start(); print(broker.pid)"
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
     wait_until(lambda: not is_alive(int(done.stdout)))
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "it was stopped, and not killed"
 

@@ -36,17 +36,17 @@ def transaction(broker: Broker, timeout_ms: int) -> Producer:
         "transaction.timeout.ms": timeout_ms,
     }
     producer = Producer(options)
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("orders", b"hidden")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return producer
 
 
 def committed_end(broker: Broker) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ends", "isolation.level": "read_committed"})
     try:
-        end: int = consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=10)[1]
+        end: int = consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=60)[1]
         return end
     finally:
         consumer.close()
@@ -60,8 +60,8 @@ def test_transactions_time_out_when_the_clock_says_so_and_not_before(broker: Bro
     # The first one's record and its marker; the second one's record stands before the marker.
     assert committed_end(broker) == 1
     with pytest.raises(KafkaException):
-        short.commit_transaction(10)
-    long.commit_transaction(10)
+        short.commit_transaction(60)
+    long.commit_transaction(60)
     assert committed_end(broker) == 4
 
 
@@ -90,7 +90,7 @@ def test_how_long_a_transaction_is_open_is_told_by_the_brokers_clock(broker: Bro
     assert "open for an unknown time, as the broker's clock is ahead" in at_the_prompt("txn", "why", "orders", door=False)
     assert json.loads(at_the_prompt("txn", "why", "orders", "--json", door=False))[0]["open_ms"] is None
     assert "an unknown time" in at_the_prompt("txn", "describe", "shop-60000", door=False)
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
 
 
 def test_the_door_of_another_cluster_tells_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
@@ -98,7 +98,7 @@ def test_the_door_of_another_cluster_tells_no_time(broker: Broker, at_the_prompt
         broker.clock.advance("30d")
         producer = transaction(other, 60_000)
         told = at_the_prompt("txn", "describe", "shop-60000", "--bootstrap", other.bootstrap)
-        producer.abort_transaction(10)
+        producer.abort_transaction(60)
     assert "open for          0." in told
 
 
@@ -106,17 +106,17 @@ def test_records_grow_old(broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     config = {"retention.ms": "3600000", "segment.ms": "60000"}
     (made,) = admin.create_topics([NewTopic("orders", 1, config=config)]).values()
-    made.result(10)
+    made.result(60)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", b"old")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     broker.clock.advance("50m")
     producer.produce("orders", b"new")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     broker.clock.advance("20m")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     try:
-        assert consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=10) == (1, 2)
+        assert consumer.get_watermark_offsets(TopicPartition("orders", 0), timeout=60) == (1, 2)
     finally:
         consumer.close()
 
@@ -124,7 +124,7 @@ def test_records_grow_old(broker: Broker) -> None:
 def test_offsets_expire(broker: Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     producer.produce("orders", b"1")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
     consumer.close()
@@ -132,7 +132,7 @@ def test_offsets_expire(broker: Broker) -> None:
 
     def offset() -> int:
         (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g", [TopicPartition("orders", 0)])]).values()
-        committed: int = asked.result(10).topic_partitions[0].offset
+        committed: int = asked.result(60).topic_partitions[0].offset
         return committed
 
     broker.clock.advance("6d")
@@ -149,7 +149,7 @@ def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str
     members = [Consumer(options) for _ in range(2)]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (made,) = admin.create_topics([NewTopic("orders", 2)]).values()
-    made.result(10)
+    made.result(60)
     for member in members:
         member.subscribe(["orders"])
 
@@ -160,7 +160,7 @@ def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str
 
     wait_until(lambda: assigned(1))
     producer.produce("orders", b"1")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     members.pop().close()
     wait_until(lambda: assigned(2))
     members.pop().close()
@@ -168,7 +168,7 @@ def test_members_come_and_go_while_it_stands_still(broker: Broker, protocol: str
 
 def test_what_is_written_later_is_not_old(broker: Broker) -> None:
     broker.clock.advance("30d")
-    transaction(broker, 60_000).commit_transaction(10)
+    transaction(broker, 60_000).commit_transaction(60)
     broker.clock.advance("1h")
     assert [record.timestamp_ms for record in broker.records("orders")] == [broker.clock.now_ms - 3_600_000]
 

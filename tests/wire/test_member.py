@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from ottla.broker.env import random_uuid
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
+from tests.support import oracle
 from tests.wire.clients import Client
 from tests.wire.conftest import read
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -33,11 +33,10 @@ Closing = Callable[[Any], Any]
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     kafka = ApacheKafka(
         tmp_path_factory.mktemp("kafka"),
-        jvm=QUICK_JVM,
         heap="512M",
         node_id=CONTROLLER,
         is_controller=True,
-        settings={"broker.session.timeout.ms": "3000"},
+        settings={"broker.session.timeout.ms": "6000"},
     )
     try:
         kafka.start()
@@ -61,7 +60,7 @@ def member(controller: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) ->
         "node.id": BROKER,
         "controller.quorum.bootstrap.servers": f"{host}:{port}",
         "controller.listener.names": "CONTROLLER",
-        "broker.session.timeout.ms": 3_000,
+        "broker.session.timeout.ms": 6_000,
         "broker.heartbeat.interval.ms": 500,
     }
     with Broker(data_dir=path, settings=settings) as broker:
@@ -74,11 +73,9 @@ def admin(member: Broker) -> AdminClient:
     return AdminClient({"bootstrap.servers": member.bootstrap, "log_level": 0})
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+def known_topics(admin: AdminClient) -> dict[str, int]:
+    """The topics that the broker knows, with their number of partitions."""
+    return {name: len(topic.partitions) for name, topic in admin.list_topics(timeout=PATIENCE_S).topics.items()}
 
 
 def done(futures: dict[Any, Any]) -> None:
@@ -129,8 +126,8 @@ def test_what_admins_ask_is_the_controllers(admin: AdminClient, member: Broker, 
     with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
         done(admin.create_topics([NewTopic(unique("t"), 1, 2)]))
     done(admin.create_partitions([NewPartitions(topic, 3)]))
-    until(lambda: len(admin.list_topics(timeout=10).topics[topic].partitions) == 3)
-    described = admin.list_topics(timeout=10)
+    oracle.wait_for(f"{topic!r} has 3 partitions", lambda: known_topics(admin).get(topic), (3).__eq__)
+    described = admin.list_topics(timeout=PATIENCE_S)
     assert {p.leader for p in described.topics[topic].partitions.values()} == {BROKER}
     assert list(described.brokers) == [BROKER]
 
@@ -142,10 +139,10 @@ def test_what_admins_ask_is_the_controllers(admin: AdminClient, member: Broker, 
         (future,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
         return {name: entry.value for name, entry in future.result(PATIENCE_S).items()}
 
-    until(lambda: configs()["max.message.bytes"] == "12345")
+    oracle.wait_for("max.message.bytes is 12345", lambda: configs()["max.message.bytes"], "12345".__eq__)
     assert configs()["retention.ms"] == "77777"
     done(admin.delete_topics([topic]))
-    until(lambda: topic not in admin.list_topics(timeout=10).topics)
+    oracle.wait_for(f"{topic!r} is gone", lambda: known_topics(admin), lambda known: topic not in known)
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
@@ -189,9 +186,9 @@ def test_the_controller_may_go_and_come_back(
         try:
             done(admin.create_topics([NewTopic(another, 1, 1)]))
         except KafkaException:
-            return another in admin.list_topics(timeout=10).topics
+            return another in known_topics(admin)
         return True
 
-    until(is_made)
+    oracle.wait_for(f"the controller creates {another!r}", is_made)
     consumer = closing(Confluent().consumer(member.bootstrap, [topic], group=unique("g")))
     assert values(read(consumer, 2)) == [b"before", b"meanwhile"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -22,13 +23,13 @@ from ottla.broker.peers.peer import Peer
 from ottla.protocol.messages import feature_level_record, register_broker_record
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
+from tests.support import oracle
 from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full]
 
 BROKER = 7
 REGISTER_BROKER, FEATURE_LEVEL = register_broker_record.RECORD_TYPE, feature_level_record.RECORD_TYPE
-PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +92,8 @@ class Member:
             raise answer
         return answer
 
-    async def is_in(self, state: BrokerState) -> bool:
-        return self.lifecycle.state is state
+    async def state(self) -> BrokerState:
+        return self.lifecycle.state
 
     async def is_known(self) -> bool:
         """Whether Apache Kafka's own broker names this one to clients."""
@@ -114,29 +115,32 @@ class Member:
         await asyncio.sleep(0.1)
 
 
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+async def until(condition: Callable[..., Awaitable[object]], wanted: object = True) -> None:
+    """Wait by the loop on which the membership runs, and fail as `oracle.wait_for` does."""
+    deadline_s = time.monotonic() + oracle.LIMIT_S
+    while (value := await condition()) != wanted:
+        if time.monotonic() > deadline_s:
+            raise oracle.ConditionNotMet(f"{condition.__name__} is not {wanted} within {oracle.LIMIT_S:g} s; last value: {value}")
+        await asyncio.sleep(oracle.PAUSE_S)
 
 
 async def test_apache_kafkas_controller_takes_it_in_and_lets_it_go(kafka: ApacheKafka) -> None:
     member = Member(kafka)
     lifecycle, membership = member.lifecycle, member.membership
     membership.start()
-    await until(lambda: member.is_in(BrokerState.RECOVERY))
+    await until(member.state, BrokerState.RECOVERY)
     assert {REGISTER_BROKER, FEATURE_LEVEL} <= member.kinds
     assert lifecycle.is_fenced
     assert not await member.is_known()
 
     membership.become_ready()
-    await until(lambda: member.is_in(BrokerState.RUNNING))
+    await until(member.state, BrokerState.RUNNING)
     await until(member.is_known)
 
     block = await member.ask(*kafka.controller, AllocateProducerIdsRequest(broker_id=BROKER, broker_epoch=lifecycle.broker_epoch))
     assert (block.error_code, block.producer_id_len) == (0, 1_000)
 
     membership.begin_controlled_shutdown()
-    await until(lambda: member.is_in(BrokerState.SHUTTING_DOWN))
+    await until(member.state, BrokerState.SHUTTING_DOWN)
     await until(member.is_gone)
     await member.close()

@@ -81,7 +81,7 @@ def write(bootstrap: str, first: int, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(first, first + count):
         producer.produce(TOPIC, b"%d" % number, partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def commit_all(bootstrap: str) -> None:
@@ -97,7 +97,7 @@ def mirrored(bootstrap: str) -> list[int]:
     values = []
     for partition in range(2):
         where = TopicPartition(MIRRORED, partition, 0)
-        end = consumer.get_watermark_offsets(where, timeout=10)[1]
+        end = consumer.get_watermark_offsets(where, timeout=60)[1]
         consumer.assign([where])
         # Markers count as well: the position goes on over them without a record.
         while end and consumer.position([where])[0].offset < end:
@@ -130,7 +130,7 @@ def test_a_topic_with_its_group_and_configs_is_mirrored_once(brokers: tuple[Brok
     write(source.bootstrap, 0, RECORDS)
     mirror = started(properties, "first")
     try:
-        wait_until(lambda: MIRRORED in admin.list_topics(timeout=10).topics, TIMEOUT_S)
+        wait_until(lambda: MIRRORED in admin.list_topics(timeout=60).topics, TIMEOUT_S)
         wait_until(lambda: len(mirrored(target.bootstrap)) >= RECORDS // 2, TIMEOUT_S)
         mirror.kill()
         write(source.bootstrap, RECORDS, RECORDS)

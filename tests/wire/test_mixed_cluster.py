@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tests.support import oracle
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -20,7 +21,7 @@ SETTINGS = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
 }
-PATIENCE_S = 40.0
+PATIENCE_S = oracle.LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,6 @@ def cluster() -> Iterator[ottla.Cluster]:
 def kafka(cluster: ottla.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     kafka = ApacheKafka(
         tmp_path_factory.mktemp("kafka"),
-        jvm=QUICK_JVM,
         heap="512M",
         node_id=KAFKA,
         under=(cluster.cluster_id, cluster.quorum_voters),
@@ -58,20 +58,20 @@ class Story:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         asked = NewTopic(self.topic, 1, replica_assignment=[[1, KAFKA, 2]], config={"min.insync.replicas": "2"})
         admin.create_topics([asked])[self.topic].result(PATIENCE_S)
-        cluster.wait_for(lambda: cluster.leader(self.topic) == 1, PATIENCE_S)
+        oracle.led_by(cluster, self.topic, [1])
 
     def write(self, value: str) -> None:
         """Write a record that a leader acknowledges which has it on all replicas in sync."""
         failures = []
         addresses = f"{self.cluster.bootstrap},{self.kafka.bootstrap}"
-        producer = Producer({"bootstrap.servers": addresses, "acks": "all", "message.timeout.ms": 30_000})
+        producer = Producer({"bootstrap.servers": addresses, "acks": "all", "message.timeout.ms": 60_000})
         producer.produce(self.topic, value, on_delivery=lambda error, _: error and failures.append(error))
         assert producer.flush(PATIENCE_S) == 0
         assert not failures
         self.written.append(value.encode())
 
     def wait_in_sync(self, *brokers: int) -> None:
-        self.cluster.wait_for(lambda: self.cluster.in_sync(self.topic) == list(brokers), PATIENCE_S)
+        oracle.in_sync(self.cluster, self.topic, brokers)
 
     def check(self) -> None:
         assert [record.value for record in self.cluster.records(self.topic)] == self.written
@@ -91,12 +91,12 @@ def test_each_goes_on_without_the_other(cluster: ottla.Cluster, kafka: ApacheKaf
     story = Story(cluster, kafka)
     story.write("all are there")
     cluster.kill(1)
-    cluster.wait_for(lambda: cluster.leader(story.topic) == KAFKA, PATIENCE_S)
+    oracle.led_by(cluster, story.topic, [KAFKA])
     story.write("Apache Kafka leads after ottla")
     cluster.restart(1)
     story.wait_in_sync(1, 2, KAFKA)
     kafka.kill()
-    cluster.wait_for(lambda: cluster.leader(story.topic) in (1, 2), PATIENCE_S)
+    oracle.led_by(cluster, story.topic, [1, 2])
     story.write("ottla leads after Apache Kafka")
     kafka.start()
     story.wait_in_sync(1, 2, KAFKA)

@@ -10,8 +10,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
+from tests.support import oracle
 from tests.wire.clients.confluent import committed_offsets
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -23,7 +24,7 @@ INTERNAL = {
     "transaction.state.log.num.partitions": "6",
     "transaction.state.log.min.isr": "2",
 }
-PATIENCE_S = 40.0
+PATIENCE_S = oracle.LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,6 @@ def cluster() -> Iterator[ottla.Cluster]:
 def kafka(cluster: ottla.Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     kafka = ApacheKafka(
         tmp_path_factory.mktemp("kafka"),
-        jvm=QUICK_JVM,
         heap="512M",
         node_id=KAFKA,
         under=(cluster.cluster_id, cluster.quorum_voters),
@@ -54,7 +54,8 @@ def test_transactions_and_offsets_span_both(cluster: ottla.Cluster, kafka: Apach
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     topic = NewTopic("spanning", 3, replica_assignment=[[1, KAFKA, 2], [KAFKA, 2, 1], [2, 1, KAFKA]])
     admin.create_topics([topic])["spanning"].result(PATIENCE_S)
-    cluster.wait_for(lambda: [cluster.leader("spanning", n) for n in range(3)] == [1, KAFKA, 2], PATIENCE_S)
+    for partition, leader in enumerate((1, KAFKA, 2)):
+        oracle.led_by(cluster, "spanning", [leader], partition)
     addresses = f"{cluster.bootstrap},{kafka.bootstrap}"
     committed: list[bytes] = []
     coordinators: set[int] = set()
@@ -81,4 +82,9 @@ def test_transactions_and_offsets_span_both(cluster: ottla.Cluster, kafka: Apach
         consumer.close()
     assert coordinators == {1, 2, KAFKA}
     expected = Counter(committed)
-    cluster.wait_for(lambda: Counter(record.value for record in cluster.records("spanning")) == expected, PATIENCE_S)
+    oracle.wait_for(
+        "what was committed is there, and nothing else",
+        lambda: Counter(record.value for record in cluster.records("spanning")),
+        expected.__eq__,
+        at=cluster.bootstrap,
+    )

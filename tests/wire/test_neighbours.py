@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from ottla.protocol.java_hash import partition_for
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.identity import Identity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tests.support import oracle
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
 OTTLA, KAFKA, CONTROLLER = 7, 2, 3000
 PATIENCE_S = 60.0
 SETTINGS = {
-    "broker.session.timeout.ms": "3000",
+    # Longer than a busy machine keeps a broker from its heartbeats.
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "5000",
     "offsets.topic.replication.factor": "2",
@@ -42,13 +44,12 @@ class Neighbours:
 
     def __init__(self, directory: Path) -> None:
         self.controller = ApacheKafka(
-            directory / "controller", jvm=QUICK_JVM, heap="512M", node_id=CONTROLLER, is_controller=True, settings=SETTINGS
+            directory / "controller", heap="512M", node_id=CONTROLLER, is_controller=True, settings=SETTINGS
         )
         self.controller.start()
         host, port = self.controller.controller
         self.kafka = ApacheKafka(
             directory / "kafka",
-            jvm=QUICK_JVM,
             heap="512M",
             node_id=KAFKA,
             under=(self.controller.cluster_id, f"{CONTROLLER}@{host}:{port}"),
@@ -83,22 +84,29 @@ class Neighbours:
     def partitions(self, topic: str) -> dict[int, Any]:
         return partitions(self.bootstrap, topic)
 
-    def in_sync(self, topic: str) -> bool:
-        return all(sorted(p.isrs) == [KAFKA, OTTLA] for p in self.partitions(topic).values())
+    def wait_in_sync(self, topic: str) -> None:
+        """Wait until each partition of the topic is in sync on both brokers."""
+        oracle.wait_for(
+            f"all partitions of {topic!r} are in sync on {[KAFKA, OTTLA]}",
+            lambda: {index: sorted(p.isrs) for index, p in self.partitions(topic).items()},
+            lambda in_sync: all(brokers == [KAFKA, OTTLA] for brokers in in_sync.values()),
+            at=self.bootstrap,
+            not_yet=KafkaException,
+        )
 
     def create(self, topic: str, partitions: int) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         for future in admin.create_topics([NewTopic(topic, partitions, 2)]).values():
             future.result(PATIENCE_S)
-        until(lambda: self.in_sync(topic))
+        self.wait_in_sync(topic)
 
     def balance(self, topic: str) -> None:
         """Have each partition led by its preferred replica. A broker that comes back gets its leaderships minutes later else."""
-        until(lambda: self.in_sync(topic))
+        self.wait_in_sync(topic)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         everything = [TopicPartition(topic, index) for index in self.partitions(topic)]
         admin.elect_leaders(ElectionType.PREFERRED, everything).result(PATIENCE_S)
-        until(lambda: {p.leader for p in self.partitions(topic).values()} == {KAFKA, OTTLA})
+        wait_led_by(self.bootstrap, topic, {KAFKA, OTTLA})
 
 
 @pytest.fixture(scope="module")
@@ -116,20 +124,19 @@ def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neighbours]
 
 def partitions(bootstrap: str, topic: str) -> dict[int, Any]:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    return dict(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+    return dict(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            if condition():
-                return
-        except KafkaException:
-            if time.monotonic() > deadline_s:
-                raise
-        assert time.monotonic() < deadline_s
-        time.sleep(0.1)
+def wait_led_by(bootstrap: str, topic: str, brokers: set[int]) -> None:
+    """Wait until these brokers lead the topic's partitions, and no others."""
+    condition = f"the leaders of {topic!r} are {brokers}"
+    oracle.wait_for(
+        condition,
+        lambda: {p.leader for p in partitions(bootstrap, topic).values()},
+        brokers.__eq__,
+        at=bootstrap,
+        not_yet=KafkaException,
+    )
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes], partitions: int) -> None:
@@ -161,18 +168,18 @@ def test_each_replicates_from_the_other(neighbours: Neighbours) -> None:
     produce(neighbours.bootstrap, "both", first, 4)
 
     neighbours.ottla.kill()
-    until(lambda: {p.leader for p in neighbours.partitions("both").values()} == {KAFKA})
+    wait_led_by(neighbours.bootstrap, "both", {KAFKA})
     produce(neighbours.kafka.bootstrap, "both", second, 4)
     assert sorted(read(neighbours.kafka.bootstrap, "both", 4, 400)) == sorted(first + second)
     neighbours.ottla.start()
-    until(lambda: neighbours.in_sync("both"))
+    neighbours.wait_in_sync("both")
 
     neighbours.kafka.kill()
-    until(lambda: {p.leader for p in neighbours.partitions("both").values()} == {OTTLA})
+    wait_led_by(neighbours.bootstrap, "both", {OTTLA})
     produce(neighbours.ottla.bootstrap, "both", third, 4)
     assert sorted(read(neighbours.ottla.bootstrap, "both", 4, 600)) == sorted(first + second + third)
     neighbours.kafka.start()
-    until(lambda: neighbours.in_sync("both"))
+    neighbours.wait_in_sync("both")
 
 
 class Load:
@@ -212,7 +219,7 @@ class Load:
 
     def wait_for(self, more: int) -> None:
         wanted = len(self.acknowledged) + more
-        until(lambda: len(self.acknowledged) >= wanted)
+        oracle.wait_for(f"{wanted} records are acknowledged", lambda: len(self.acknowledged), lambda count: count >= wanted)
 
 
 def test_nothing_is_lost_and_nothing_twice_while_brokers_come_and_go(neighbours: Neighbours) -> None:
@@ -223,16 +230,16 @@ def test_nothing_is_lost_and_nothing_twice_while_brokers_come_and_go(neighbours:
         neighbours.ottla.stop()
         load.wait_for(200)
         neighbours.ottla.start()
-        until(lambda: neighbours.in_sync("load"))
+        neighbours.wait_in_sync("load")
         neighbours.kafka.stop()
         load.wait_for(200)
         neighbours.kafka.start()
-        until(lambda: neighbours.in_sync("load"))
+        neighbours.wait_in_sync("load")
         neighbours.ottla.pause()
-        until(lambda: {p.leader for p in partitions(neighbours.kafka.bootstrap, "load").values()} == {KAFKA})
+        wait_led_by(neighbours.kafka.bootstrap, "load", {KAFKA})
         load.wait_for(200)
         neighbours.ottla.resume()
-        until(lambda: neighbours.in_sync("load"))
+        neighbours.wait_in_sync("load")
         load.wait_for(200)
     assert not load.refused
     for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
@@ -254,7 +261,7 @@ def make_internal_topics(neighbours: Neighbours) -> None:
     consumer.poll(2.0)
     consumer.close()
     for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC):
-        until(lambda topic=topic: neighbours.in_sync(topic))  # type: ignore[misc]
+        neighbours.wait_in_sync(topic)
 
 
 def key_of(neighbours: Neighbours, topic: str, broker: int, stem: str) -> str:
@@ -315,7 +322,7 @@ def test_a_coordinator_is_killed_with_a_transaction_open_and_the_other_one_goes_
     expected += [b"open-%d" % index for index in range(4)]
     expected += write_all(producer, topic, "after", commit=True)
     killed.start()
-    until(lambda: neighbours.in_sync(topic))
+    neighbours.wait_in_sync(topic)
     for bootstrap in (neighbours.ottla.bootstrap, neighbours.kafka.bootstrap):
         assert sorted(read(bootstrap, topic, 4, len(expected))) == sorted(expected)
 
@@ -352,9 +359,10 @@ def test_a_group_goes_on_with_the_other_coordinator(neighbours: Neighbours, brok
     killed.kill()
     produce(neighbours.bootstrap, topic, second, 4)
     assert sorted(take(consumer, 40)) == sorted(second), "it goes on behind what it has committed"
-    until(lambda: committed(consumer))
+    oracle.wait_for("the member has committed", lambda: committed(consumer))
     killed.start()
-    until(lambda: neighbours.in_sync(topic) and neighbours.in_sync(OFFSETS_TOPIC))
+    neighbours.wait_in_sync(topic)
+    neighbours.wait_in_sync(OFFSETS_TOPIC)
     consumer.close()
 
 

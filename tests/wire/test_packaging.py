@@ -186,7 +186,7 @@ def test_a_users_own_spark_job_writes_each_order_once_into_a_kafka_with_sasl_ssl
         with RawClient(secured.kafka.bootstrap) as client:
             for topic in ("orders", "invoices", "journal"):
                 create(client, topic, 2)
-        with KafkaClient(secured.kafka.bootstrap, timeout_s=30) as cluster:
+        with KafkaClient(secured.kafka.bootstrap, timeout_s=60) as cluster:
             orders = [{"order_id": f"o-{n}", "customer": f"c-{n % 7}", "cents": n} for n in range(ORDERS)]
             cluster.produce("orders", [NewRecord(json.dumps(order).encode()) for order in orders])
             with start() as first:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from tests.support import oracle
 from tests.support.raw_client import RawClient
-from tests.support.waiting import wait_until
 from tests.wire.instances import Instance
 from tools import go, java_programs, kafka
 
@@ -42,7 +42,6 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
-NOT_READY = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def command(client: str) -> list[str]:
@@ -83,7 +82,7 @@ class Feed:
             key = number % KEYS
             self._producer.produce(self._topic, b"%d" % number, b"%d" % key, partition=key % PARTITIONS)
         self.sent += RECORDS
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(TIMEOUT_S) == 0
 
 
 class Output:
@@ -111,18 +110,26 @@ class Group:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._name = name
 
-    def has(self, members: int) -> bool:
-        """As many members, who have all partitions and no rebalance before them."""
+    def wait_until_stable(self, members: int) -> None:
+        """Wait until so many members have all partitions, each at least one, and no rebalance is under way."""
+        oracle.wait_for(
+            f"group {self._name!r} is stable with {members} members",
+            self._state,
+            lambda seen: (
+                seen[0] == ConsumerGroupState.STABLE and len(seen[1]) == members and 0 not in seen[1] and sum(seen[1]) == PARTITIONS
+            ),
+            limit_s=TIMEOUT_S,
+        )
+
+    def _state(self) -> tuple[ConsumerGroupState | None, list[int]]:
+        """The state of the group, and how many partitions each member has."""
         try:
             described = self._admin.describe_consumer_groups([self._name])[self._name].result()
         except KafkaException as error:
             # Apache Kafka's coordinator is named before it has loaded.
-            assert error.args[0].code() in NOT_READY, error
-            return False
-        owned = [len(member.assignment.topic_partitions) for member in described.members]
-        return (
-            described.state == ConsumerGroupState.STABLE and len(owned) == members and min(owned) > 0 and sum(owned) == PARTITIONS
-        )
+            assert error.args[0].code() in oracle.NOT_READY, error
+            return None, []
+        return described.state, [len(member.assignment.topic_partitions) for member in described.members]
 
 
 def freeze_inside_a_transaction(bootstrap: str, instance: Instance, transactional_id: str) -> None:
@@ -135,7 +142,7 @@ def freeze_inside_a_transaction(bootstrap: str, instance: Instance, transactiona
         return False
 
     with RawClient(bootstrap) as client:
-        wait_until(is_frozen, TIMEOUT_S)
+        oracle.wait_for("the instance is frozen inside a transaction", is_frozen, at=bootstrap, limit_s=TIMEOUT_S)
 
 
 @pytest.mark.entry("PIP-06", "PIP-11")
@@ -159,28 +166,29 @@ def test_each_record_comes_out_once_and_in_its_order(
     a, b = f"{name}-a", f"{name}-b"
     feed.send()
     first, second = started(a), started(b)
-    wait_until(lambda: group.has(2), TIMEOUT_S)
+    group.wait_until_stable(2)
     feed.send()
     third = started(f"{name}-c")
-    wait_until(lambda: group.has(3), TIMEOUT_S)
+    group.wait_until_stable(3)
 
     feed.send()
     freeze_inside_a_transaction(bootstrap, first, a)
     first.kill()
-    wait_until(lambda: group.has(2), TIMEOUT_S)
+    group.wait_until_stable(2)
 
     feed.send()
     freeze_inside_a_transaction(bootstrap, second, b)
-    wait_until(lambda: group.has(1), TIMEOUT_S)
+    group.wait_until_stable(1)
     feed.send()
     second.thaw()
     first = started(a)
-    wait_until(lambda: group.has(3), TIMEOUT_S)
+    group.wait_until_stable(3)
 
     feed.send()
     third.close()
     assert third.says("closed")
-    wait_until(lambda: group.has(2) and output.count() >= feed.sent, TIMEOUT_S)
+    group.wait_until_stable(2)
+    oracle.wait_for("all records have come out", output.count, lambda count: count >= feed.sent, limit_s=TIMEOUT_S)
     for instance in (first, second):
         instance.close()
         assert instance.says("closed")

@@ -21,12 +21,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 def topics(bootstrap):
-    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+    return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics)
 
 def produce(bootstrap, topic):
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, b"hello")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 """
 
 
@@ -79,7 +79,7 @@ class TestOthers:
     def test_settings(self, ottla, ottla_session, ottla_topic):
         assert ottla is not ottla_session
         TestOthers.bootstrap = ottla.bootstrap
-        assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(ottla_topic, timeout=10).topics[ottla_topic].error
+        assert AdminClient({"bootstrap.servers": ottla.bootstrap}).list_topics(ottla_topic, timeout=60).topics[ottla_topic].error
 
     def test_settings_again(self, ottla):
         assert ottla.bootstrap == TestOthers.bootstrap
@@ -149,10 +149,10 @@ def test_before(ottla_bootstrap):
 def test_failing(ottla_bootstrap):
     produce(ottla_bootstrap, "meanwhile")
     producer = Producer({"bootstrap.servers": ottla_bootstrap, "transactional.id": "checkout"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("meanwhile", b"paid")
-    producer.commit_transaction(10)
+    producer.commit_transaction(60)
     assert False
 """
     code, output = run(tmp_path, suite)
@@ -169,16 +169,16 @@ def test_a_failure_says_who_was_fenced_by_whom_and_what_was_refused(tmp_path: Pa
     suite = """
 def producer(bootstrap, name):
     made = Producer({"bootstrap.servers": bootstrap, "transactional.id": "checkout", "client.id": name})
-    made.init_transactions(10)
+    made.init_transactions(60)
     return made
 
 def test_failing(ottla_bootstrap, ottla_topic):
     first = producer(ottla_bootstrap, "first")
     first.begin_transaction()
     first.produce(ottla_topic, b"paid")
-    first.flush(10)
+    first.flush(60)
     second = producer(ottla_bootstrap, "second")
-    first.commit_transaction(10)
+    first.commit_transaction(60)
 """
     code, output = run(tmp_path, suite)
     assert code == 1
@@ -200,7 +200,7 @@ def test_a_failure_names_an_id_that_was_only_ever_refused(tmp_path: Path) -> Non
     suite = """
 def test_failing(ottla_bootstrap):
     settings = {"bootstrap.servers": ottla_bootstrap, "transactional.id": "greedy", "transaction.timeout.ms": 2_000_000_000}
-    Producer(settings).init_transactions(10)
+    Producer(settings).init_transactions(60)
 """
     code, output = run(tmp_path, suite)
     assert code == 1
@@ -230,7 +230,7 @@ def test_settings_of_all_brokers(tmp_path: Path) -> None:
     suite = """
 def test_them(ottla):
     admin = AdminClient({"bootstrap.servers": ottla.bootstrap})
-    (configs,) = [future.result(10) for future in admin.describe_configs([ConfigResource("broker", "1")]).values()]
+    (configs,) = [future.result(60) for future in admin.describe_configs([ConfigResource("broker", "1")]).values()]
     assert (configs["num.partitions"].value, configs["auto.create.topics.enable"].value) == ("4", "false")
 """
     code, output = run(tmp_path, suite, "--ottla-set", "num.partitions=4")
@@ -291,7 +291,7 @@ def noted(notes: Path) -> list[tuple[str, str, int, str]]:
 
 def assert_ended(pid: int, directory: str) -> None:
     """A broker ends with its suite, and its directory goes."""
-    wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(directory).parent.exists(), timeout_s=10)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(directory).parent.exists())
 
 
 def test_each_worker_of_xdist_has_brokers_of_its_own(tmp_path: Path) -> None:

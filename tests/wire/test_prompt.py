@@ -25,14 +25,14 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, Topology
 from ottla.protocol.records import build_batch
-from tests.support.raw_client import RawClient, wait_for_the_broker
-from tests.support.waiting import wait_until
-from tests.wire.conftest import ORACLE_SETTINGS
-from tools.kafka import QUICK_JVM, ApacheKafka, Unavailable
+from tests.support import oracle
+from tests.support.raw_client import RawClient
+from tests.support.shared_kafka import ORACLE_SETTINGS
+from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = pytest.mark.wire
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 MEMBER = "m" * 22
 SETTINGS = {"transaction.partition.verification.enable": "false", "num.partitions": "1"}
 """Without verification a producer can leave a transaction behind that no coordinator knows of."""
@@ -48,7 +48,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             assert not [line for line in broker.logs if '"level": "error"' in line]
         return
     try:
-        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings={**ORACLE_SETTINGS, **SETTINGS}, jvm=QUICK_JVM).start()
+        oracle = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings={**ORACLE_SETTINGS, **SETTINGS}).start()
     except Unavailable as missing:
         pytest.skip(str(missing))
     try:
@@ -68,12 +68,13 @@ class Prompt:
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         """What a command printed. Of one that fails it is one line, on stderr."""
-        ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", "20"])
+        ended = main([*arguments, "--bootstrap", self.bootstrap, "--timeout-s", str(TIMEOUT_S)])
         out, err = self._capsys.readouterr()
         assert ended == code, out + err
         if arguments[:2] in CHANGES and not code:
             with RawClient(self.bootstrap) as client:
-                wait_for_the_broker(client)
+                # Apache Kafka's broker shows a change later than its controller answers: a second one is shown after it.
+                oracle.up_to_date(client)
         if code:
             assert (out, err.count("\n")) == ("", 1)
         return str(err if code else out)
@@ -168,16 +169,12 @@ def commit_first(consumer: Consumer, position: TopicPartition) -> None:
         try:
             consumer.commit(offsets=[position], asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() not in (
-                Code.NOT_COORDINATOR,
-                Code.COORDINATOR_LOAD_IN_PROGRESS,
-                Code.COORDINATOR_NOT_AVAILABLE,
-            ):
+            if error.args[0].code() not in oracle.NOT_READY:
                 raise
             return False
         return True
 
-    wait_until(is_committed)
+    oracle.wait_for("the coordinator takes a first commit", is_committed)
 
 
 def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) -> None:
@@ -190,7 +187,7 @@ def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) ->
     producer = transactional(ottla_prompt.bootstrap, name)
     producer.begin_transaction()
     producer.produce(topic, b"open")
-    assert producer.flush(10) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     ottla_prompt("produce", topic, "--value", "behind it")
     consumer = Consumer({"bootstrap.servers": ottla_prompt.bootstrap, "group.id": group})
     commit_first(consumer, TopicPartition(topic, 0, 0))
@@ -204,7 +201,9 @@ def test_why_readers_wait(ottla_prompt: Prompt, unique: Callable[[str], str]) ->
     assert f"transactional id {name}" in ottla_prompt("why", group)
     assert ottla_prompt("why", group).startswith(f"group {group} has no members: nobody reads for it; it is 2 records behind")
     ottla_prompt("txn", "abort", name)
-    wait_until(lambda: "holds nobody" in ottla_prompt("txn", "why", topic))
+    oracle.wait_for(
+        f"no reader of {topic!r} is held", lambda: ottla_prompt("txn", "why", topic), lambda told: "holds nobody" in told
+    )
     assert "ottla group list names" in ottla_prompt("why", unique("nobody"), code=2)
     assert "orders" in ottla_prompt("txn", "why", "orders-that-are-not-there", code=2)
 
@@ -223,7 +222,7 @@ def test_why_the_offsets_of_a_group_wait(ottla_prompt: Prompt, unique: Callable[
     assert f"transactional id {name}" in told
     assert "it has read all" not in told
     producer.commit_transaction(TIMEOUT_S)
-    wait_until(lambda: name not in ottla_prompt("why", group))
+    oracle.wait_for(f"the offsets of {group!r} wait no longer", lambda: ottla_prompt("why", group), lambda told: name not in told)
     consumer.close()
 
 
@@ -235,9 +234,13 @@ def test_the_timeline_of_a_transactional_id(ottla_prompt: Prompt, unique: Callab
         producer.begin_transaction()
         for value in (b"1", b"2"):
             producer.produce(topic, value)
-        assert producer.flush(10) == 0
+        assert producer.flush(TIMEOUT_S) == 0
         (producer.commit_transaction if commit else producer.abort_transaction)(10)
-    wait_until(lambda: [event["kind"] for event in ottla_prompt.json("txn", "timeline", name)].count("complete") == 2)
+    oracle.wait_for(
+        "both transactions are complete",
+        lambda: [event["kind"] for event in ottla_prompt.json("txn", "timeline", name)],
+        lambda kinds: kinds.count("complete") == 2,
+    )
     events = ottla_prompt.json("txn", "timeline", name)
     once = ["begin", "data", "decide", "marker", "complete"]
     assert sorted(event["kind"] for event in events) == sorted(["init", *once, *once])
@@ -352,17 +355,11 @@ HEARTBEATS: dict[str, Callable[[str, str], Any]] = {
 def test_groups_of_every_type_are_described(ottla_prompt: Prompt, unique: Callable[[str], str], kind: str) -> None:
     prompt, topic, group = ottla_prompt, unique("topic"), unique(kind)
     prompt("topic", "create", topic)
-    with KafkaClient(prompt.bootstrap, timeout_s=20.0) as cluster:
+    with KafkaClient(prompt.bootstrap, timeout_s=TIMEOUT_S) as cluster:
         # Whoever looks for the first coordinator has the topic of offsets made.
         cluster.brokers.until_final("", lambda: cluster.brokers.coordinator(GROUP, group))
     with RawClient(prompt.bootstrap, client_id="me") as client:
-
-        def joins() -> bool:
-            answer = client.call(HEARTBEATS[kind](group, topic))
-            assert answer.error_code in (0, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR)
-            return bool(answer.error_code == 0)
-
-        wait_until(joins)
+        assert oracle.ready(client, HEARTBEATS[kind](group, topic), None, lambda answer: [answer.error_code]).error_code == 0
         described = prompt.json("group", "describe", group)
         assert (described["type"], [(m["member_id"], m["client_id"]) for m in described["members"]]) == (kind, [(MEMBER, "me")])
         assert MEMBER in prompt("group", "describe", group)
@@ -395,7 +392,7 @@ def test_the_cluster_is_described(ottla_prompt: Prompt) -> None:
 
 def test_the_client_as_a_test_uses_it(kafka: str, unique: Callable[[str], str]) -> None:
     topic = unique("client")
-    with KafkaClient(kafka, timeout_s=20.0) as cluster:
+    with KafkaClient(kafka, timeout_s=TIMEOUT_S) as cluster:
         cluster.create_topic(topic, partitions=2, configs={"retention.ms": "60000"})
         with pytest.raises(KafkaAnswered) as refused:
             cluster.create_topic(topic)
@@ -464,8 +461,8 @@ def test_a_transaction_that_was_committed_is_not_said_to_be_aborted(ottla_prompt
     producer = transactional(ottla_prompt.bootstrap, name)
     producer.begin_transaction()
     producer.produce(topic, b"paid")
-    producer.commit_transaction(10)
-    wait_until(lambda: "CompleteCommit" in ottla_prompt("txn", "describe", name))
+    producer.commit_transaction(TIMEOUT_S)
+    oracle.wait_for(f"{name!r} is committed", lambda: ottla_prompt("txn", "describe", name), lambda told: "CompleteCommit" in told)
     assert ottla_prompt.json("txn", "describe", name)["start_ms"] is None
     assert ottla_prompt("txn", "abort", name).startswith(f"{name} had none open; its producer ")
     assert ottla_prompt("consume", topic, "--values") == "paid\n"

@@ -81,7 +81,7 @@ class Member:
         if self.process.poll() is not None:
             return
         try:
-            self.process.communicate(b"end\n", timeout=40)
+            self.process.communicate(b"end\n", timeout=60)
         except subprocess.TimeoutExpired:
             self.kill()
 

@@ -79,7 +79,7 @@ class Feed:
             self.expected.update(words)
             self._producer.produce(self._topic, " ".join(words).encode(), partition=number % PARTITIONS)
         self._sent += count
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
 
 def feed_for_a_while(feed: Feed, counts: Counts) -> None:

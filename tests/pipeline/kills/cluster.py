@@ -80,7 +80,7 @@ class Cluster:
         for process in self._processes:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(10)
+            process.wait(60)
 
 
 def until(holds: Callable[[], bool], otherwise: str, seconds: float) -> None:

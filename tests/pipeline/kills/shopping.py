@@ -69,7 +69,7 @@ class Shopping:
                 return life.wait(seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(life.pid, signal.SIGKILL)
-                return life.wait(10)
+                return life.wait(60)
 
     def ids(self, topic: str) -> Counter[int]:
         """Purchases of what a committed reader gets now."""

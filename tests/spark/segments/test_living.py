@@ -60,7 +60,7 @@ class Writers:
                 headers = [("h", b"x"), ("n", None)] if rng.random() < 0.3 else []
                 value = b"%d-" % self._number + b"v" * rng.randrange(400)
                 producer.produce(TOPIC, value, key, partition=rng.randrange(PARTITIONS), headers=headers)
-            assert producer.flush(20) == 0
+            assert producer.flush(60) == 0
             if rng.random() < 0.7:
                 producer.commit_transaction() if rng.random() < 0.6 else producer.abort_transaction()
                 self._is_open[at] = False
@@ -121,7 +121,7 @@ def test_rows_are_those_of_a_committed_consumer(broker: tuple[Any, Path]) -> Non
     admin = AdminClient({"bootstrap.servers": running.bootstrap, "log_level": 0})
     config = {"internal.segment.bytes": "20000", "index.interval.bytes": "200"}
     for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)]).values():
-        future.result(20)
+        future.result(60)
     writers = Writers(running.bootstrap, random.Random(5))
     for number in range(12):
         writers.round()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
@@ -11,30 +10,30 @@ from confluent_kafka import Consumer as CConsumer
 from confluent_kafka import Producer as CProducer
 from confluent_kafka import TopicPartition as CTopicPartition
 
-from tests.support.waiting import PAUSE_S
+from tests.support import oracle
 from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition, group_settings
 
-CALL_TIMEOUT_S = 30
+CALL_TIMEOUT_S = 60
 _RECONNECTS: dict[str, Any] = {"reconnect.backoff.max.ms": BACKOFF_MAX_MS, "metadata.recovery.strategy": "none"}
 """librdkafka 2.16 forgets brokers that are all away and begins with the bootstrap servers anew; what it has cached of a
 group's coordinator is then dead, and `send_offsets_to_transaction` waits for it for ever."""
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
-_MOVING = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
-
 
 def committed_offsets(consumer: CConsumer, partitions: list[CTopicPartition], timeout_s: float) -> list[CTopicPartition]:
     """The group's commits. librdkafka tells its application that a coordinator has moved, where other clients ask the next one."""
-    deadline = time.monotonic() + timeout_s
-    while True:
+
+    def look() -> list[CTopicPartition] | KafkaError:
         try:
-            committed: list[CTopicPartition] = consumer.committed(partitions, timeout_s)
+            return list(consumer.committed(partitions, timeout_s))
         except KafkaException as error:
-            if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+            if error.args[0].code() not in oracle.NOT_READY:
                 raise
-            time.sleep(PAUSE_S)
-        else:
-            return committed
+            return error.args[0]
+
+    return oracle.wait_for(
+        "the group's coordinator knows its commits", look, lambda seen: isinstance(seen, list), limit_s=timeout_s
+    )
 
 
 class Consumer:

@@ -15,7 +15,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.wire.clients import BACKOFF_MAX_MS, Fenced, Message, TopicPartition
 
-SEND_TIMEOUT_S = 30
+SEND_TIMEOUT_S = 60
 CALL_TIMEOUT_S = 20
 """kafka-python 3.0 forgets a transactional request if the coordinator refuses the connection just then, and waits for ever."""
 CLOSE_TIMEOUT_S = 2

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 RECORDS = 20
 PAUSE_S = 0.02
 TRANSACTION_TIMEOUT_MS = 4_000
-CALL_TIMEOUT_S = 30
+CALL_TIMEOUT_S = 60
 
 bootstrap, protocol, group, transactional_id, source, target = sys.argv[1:]
 

@@ -1,0 +1,76 @@
+"""One Apache Kafka for all xdist workers of a run, which ends with the run however that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import oracle
+from tools import keeping
+
+ROOT = Path(__file__).parent.parent.parent
+SLEEPER = [sys.executable, "-c", "import sys, time; print('up', flush=True); time.sleep(600)", "sleeper"]
+RUN = """
+import subprocess, sys, time
+from tools import keeping
+
+run = keeping.Run.begun()
+sleeper = subprocess.Popen(keeping.guarded(sys.argv[1:]), stdout=subprocess.PIPE, text=True, start_new_session=True)
+sleeper.stdout.readline()
+print(run.directory, sleeper.pid, flush=True)
+if sys.stdin.readline():
+    run.end()
+"""
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> tuple[subprocess.Popen[str], Path, int]:
+    """A process that has begun a run, the directory of the run, and a process of the run."""
+    monkeypatch.delenv(keeping.VARIABLE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *SLEEPER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    directory, pid = process.stdout.readline().split()
+    return process, Path(directory), int(pid)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs, and is not dead and waiting for its parent."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("end", ["finished", "interrupted", "killed"])
+def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], Path, int], end: str) -> None:
+    process, directory, pid = begun
+    assert is_running(pid)
+    with process:
+        if end == "finished":
+            process.communicate("\n")
+        else:
+            process.send_signal(signal.SIGINT if end == "interrupted" else signal.SIGKILL)
+            process.wait(oracle.LIMIT_S)
+    oracle.wait_for("the process of the run has ended", lambda: is_running(pid), lambda runs: not runs)
+    oracle.wait_for("the directory of the run is gone", directory.exists, lambda exists: not exists)
+
+
+def test_process_that_has_its_id_from_a_process_of_a_run_is_not_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(SLEEPER, stdout=subprocess.PIPE) as other:
+        keeping._kill(other.pid, "another last argument")
+        time.sleep(0)
+        assert other.poll() is None
+        keeping._kill(other.pid, SLEEPER[-1])
+        assert other.wait(oracle.LIMIT_S) == -signal.SIGKILL
+
+
+def test_workers_of_a_run_belong_to_its_first_process() -> None:
+    assert os.environ[keeping.VARIABLE]
+    assert keeping.Run.begun() is None

@@ -1,0 +1,125 @@
+"""Ends the processes that a run of the tests has started, also where the run itself is killed.
+
+A run has a directory, `$ORACLE_RUN`, and holds a lock in it for as long as its first process lives. Every guarded process leaves
+its id and its last argument in the directory. A keeper (``python -m tools.keeping DIRECTORY``) is started with the first guarded
+process and waits for the lock, which the operating system releases however the run ends. Then it kills what is left, and removes
+the directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Self
+
+VARIABLE = "ORACLE_RUN"
+END_TIMEOUT_S = 60.0
+"""How long the end of a run waits for its keeper, in seconds."""
+PAUSE_S = 0.05
+_LOCK, _KEEPER, _PROCESSES = "run.lock", "keeper.pid", "processes"
+
+
+class Run:
+    """A run that this process has begun. A process whose environment names a run already belongs to that one."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="ottla-run-"))
+        (self.directory / _PROCESSES).mkdir()
+        self._lock: IO[str] = (self.directory / _LOCK).open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @classmethod
+    def begun(cls) -> Self | None:
+        if os.environ.get(VARIABLE):
+            return None
+        run = cls()
+        os.environ[VARIABLE] = str(run.directory)
+        return run
+
+    def end(self) -> None:
+        """Have the keeper kill what is left, and wait until it has."""
+        del os.environ[VARIABLE]
+        self._lock.close()
+        if not (self.directory / _KEEPER).exists():
+            shutil.rmtree(self.directory)
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while self.directory.exists() and time.monotonic() < deadline:
+            time.sleep(PAUSE_S)
+
+
+def current() -> Path | None:
+    """The directory of the run that this process belongs to."""
+    directory = os.environ.get(VARIABLE)
+    return Path(directory) if directory else None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock that one process of the run has at a time."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def guarded(command: list[str]) -> list[str]:
+    """The command as one whose process ends with the run. Outside of a run it is the command itself."""
+    directory = current()
+    if directory is None:
+        return command
+    with locked(directory / "keeper.lock"):
+        if not (directory / _KEEPER).exists():
+            keeper = subprocess.Popen(
+                [sys.executable, "-m", "tools.keeping", str(directory)],
+                cwd=Path(__file__).parent.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            (directory / _KEEPER).write_text(str(keeper.pid))
+            # It outlives this process, which never waits for it.
+            keeper.returncode = 0
+    # The shell becomes the process. So the id is known before the program begins.
+    note = 'last=$1; shift; printf %s "$last" >"$0/$$" && exec "$@"'
+    return ["sh", "-c", note, str(directory / _PROCESSES), command[-1], *command]
+
+
+def ended(pid: int) -> None:
+    """Forget a guarded process, for its id may be given to another."""
+    directory = current()
+    if directory is not None:
+        (directory / _PROCESSES / str(pid)).unlink(missing_ok=True)
+
+
+def keep(directory: Path) -> None:
+    """Wait for the end of the run, and clean up after it."""
+    with suppress(FileNotFoundError), (directory / _LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    # A process that began when the run ended is found in the second pass.
+    for _ in range(2):
+        for entry in list((directory / _PROCESSES).iterdir()):
+            _kill(int(entry.name), entry.read_text())
+            entry.unlink()
+        time.sleep(PAUSE_S)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _kill(pid: int, last_argument: str) -> None:
+    """Kill a process, unless its id has been given to a program with another last argument."""
+    running = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    if running.rstrip().endswith(last_argument):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    keep(Path(sys.argv[1]))
