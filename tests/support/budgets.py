@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
@@ -65,10 +65,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             file.unlink(missing_ok=True)
 
 
-@pytest.fixture
-def within_budget(request: pytest.FixtureRequest) -> Callable[..., Iterator[Case]]:
+class WithinBudget(Protocol):
     """``for case in within_budget(cases, seconds=60, floor=20)`` takes cases until the time is over, and at least ``floor``."""
 
+    def __call__(self, cases: Iterable[Case], *, seconds: float, floor: int) -> Iterator[Case]: ...
+
+
+@pytest.fixture
+def within_budget(request: pytest.FixtureRequest) -> WithinBudget:
     def take(cases: Iterable[Case], *, seconds: float, floor: int) -> Iterator[Case]:
         began_s = time.monotonic()
         for number, case in enumerate(cases):
