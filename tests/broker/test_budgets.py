@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
 from ottla.broker.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import SimulatedEnv
+from tests.support.world import simulated_env
 
 LIMIT_BYTES = 1_000_000
 STALL_MS = 500
@@ -43,7 +42,7 @@ class Client:
 
 @pytest.fixture
 def env() -> SimulatedEnv:
-    return SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+    return simulated_env()
 
 
 class TestResponses:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from typing import Any, cast
 
 import pytest
@@ -12,8 +11,8 @@ from ottla.broker.env import Env, RealEnv
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.simulation.broker import SimulatedBroker
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import SimulatedEnv
+from tests.support.world import simulated_env
 
 HOST = "127.0.0.1"
 LARGE = bytes(range(256)) * 1_000
@@ -41,10 +40,6 @@ class Peer(asyncio.BufferedProtocol):
         self.arrived += self._room[:nbytes]
         if self._echoes:
             self.transport.write(bytes(self._room[:nbytes]))
-
-
-def simulated() -> SimulatedEnv:
-    return SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
 
 
 class Dialled:
@@ -90,7 +85,7 @@ async def turns(env: Env, peer: Peer, count: int) -> None:
         await turn(env)
 
 
-@pytest.mark.parametrize("make_env", [simulated, pytest.param(RealEnv, marks=pytest.mark.wire)])
+@pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
 async def test_two_protocols_talk_to_each_other(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
@@ -111,7 +106,7 @@ async def test_two_protocols_talk_to_each_other(make_env: type[Env]) -> None:
     assert isinstance((await dial(env, listening.port)).error, ConnectionRefusedError)
 
 
-@pytest.mark.parametrize("make_env", [simulated, pytest.param(RealEnv, marks=pytest.mark.wire)])
+@pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
 async def test_an_attempt_that_is_cancelled_calls_nobody(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
@@ -136,7 +131,7 @@ async def test_an_attempt_that_is_cancelled_calls_nobody(make_env: type[Env]) ->
 
 
 async def test_who_reads_nothing_is_sent_nothing() -> None:
-    env, called = simulated(), Peer()
+    env, called = simulated_env(), Peer()
     listening = await env.listen(HOST, 0, lambda: called)
     caller = (await dial(cast(Any, env), listening.port)).peer
     called.transport.pause_reading()

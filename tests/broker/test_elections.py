@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,6 @@ from ottla.broker.runtime import Replaying, Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.metadata_records import metadata_record
 from ottla.coordinator.partition_registration import PartitionRegistration
-from ottla.coordinator.replication.leader import new_leader
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
@@ -34,14 +32,16 @@ from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, Writabl
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import newest
-from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.env import START_MS
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.broker.partition_world import make_leader
 from tests.broker.test_several_brokers import OTHER, OWN, registration
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
+from tests.support.world import simulated_env
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "1",
@@ -74,20 +74,15 @@ class Replicas(SoleReplicas):
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         replicas = (OWN, OTHER) if self.has_follower else (OWN,)
-        partition.lead(
-            new_leader(
-                broker_id=OWN,
-                leader_epoch=registration.leader_epoch,
-                start_offset=partition.log.log_end_offset,
-                replicas=replicas,
-                in_sync=replicas,
-                partition_epoch=0,
-                max_lag_ms=1_000_000,
-                min_in_sync=1,
-                live_epoch=lambda broker_id: 7,
-                now_ms=self.now_ms,
-            )
+        made = make_leader(
+            leader_epoch=registration.leader_epoch,
+            start_offset=partition.log.log_end_offset,
+            replicas=replicas,
+            in_sync=replicas,
+            max_lag_ms=1_000_000,
+            now_ms=self.now_ms,
         )
+        partition.lead(made)
 
 
 class Node:
@@ -416,7 +411,7 @@ def long_log() -> Log:
 
 
 def loading(log: Log, known: dict[bytes | None, bytes | None]) -> Runtime:
-    env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+    env = simulated_env()
     partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
 
     def replay(record: LogRecord, offset: int, producer_id: int) -> None:

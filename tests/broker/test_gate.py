@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 import ottla.broker.gate
@@ -12,19 +10,21 @@ from ottla.broker.durability import GroupCommit
 from ottla.broker.gate import Gate
 from ottla.broker.partitions import Partition
 from ottla.broker.stepping import Stepping
-from ottla.coordinator.replication.leader import new_leader, sole_leader
+from ottla.coordinator.replication.leader import sole_leader
 from ottla.protocol.records import build_batch
-from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.env import START_MS
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.broker.partition_world import make_leader
+from tests.support.world import LoopWorld
 
 
-class World:
+class GateWorld(LoopWorld):
     """A gate over one small file, and what has left through it."""
 
     def __init__(self) -> None:
-        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        super().__init__()
         self.failures: list[BaseException] = []
         commit = GroupCommit(self.env, Stepping(self.env, pytest.fail), self.failures.append, lambda path, error: None)
         self.gate = Gate(commit)
@@ -49,7 +49,7 @@ def test_with_durability_process_all_leaves_at_once() -> None:
 
 
 def test_with_durability_power_it_leaves_when_the_disk_has_it() -> None:
-    world = World()
+    world = GateWorld()
     world.gate.answer(world.left.append)
     assert world.left == [True], "nothing was written"
     world.write()
@@ -63,7 +63,7 @@ def test_with_durability_power_it_leaves_when_the_disk_has_it() -> None:
 
 
 def test_where_the_disk_fails_answers_are_told_and_effects_never_happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = GateWorld()
     world.write()
 
     def fail(*_: object) -> None:
@@ -80,30 +80,17 @@ def test_where_the_disk_fails_answers_are_told_and_effects_never_happen(monkeypa
 
 
 def test_nothing_stands_behind_what_is_not_written() -> None:
-    world = World()
+    world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
         world.gate.effect_behind(world.log, 1, world.env.settle)
 
 
 def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() -> None:
     """On a partition with a follower, which fetches in pieces."""
-    world = World()
+    world = GateWorld()
     gate, left = Gate(None), list[str]()
     partition = Partition(world.env, world.log, gate, DiskHealth(world.env, "/"), 1)
-    partition.lead(
-        new_leader(
-            broker_id=1,
-            leader_epoch=4,
-            start_offset=0,
-            replicas=[1, 2],
-            in_sync=[1, 2],
-            partition_epoch=0,
-            max_lag_ms=30_000,
-            min_in_sync=1,
-            live_epoch=lambda _: 7,
-            now_ms=world.env.now_ms(),
-        )
-    )
+    partition.lead(make_leader(leader_epoch=4, now_ms=world.env.now_ms()))
     partition.waiters[lambda: left.append("a parked fetch")] = None
     for _ in range(3):
         partition.append_own(build_batch([(b"k", b"v")], START_MS))
@@ -136,7 +123,7 @@ def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() ->
 
 
 def test_a_stopped_gate_lets_nothing_leave() -> None:
-    world = World()
+    world = GateWorld()
     world.write()
     world.gate.answer(world.left.append)
     world.gate.stop()

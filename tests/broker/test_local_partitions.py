@@ -12,13 +12,13 @@ from ottla.broker.metrics.exposition import collect
 from ottla.broker.partitions import NotLeader, Partition
 from ottla.coordinator.metadata_records import metadata_record
 from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
-from ottla.coordinator.replication.leader import new_leader
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages import partition_change_record, remove_topic_record, topic_record
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
+from tests.broker.partition_world import make_leader
 from tests.broker.test_several_brokers import registration
 
 OWN, OTHER = 1, 2
@@ -256,20 +256,7 @@ def test_the_metrics_count_partitions_that_lack_replicas(broker: SimulatedBroker
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER, OWN))
     leads = {index: broker.broker.partitions.replica(TOPIC, index) for index in (0, 2)}
     for index, in_sync in ((0, (OWN, OTHER)), (2, (OWN,))):
-        leads[index].lead(
-            new_leader(
-                broker_id=OWN,
-                leader_epoch=5,
-                start_offset=0,
-                replicas=(OWN, OTHER),
-                in_sync=in_sync,
-                partition_epoch=1,
-                max_lag_ms=1_000,
-                min_in_sync=2,
-                live_epoch=lambda _: 7,
-                now_ms=0,
-            )
-        )
+        leads[index].lead(make_leader(leader_epoch=5, in_sync=in_sync, partition_epoch=1, min_in_sync=2, now_ms=0))
         leads[index].log.config = msgspec.structs.replace(leads[index].log.config, min_insync_replicas=2)
     metrics = {m.name: m.samples[0].value for m in collect(broker.broker) if m.samples}
     name = "kafka_server_replicamanager"

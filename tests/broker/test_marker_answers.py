@@ -2,67 +2,38 @@
 
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from ottla.broker.disk_health import DiskHealth
 from ottla.broker.gate import Gate
 from ottla.broker.handlers.delete_records import Deleting
 from ottla.broker.handlers.end_txn import handle as end_txn
 from ottla.broker.handlers.produce_replication import when_replicated
 from ottla.broker.handlers.write_txn_markers import write_markers
 from ottla.broker.later import Later
-from ottla.broker.partitions import Partitions
-from ottla.coordinator.replication.leader import new_leader
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from ottla.protocol.records import build_batch
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
 from ottla.storage.steps import run
+from tests.broker.partition_world import FollowedPartitionWorld
 
 
-class World:
-    """A partition that this broker leads and another one follows, and the handlers' ports."""
+class HandlerPortsWorld(FollowedPartitionWorld):
+    """A partition with a follower, and the handlers' ports."""
 
     def __init__(self) -> None:
-        self.env = env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
-        self.gate = gate = Gate(None)
-        gate.is_replicated = True
-        partitions = Partitions(env, cast(Any, None), gate, DiskHealth(env, "/"), 1)
-        self.partition = partitions.add(Log(env.fs, "/t-0", "t", 0, LogConfig(), bytes(16)), is_led=False)
-        self.lead(0)
-        self.ports = cast(Any, SimpleNamespace(partitions=partitions, groups=None, gate=gate, timers=env))
-
-    def lead(self, leader_epoch: int) -> None:
-        self.partition.lead(
-            new_leader(
-                broker_id=1,
-                leader_epoch=leader_epoch,
-                start_offset=0,
-                replicas=[1, 2],
-                in_sync=[1, 2],
-                partition_epoch=0,
-                max_lag_ms=30_000,
-                min_in_sync=1,
-                live_epoch=lambda _: 7,
-                now_ms=self.env.steady_ms(),
-            )
-        )
+        super().__init__()
+        self.ports = cast(Any, SimpleNamespace(partitions=self.partitions, groups=None, gate=self.gate, timers=self.env))
 
 
 @pytest.mark.parametrize("is_regained", [False, True])
 def test_a_marker_whose_leader_is_another_one_before_the_last_step_is_not_written(is_regained: bool) -> None:
-    world = World()
+    world = HandlerPortsWorld()
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, *range(1, 500)])]
     marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=3)
     steps = write_markers(world.ports, WriteTxnMarkersRequest([marker]))
@@ -77,8 +48,8 @@ def test_a_marker_whose_leader_is_another_one_before_the_last_step_is_not_writte
 
 
 def test_a_batch_whose_leader_was_another_one_before_the_last_step_is_not_acknowledged() -> None:
-    world = World()
-    world.partition.append_own(build_batch([(None, b"a")], START_MS))
+    world = HandlerPortsWorld()
+    world.write()
     began = world.gate.leaderships_lost
     world.partition.follow(2, 1)
     world.lead(2)
@@ -94,7 +65,7 @@ def test_a_batch_whose_leader_was_another_one_before_the_last_step_is_not_acknow
 
 
 def test_deleted_records_of_a_leader_that_was_another_one_meanwhile_are_not_acknowledged() -> None:
-    world = World()
+    world = HandlerPortsWorld()
     deleting = Deleting.of(world.partition, 5, DeleteRecordsPartitionResult(partition_index=0, low_watermark=0))
     assert not deleting.is_over()
     world.partition.follow(2, 1)

@@ -18,7 +18,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import Steps, run
-from tests.coordinator.consumer_world import FakeTopics
+from tests.coordinator.group_world import FakeTopics
 from tests.measuring import Limit, best, measured, slowest_step
 from tests.support.logs import append
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from ottla.broker.disk_health import DiskHealth
@@ -13,10 +11,10 @@ from ottla.broker.runtime import Runtime
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
-from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.support.world import simulated_env
 
 
 class Wake(Effect, frozen=True):
@@ -24,7 +22,7 @@ class Wake(Effect, frozen=True):
 
 
 def test_an_effect_that_is_refused_is_not_taken_for_a_refused_append() -> None:
-    env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+    env = simulated_env()
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
     replayed: list[LogRecord] = []
 

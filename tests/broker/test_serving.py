@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Coroutine, Iterator
 from typing import Any, cast
 
@@ -20,22 +19,20 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.simulation.broker import DATA_DIR
 from ottla.simulation.client import Closed, SimulatedClient
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFile, MemoryFilesystem
+from ottla.simulation.memory_filesystem import MemoryFile
 from ottla.storage.identity import DirectoryError
 from tests.broker.share_world import produce
+from tests.support.world import LoopWorld
 
 
-class World:
+class ServingWorld(LoopWorld):
     """A process that serves, in a simulated world; clients talk to the broker of the moment."""
 
     def __init__(self) -> None:
-        self.fs = MemoryFilesystem()
-        self.env = SimulatedEnv(self.fs, random.Random(1), START_MS)
+        super().__init__()
         self._loop = asyncio.new_event_loop()
-        env: Any = self.env
         config = BrokerConfig({"log.dirs": DATA_DIR})
-        self.serving = Serving(env, lambda inherited: BrokerServer(env, config, inherited=inherited))
+        self.serving = Serving(self.env, lambda inherited: BrokerServer(self.env, config, inherited=inherited))
         self.run(self.serving.start())
 
     @property
@@ -59,8 +56,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    world = World()
+def world() -> Iterator[ServingWorld]:
+    world = ServingWorld()
     yield world
     world.close()
 
@@ -83,7 +80,7 @@ def producer_id(client: SimulatedClient, transactional_id: str | None = None) ->
     return given
 
 
-def test_after_a_reset_all_is_gone_but_the_cluster(world: World) -> None:
+def test_after_a_reset_all_is_gone_but_the_cluster(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)
@@ -99,7 +96,7 @@ def test_after_a_reset_all_is_gone_but_the_cluster(world: World) -> None:
     assert produce(client, 1) == 0
 
 
-def test_what_the_one_before_had_begun_does_not_go_on(world: World) -> None:
+def test_what_the_one_before_had_begun_does_not_go_on(world: ServingWorld) -> None:
     """Its timers fire later, and its clients are cut off; neither may write into its successor's files."""
     client = world.connect()
     make_topic(client, "t")
@@ -114,7 +111,7 @@ def test_what_the_one_before_had_begun_does_not_go_on(world: World) -> None:
     assert {path: bytes(content) for path, content in world.fs.files.items()} == before
 
 
-def test_snapshots(world: World) -> None:
+def test_snapshots(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)
@@ -130,7 +127,7 @@ def test_snapshots(world: World) -> None:
     assert topics(world.connect()) == {"t"}
 
 
-def test_a_snapshot_for_which_there_is_no_room_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_for_which_there_is_no_room_changes_nothing(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     client = world.connect()
     make_topic(client, "t")
     opened = world.fs.open
@@ -149,7 +146,7 @@ def test_a_snapshot_for_which_there_is_no_room_changes_nothing(world: World, mon
     assert produce(world.connect(), 1) == 1
 
 
-def test_what_is_no_snapshot_changes_nothing(world: World) -> None:
+def test_what_is_no_snapshot_changes_nothing(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     with pytest.raises(DirectoryError, match="/nowhere is no snapshot"):
@@ -157,7 +154,7 @@ def test_what_is_no_snapshot_changes_nothing(world: World) -> None:
     assert topics(client) == {"t"}
 
 
-def test_where_no_broker_can_take_the_place_the_process_ends(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_broker_can_take_the_place_the_process_ends(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(path: str) -> None:
         raise OSError(30, "Read-only file system")
 
@@ -169,7 +166,7 @@ def test_where_no_broker_can_take_the_place_the_process_ends(world: World, monke
     assert isinstance(world.serving.failure, OSError)
 
 
-def test_levels_of_log_lines_are_those_of_the_start(world: World) -> None:
+def test_levels_of_log_lines_are_those_of_the_start(world: ServingWorld) -> None:
     LOG_LEVELS.begin_anew("ERROR")
     try:
         LOG_LEVELS.set("disk", "DEBUG")

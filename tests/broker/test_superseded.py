@@ -38,7 +38,7 @@ from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
-from tests.coordinator.consumer_world import FakeTopics
+from tests.coordinator.group_world import FakeTopics
 from tests.support.logs import NOW_MS
 
 LOGGED = [s for s in TxnState if s not in (TxnState.DEAD, TxnState.PREPARE_EPOCH_FENCE)]

@@ -91,7 +91,7 @@ class ScriptedTransport:
         self.is_closed = True
 
 
-class World:
+class ScriptedCluster:
     """Brokers by their addresses, and a clock that only pauses move."""
 
     def __init__(self, **brokers: ScriptedBroker) -> None:

@@ -7,26 +7,26 @@ import pytest
 from ottla.client.errors import ClientError, NotKafka, NotServed, TimedOut, Unreachable
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataResponse
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 ALONE = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
 
 
 def test_the_newest_version_that_both_have_is_asked() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]}, versions={"Metadata": (0, 7)})
-    assert World(kafka=broker).brokers().partitions("t") == [0]
+    assert ScriptedCluster(kafka=broker).brokers().partitions("t") == [0]
     assert [(name, version) for name, version, _ in broker.asked] == [("ApiVersions", 5), ("Metadata", 7)]
 
 
 def test_a_broker_of_before_is_asked_for_its_versions_again_in_one_that_it_has() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]}, versions={"ApiVersions": (0, 3)})
-    World(kafka=broker).brokers().partitions("t")
+    ScriptedCluster(kafka=broker).brokers().partitions("t")
     assert [version for name, version, _ in broker.asked if name == "ApiVersions"] == [5, 3]
 
 
 def test_a_request_that_the_broker_has_no_version_of_is_not_sent() -> None:
     broker = ScriptedBroker(versions={"ListTransactions": (9, 9), "DescribeProducers": (0, -1)})
-    connection = World(kafka=broker).brokers().anyone()
+    connection = ScriptedCluster(kafka=broker).brokers().anyone()
     with pytest.raises(NotServed, match=r"ListTransactions .* has versions 9 to 9"):
         connection.call(ListTransactionsRequest())
     assert broker.names() == ["ApiVersions"]
@@ -47,12 +47,12 @@ def test_a_request_that_the_broker_has_no_version_of_is_not_sent() -> None:
 def test_what_is_no_kafka_is_named(answer: bytes | OSError, kind: type[ClientError], says: str) -> None:
     broker = ScriptedBroker(answers={"ApiVersions": [answer]})
     with pytest.raises(kind, match=says) as raised:
-        World(kafka=broker).brokers().partitions("t")
+        ScriptedCluster(kafka=broker).brokers().partitions("t")
     assert "\n" not in str(raised.value)
 
 
 def test_nobody_waits_for_a_port_that_nobody_listens_on() -> None:
-    world = World()
+    world = ScriptedCluster()
     with pytest.raises(Unreachable, match=r"kafka:9092 does not answer \(Connection refused\); start a broker there"):
         world.brokers().partitions("t")
     assert not world.pauses
@@ -60,24 +60,24 @@ def test_nobody_waits_for_a_port_that_nobody_listens_on() -> None:
 
 def test_the_second_address_is_tried_when_the_first_is_dead() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]})
-    assert World(kafka=broker).brokers(bootstrap="dead:1,kafka:9092").partitions("t") == [0]
+    assert ScriptedCluster(kafka=broker).brokers(bootstrap="dead:1,kafka:9092").partitions("t") == [0]
 
 
 @pytest.mark.parametrize("text", ["", "foo", "foo:0", ":9092", "a:1,,b:2", "a:99999", "1:2:3"])
 def test_a_bootstrap_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ClientError, match=r"HOST:PORT|not a port"):
-        World().brokers(bootstrap=text)
+        ScriptedCluster().brokers(bootstrap=text)
 
 
 def test_an_answer_that_is_too_late_is_said() -> None:
     broker = ScriptedBroker(answers={"Metadata": [TimeoutError()]})
     with pytest.raises(TimedOut, match="no answer within 10 s"):
-        World(kafka=broker).brokers().partitions("t")
+        ScriptedCluster(kafka=broker).brokers().partitions("t")
 
 
 def test_a_connection_that_breaks_is_opened_again() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE, ConnectionResetError(104, "reset"), ALONE]})
-    brokers = World(kafka=broker).brokers()
+    brokers = ScriptedCluster(kafka=broker).brokers()
     assert brokers.partitions("t") == [0]
     assert brokers.partitions("t") == [0]
     assert broker.connections == 2
@@ -85,4 +85,4 @@ def test_a_connection_that_breaks_is_opened_again() -> None:
 
 def test_a_cluster_without_features_has_none() -> None:
     broker = ScriptedBroker(answers={"Metadata": [MetadataResponse()]})
-    assert World(kafka=broker).brokers().anyone().features == {}
+    assert ScriptedCluster(kafka=broker).brokers().anyone().features == {}

@@ -35,7 +35,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 END = 100
 
@@ -92,13 +92,15 @@ def committed(*offsets: tuple[str, int, int]) -> OffsetFetchResponse:
 def test_lag_is_counted_to_the_high_watermark(version: int) -> None:
     offsets = committed(("t", 0, 40), ("t", 1, -1), ("gone", 0, 3))
     scripted = broker("classic", OffsetFetch=[offsets], versions={"OffsetFetch": (1, version)})
-    assert groups.lag(World(kafka=scripted).brokers(), "g") == {("t", 0): 60}, "neither what is not committed nor a deleted topic"
+    assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 60}, (
+        "neither what is not committed nor a deleted topic"
+    )
 
 
 def test_lag_is_never_below_zero() -> None:
     """A topic may be made anew under the name of one that a group has read further."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
-    assert groups.lag(World(kafka=scripted).brokers(), "g") == {("t", 0): 0}
+    assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 0}
 
 
 @pytest.mark.parametrize(("lag", "expected"), [(7, 7), (-1, 60)])
@@ -110,7 +112,7 @@ def test_the_lag_of_a_share_group_is_the_brokers_where_it_says_one(lag: int, exp
     topics = [DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=partitions)]
     answer = DescribeShareGroupOffsetsResponse(groups=[DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=topics)])
     scripted = broker("share", DescribeShareGroupOffsets=[answer])
-    assert groups.lag(World(kafka=scripted).brokers(), "g") == {("t", 0): expected}
+    assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): expected}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_the_lag_of_a_share_group_is_the_brokers_where_it_says_one(lag: int, exp
 )
 def test_offsets_are_set_in_the_way_of_the_group(kind: str, api: str) -> None:
     scripted = broker(kind, OffsetCommit=[OffsetCommitResponse()], AlterShareGroupOffsets=[AlterShareGroupOffsetsResponse()])
-    groups.commit(World(kafka=scripted).brokers(), "g", {("t", 1): 5, ("t", 0): 4})
+    groups.commit(ScriptedCluster(kafka=scripted).brokers(), "g", {("t", 1): 5, ("t", 0): 4})
     assert scripted.names()[-1] == api
     (topic,) = scripted.asked[-1][2].topics
     assert [p.partition_index for p in topic.partitions] == [0, 1]
@@ -128,7 +130,7 @@ def test_offsets_are_set_in_the_way_of_the_group(kind: str, api: str) -> None:
 def test_the_offsets_of_a_group_with_members_stay(state: str) -> None:
     scripted = broker("consumer", state)
     with pytest.raises(KafkaAnswered, match=f"it is {state}: stop its members first") as refused:
-        groups.commit(World(kafka=scripted).brokers(), "g", {("t", 0): 4})
+        groups.commit(ScriptedCluster(kafka=scripted).brokers(), "g", {("t", 0): 4})
     assert refused.value.code == Code.NON_EMPTY_GROUP
     assert "OffsetCommit" not in scripted.names()
 
@@ -143,6 +145,6 @@ def test_what_a_member_of_a_classic_group_has(raw: bytes, assignment: dict[str, 
         group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
     )
     scripted = broker("classic", "Stable", DescribeGroups=[DescribeGroupsResponse(groups=[described])], OffsetFetch=[committed()])
-    group = groups.describe(World(kafka=scripted).brokers(), "g")
+    group = groups.describe(ScriptedCluster(kafka=scripted).brokers(), "g")
     assert (group.assignor, group.epoch) == ("range", None)
     assert [(m.member_id, m.instance_id, m.assignment) for m in group.members] == [("m", "i", assignment)]

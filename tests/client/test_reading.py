@@ -32,7 +32,7 @@ from ottla.protocol.records import (
     build_marker,
     read_header,
 )
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 ALONE = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
 
@@ -100,7 +100,7 @@ class OnePartition:
         return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
 
     def read(self, isolation: reading.Isolation, **options: object) -> list[tuple[int, bytes | str | None]]:
-        records = reading.read(World(kafka=self.broker).brokers(), "t", isolation, **options)  # type: ignore[arg-type]
+        records = reading.read(ScriptedCluster(kafka=self.broker).brokers(), "t", isolation, **options)  # type: ignore[arg-type]
         return [(r.offset, r.control or r.value) for r in records]
 
 
@@ -146,7 +146,7 @@ def test_records_are_decoded_as_they_are_taken(monkeypatch: pytest.MonkeyPatch) 
     decode = client_records._record
     monkeypatch.setattr(client_records, "_record", lambda *given: decoded.append(0) or decode(*given))
     partition = OnePartition(log=[batch(0, *[b"small"] * 1_000, compression=1)], end=1_000)
-    taken = reading.stream(World(kafka=partition.broker).brokers(), "t", "all")
+    taken = reading.stream(ScriptedCluster(kafka=partition.broker).brokers(), "t", "all")
     assert [record.offset for record in islice(taken, 3)] == [0, 1, 2]
     assert len(decoded) == 3
 
@@ -226,14 +226,14 @@ def test_batches_carry_sequences_and_a_duplicate_is_taken_for_written(monkeypatc
 
     producing = {"InitProducerId": [InitProducerIdResponse(producer_id=5, producer_epoch=0)], "Produce": take}
     broker = ScriptedBroker(answers={"Metadata": [ALONE], **producing})
-    assert produce(World(kafka=broker).brokers(), "t", [NewRecord(b"%d" % i) for i in range(5)]) == {0: 5}
+    assert produce(ScriptedCluster(kafka=broker).brokers(), "t", [NewRecord(b"%d" % i) for i in range(5)]) == {0: 5}
     assert sequences == [0, 2, 4]
 
 
 def test_a_partition_that_is_not_there_is_named() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE], "InitProducerId": [InitProducerIdResponse(producer_id=5)]})
     with pytest.raises(ClientError, match="there is no partition 3 of topic 't': it has 1, from 0 on"):
-        produce(World(kafka=broker).brokers(), "t", [NewRecord(b"", partition=3)])
+        produce(ScriptedCluster(kafka=broker).brokers(), "t", [NewRecord(b"", partition=3)])
 
 
 def test_a_batch_of_more_records_than_are_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

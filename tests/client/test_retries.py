@@ -22,7 +22,7 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.protocol.messages.list_transactions import ListTransactionsResponse
 from ottla.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 TWO = metadata(nodes={1: "kafka", 2: "second"}, leaders={"t": [1, 2, 1]})
 
@@ -37,7 +37,7 @@ def offsets_of(request: ListOffsetsRequest, error_code: int = 0) -> ListOffsetsR
 
 def test_each_leader_is_asked_once_for_its_own_partitions() -> None:
     first, second = (ScriptedBroker(answers={"Metadata": [TWO], "ListOffsets": offsets_of}) for _ in range(2))
-    assert list_offsets(World(kafka=first, second=second).brokers(), "t", [0, 1, 2], EARLIEST) == {0: 0, 1: 10, 2: 20}
+    assert list_offsets(ScriptedCluster(kafka=first, second=second).brokers(), "t", [0, 1, 2], EARLIEST) == {0: 0, 1: 10, 2: 20}
     assert (first.names().count("ListOffsets"), second.names().count("ListOffsets")) == (1, 1)
 
 
@@ -48,14 +48,14 @@ def test_a_leader_that_has_moved_is_looked_for_again() -> None:
         answers={"Metadata": [old, moved], "ListOffsets": lambda request: offsets_of(request, Code.NOT_LEADER_OR_FOLLOWER)}
     )
     second = ScriptedBroker(answers={"ListOffsets": offsets_of})
-    world = World(kafka=first, second=second)
+    world = ScriptedCluster(kafka=first, second=second)
     assert list_offsets(world.brokers(), "t", [0], EARLIEST) == {0: 0}
     assert world.pauses == [0.05]
 
 
 def test_an_error_that_does_not_pass_in_time_is_told() -> None:
     leaderless = metadata(nodes={1: "kafka"}, leaders={"t": [-1]})
-    world = World(kafka=ScriptedBroker(answers={"Metadata": [leaderless]}))
+    world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [leaderless]}))
     with pytest.raises(KafkaAnswered, match="LEADER_NOT_AVAILABLE") as raised:
         list_offsets(world.brokers(timeout_s=3), "t", [0], EARLIEST)
     assert raised.value.code == Code.LEADER_NOT_AVAILABLE
@@ -64,7 +64,7 @@ def test_an_error_that_does_not_pass_in_time_is_told() -> None:
 
 
 def test_an_unknown_topic_is_told_at_once() -> None:
-    world = World(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=("no",))]}))
+    world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=("no",))]}))
     with pytest.raises(KafkaAnswered, match=r"there is no topic 'no' at kafka:9092.*create it first") as raised:
         list_offsets(world.brokers(), "no", [0], EARLIEST)
     assert raised.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -72,7 +72,7 @@ def test_an_unknown_topic_is_told_at_once() -> None:
 
 
 def test_a_broker_that_is_not_where_the_cluster_says_is_named() -> None:
-    world = World(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={7: "inside"}, leaders={"t": [7]})]}))
+    world = ScriptedCluster(kafka=ScriptedBroker(answers={"Metadata": [metadata(nodes={7: "inside"}, leaders={"t": [7]})]}))
     with pytest.raises(Unreachable, match=r"broker 7, which the cluster says is at inside:9092 \(advertised.listeners\)"):
         list_offsets(world.brokers(timeout_s=1), "t", [0], EARLIEST)
 
@@ -86,14 +86,14 @@ def test_a_topic_is_made_when_its_leaders_are_known() -> None:
     waiting = metadata(nodes={1: "kafka"}, leaders={"t": [-1]})
     ready = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
     broker = ScriptedBroker(answers={"Metadata": [none, none, waiting, ready], "CreateTopics": [created(41), created()]})
-    topics.create(World(kafka=broker).brokers(), "t", 1)
+    topics.create(ScriptedCluster(kafka=broker).brokers(), "t", 1)
     assert broker.names().count("CreateTopics") == 2, "a broker that is no controller any more is asked again"
 
 
 def test_a_topic_that_exists_is_refused_with_what_to_do() -> None:
     broker = ScriptedBroker(answers={"Metadata": [TWO], "CreateTopics": [created(36)]})
     with pytest.raises(KafkaAnswered, match=r"topic 't' exists already: TOPIC_ALREADY_EXISTS.*ottla topic describe t") as raised:
-        topics.create(World(kafka=broker).brokers(), "t", 1)
+        topics.create(ScriptedCluster(kafka=broker).brokers(), "t", 1)
     assert raised.value.code == Code.TOPIC_ALREADY_EXISTS
 
 
@@ -103,7 +103,7 @@ def test_the_groups_of_all_brokers_are_listed() -> None:
 
     first = ScriptedBroker(answers={"Metadata": [TWO], "ListGroups": [listing("b")]})
     second = ScriptedBroker(answers={"ListGroups": [listing("a", "c")]})
-    groups = list_groups(World(kafka=first, second=second).brokers())
+    groups = list_groups(ScriptedCluster(kafka=first, second=second).brokers())
     assert [(g.group_id, g.coordinator) for g in groups] == [("a", 2), ("b", 1), ("c", 2)]
 
 
@@ -121,7 +121,7 @@ LISTS = {
 def test_what_the_others_have_is_listed_where_one_does_not_answer(name: str, error: OSError) -> None:
     ask, answer = LISTS[name]
     first = ScriptedBroker(answers={"Metadata": [TWO], name: [answer]})
-    world = World(kafka=first, second=ScriptedBroker(refuses=error))
+    world = ScriptedCluster(kafka=first, second=ScriptedBroker(refuses=error))
     silent: list[ClientError] = []
     assert [listing.coordinator for listing in ask(world.brokers(), silent=silent)] == [1]
     assert len(silent) == 1
@@ -143,5 +143,5 @@ def test_a_coordinator_that_loads_is_waited_for(version: int) -> None:
     broker = ScriptedBroker(
         answers={"FindCoordinator": [found], "DescribeTransactions": [*states]}, versions={"FindCoordinator": (0, version)}
     )
-    assert describe(World(kafka=broker).brokers(), "x").transactional_id == "x"
+    assert describe(ScriptedCluster(kafka=broker).brokers(), "x").transactional_id == "x"
     assert broker.names().count("FindCoordinator") == 3

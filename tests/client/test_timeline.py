@@ -22,7 +22,7 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.protocol.records import assign, build_batch
 from ottla.protocol.transaction_states import TxnState
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 WHERE = "__transaction_state:7"
 
@@ -178,7 +178,7 @@ class Cluster:
         return FetchResponse(responses=[FetchableTopicResponse(topic=topic.topic, partitions=[data])])
 
     def brokers(self) -> Brokers:
-        return World(kafka=self.broker).brokers()
+        return ScriptedCluster(kafka=self.broker).brokers()
 
 
 def test_all_that_the_logs_have() -> None:
@@ -190,13 +190,13 @@ def test_all_that_the_logs_have() -> None:
 
 def test_a_cluster_that_does_not_answer_is_not_said_to_lack_the_id() -> None:
     with pytest.raises(Unreachable):
-        timeline(World().brokers(timeout_s=0.1), "shop")
+        timeline(ScriptedCluster().brokers(timeout_s=0.1), "shop")
 
 
 def test_a_cluster_without_any_transaction_lacks_the_id() -> None:
     broker = ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=(TRANSACTION_TOPIC,))]})
     with pytest.raises(KafkaAnswered, match="there is no transactional id 'shop'"):
-        timeline(World(kafka=broker).brokers(timeout_s=0.1), "shop")
+        timeline(ScriptedCluster(kafka=broker).brokers(timeout_s=0.1), "shop")
 
 
 def test_what_the_limits_leave_unread_is_said() -> None:

@@ -26,7 +26,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 NOW_MS = 10_000_000
 LATE_MS = NOW_MS - transactions.MAX_TRANSACTION_TIMEOUT_MS - 1
@@ -94,14 +94,14 @@ def open_producer(producer_id: int = 7, last_ms: int = LATE_MS, start: int = 4, 
 )
 def test_what_hangs(state: ProducerState, known: DescribeTransactionsResponse, hangs: bool) -> None:
     scripted = broker(DescribeProducers=[producers(state)], DescribeTransactions=[known])
-    hanging = transactions.find_hanging(World(kafka=scripted).brokers(), ["t"], now_ms=NOW_MS)
+    hanging = transactions.find_hanging(ScriptedCluster(kafka=scripted).brokers(), ["t"], now_ms=NOW_MS)
     assert [h.transaction.start_offset for h in hanging] == ([4] if hangs else [])
 
 
 @pytest.mark.parametrize(("known_epoch", "sent"), [(-1, 0), (0, 0), (12, 12)])
 def test_a_marker_carries_the_coordinators_epoch_that_the_partition_knows(known_epoch: int, sent: int) -> None:
     scripted = broker(DescribeProducers=[producers(open_producer(coordinator_epoch=known_epoch))])
-    transactions.abort_in_partition(World(kafka=scripted).brokers(), "t", 0, 4)
+    transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 4)
     (marker,) = scripted.asked[-1][2].markers
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (7, 3, sent, False)
 
@@ -109,14 +109,14 @@ def test_a_marker_carries_the_coordinators_epoch_that_the_partition_knows(known_
 def test_no_marker_is_written_where_no_transaction_begins() -> None:
     scripted = broker(DescribeProducers=[producers(open_producer())])
     with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open ones begin at 4"):
-        transactions.abort_in_partition(World(kafka=scripted).brokers(), "t", 0, 5)
+        transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 5)
     assert "WriteTxnMarkers" not in scripted.names()
 
 
 def test_an_id_that_nobody_knows_is_not_made_by_aborting_it() -> None:
     scripted = broker(DescribeTransactions=[described(code=Code.TRANSACTIONAL_ID_NOT_FOUND)])
     with pytest.raises(KafkaAnswered, match="ottla txn list names those"):
-        transactions.abort(World(kafka=scripted).brokers(), "x")
+        transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
     assert "InitProducerId" not in scripted.names()
 
 
@@ -124,13 +124,13 @@ def test_an_id_that_nobody_knows_is_not_made_by_aborting_it() -> None:
 def test_what_has_ended_is_not_open(state: str) -> None:
     # Where the producer is an older one, the coordinator goes on to tell when its last transaction began.
     scripted = broker(DescribeTransactions=[described(state=state, start_ms=5)])
-    assert transactions.describe(World(kafka=scripted).brokers(), "x").start_ms is None
+    assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
 
 
 def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
     answers = [InitProducerIdResponse(error_code=Code.CONCURRENT_TRANSACTIONS), InitProducerIdResponse()]
     scripted = broker(InitProducerId=answers)
-    world = World(kafka=scripted)
+    world = ScriptedCluster(kafka=scripted)
     assert transactions.abort(world.brokers(), "x").start_ms == 5
     assert scripted.asked[-1][2].transaction_timeout_ms == 60_000
     assert len(world.pauses) == 1
@@ -138,4 +138,4 @@ def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
 
 def test_no_transaction_has_no_beginning() -> None:
     scripted = broker(DescribeTransactions=[described(state="Empty", start_ms=-1)])
-    assert transactions.describe(World(kafka=scripted).brokers(), "x").start_ms is None
+    assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None

@@ -20,7 +20,7 @@ from ottla.control.pages import Reach
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 GROUPS = 100
 
@@ -39,7 +39,7 @@ def test_groups_without_a_coordinator_take_no_longer_than_one_reading(monkeypatc
             "FindCoordinator": [FindCoordinatorResponse(coordinators=[none])],
         }
     )
-    world = World(kafka=broker)
+    world = ScriptedCluster(kafka=broker)
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: world.now_s))
     client = KafkaClient("kafka:9092")
     client.brokers = world.brokers(TIMEOUT_S)

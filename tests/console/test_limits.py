@@ -20,14 +20,14 @@ from ottla.control.history import EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from tests.client.scripted import World
+from tests.client.scripted import ScriptedCluster
 from tests.client.test_reading import OnePartition, batch
 from tests.client.test_timeline import Cluster
 from tests.console.endless import ENDLESS
 
 
 def page_of(partition: OnePartition, **query: str) -> Any:
-    client = KafkaClient("kafka:9092", connect=World(kafka=partition.broker).connect)
+    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=partition.broker).connect)
     return messages(
         Asked(query={"topic": "t", "partition": "0", **query}, client=client, on_loop=cast(Any, None), deadline=ENDLESS)
     )
@@ -64,7 +64,7 @@ def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory)
     )
     coordinator = FindCoordinatorResponse(coordinators=[Coordinator(key=transactional_id, node_id=1, host="kafka", port=9092)])
     cluster.broker.answers |= {"DescribeTransactions": [unknown], "FindCoordinator": [coordinator]}
-    client = KafkaClient("kafka:9092", connect=World(kafka=cluster.broker).connect)
+    client = KafkaClient("kafka:9092", connect=ScriptedCluster(kafka=cluster.broker).connect)
     clock = SimpleNamespace(now_ms=lambda: 5_000)
     steered = cast(Any, SimpleNamespace(history=known, clock=None, serving=SimpleNamespace(broker=SimpleNamespace(clock=clock))))
     return transaction(Asked(query={"id": transactional_id}, client=client, on_loop=lambda read: read(steered), deadline=ENDLESS))

@@ -29,7 +29,7 @@ class Client:
         self.is_closed = True
 
 
-class World:
+class OpenPageWorld:
     """A clock that a page's waiting moves, and the values that the page reads."""
 
     def __init__(self, values: Iterator[Any], reading_s: float = 0.0) -> None:
@@ -77,9 +77,9 @@ class World:
 
 
 @pytest.fixture
-def world_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
-    def made(values: Iterator[Any], reading_s: float = 0.0) -> World:
-        world = World(values, reading_s)
+def world_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., OpenPageWorld]:
+    def made(values: Iterator[Any], reading_s: float = 0.0) -> OpenPageWorld:
+        world = OpenPageWorld(values, reading_s)
         monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: world.now_s))
         return world
 
@@ -91,12 +91,12 @@ def data_of(event: bytes) -> tuple[str, Any]:
     return kind.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))
 
 
-def test_values_are_sent_when_they_have_changed(world_of: Callable[..., World]) -> None:
+def test_values_are_sent_when_they_have_changed(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([1, 1, 1, 2, 2, 1])).page()
     assert [data_of(next(page)) for _ in range(3)] == [("values", 1), ("values", 2), ("values", 1)]
 
 
-def test_a_page_without_changes_is_heard_of_now_and_then(world_of: Callable[..., World]) -> None:
+def test_a_page_without_changes_is_heard_of_now_and_then(world_of: Callable[..., OpenPageWorld]) -> None:
     """Else a browser behind a dead connection would keep its place for ever."""
     world = world_of(itertools.repeat(1))
     page = world.page()
@@ -107,7 +107,7 @@ def test_a_page_without_changes_is_heard_of_now_and_then(world_of: Callable[...,
 
 
 @pytest.mark.parametrize("reading_s", [0.0, 0.01, 1.0, 60.0])
-def test_what_takes_long_is_read_less_often(world_of: Callable[..., World], reading_s: float) -> None:
+def test_what_takes_long_is_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
     world = world_of(itertools.count(), reading_s)
     page = world.page()
     for _ in range(3):
@@ -129,7 +129,7 @@ def test_what_takes_long_is_read_less_often(world_of: Callable[..., World], read
         (KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone"), 409),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_line(world_of: Callable[..., World], error: Exception, status: int) -> None:
+def test_what_cannot_be_read_is_said_in_a_line(world_of: Callable[..., OpenPageWorld], error: Exception, status: int) -> None:
     page = world_of(iter([error, 5])).page()
     kind, answer = data_of(next(page))
     assert (kind, answer["status"]) == ("refused", status)
@@ -137,14 +137,14 @@ def test_what_cannot_be_read_is_said_in_a_line(world_of: Callable[..., World], e
     assert data_of(next(page)) == ("values", 5), "the page goes on"
 
 
-def test_a_bug_is_logged_once_and_ends_the_page(world_of: Callable[..., World]) -> None:
+def test_a_bug_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([ZeroDivisionError("a bug"), 5])).page()
     with structlog.testing.capture_logs() as logged:
         assert [data_of(event)[1]["status"] for event in page] == [500]
     assert [(one["event"], one["log_level"]) for one in logged] == [("console_page_failed", "error")]
 
 
-def test_connections_to_a_broker_that_did_not_answer_are_made_anew(world_of: Callable[..., World]) -> None:
+def test_connections_to_a_broker_that_did_not_answer_are_made_anew(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(iter([1, TimedOut("no answer"), 2]))
     page = world.page()
     for _ in range(3):
@@ -155,7 +155,7 @@ def test_connections_to_a_broker_that_did_not_answer_are_made_anew(world_of: Cal
     assert world.closed == 1
 
 
-def test_a_page_ends_with_its_browser_and_with_its_door(world_of: Callable[..., World]) -> None:
+def test_a_page_ends_with_its_browser_and_with_its_door(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)
@@ -178,7 +178,7 @@ def test_what_a_page_decodes_does_not_count_for_the_broker() -> None:
 
     begin_message(10)
     read_length(b"\0\0\0\5" + bytes(5), 0)
-    page = World(answers()).page()
+    page = OpenPageWorld(answers()).page()
     assert next(page).startswith(b"event: values")
     assert message_elements() == 5
     page.close()

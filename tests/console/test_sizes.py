@@ -26,7 +26,7 @@ from ottla.control.added_fault import AddedFault
 from ottla.control.fault import Fault
 from ottla.control.strikes import Strike
 from tests.console.endless import ENDLESS
-from tests.console.test_open_page import World, data_of
+from tests.console.test_open_page import OpenPageWorld, data_of
 
 MANY = 5_000
 
@@ -94,7 +94,7 @@ def test_only_the_newest_strikes_are_sent_without_their_requests() -> None:
 
 
 def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(iter(["x" * MAX_EVENT_BYTES, "small"]))
+    world = OpenPageWorld(iter(["x" * MAX_EVENT_BYTES, "small"]))
     monkeypatch.setattr(site, "time", SimpleNamespace(monotonic=lambda: world.now_s))
     page = world.page()
     kind, said = data_of(next(page))

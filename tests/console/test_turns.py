@@ -26,7 +26,7 @@ LOG = SimpleNamespace(
 )
 
 
-class World:
+class CountingBroker:
     """A broker with a topic of many partitions. It counts the partitions that each turn of its event loop reads."""
 
     def __init__(self, partitions: int) -> None:
@@ -72,18 +72,18 @@ class World:
 
 def test_a_broker_with_many_partitions_is_read_in_turns() -> None:
     many = 3 * PARTITIONS_OF_A_TURN + 1
-    world = World(many)
+    world = CountingBroker(many)
     (row,) = topics(world.asked())["part"].rows
     assert (row["offsets"], row["waiting"], row["size_bytes"]) == (7 * many, 2 * many, 3 * many)
     assert max(world.read_in_turns) <= PARTITIONS_OF_A_TURN
-    world = World(many)
+    world = CountingBroker(many)
     shown = overview(world.asked())
     assert (shown["held_count"], shown["size_bytes"], len(shown["held"])) == (many, 3 * many, 20)
     assert max(world.read_in_turns) <= PARTITIONS_OF_A_TURN
 
 
 def test_each_ribbon_has_a_turn_of_its_own() -> None:
-    world = World(7)
+    world = CountingBroker(7)
     assert len(topic(world.asked())["part"].rows) == 7
     assert max(world.read_in_turns) == 1
 

@@ -39,7 +39,7 @@ ASKER = Asker(client_id="checkout", client_host="127.0.0.1", api="EndTxn", versi
 Events = list[dict[str, Any]]
 
 
-class World:
+class HistoryWorld:
     """A broker with a history, and a topic ``t``."""
 
     def __init__(self, **settings: str) -> None:
@@ -64,8 +64,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    made = World()
+def world() -> Iterator[HistoryWorld]:
+    made = HistoryWorld()
     yield made
     made.broker.close()
     assert made.broker.bugs == 0
@@ -101,7 +101,7 @@ def commit_offsets(client: SimulatedClient, who: tuple[int, int], indexes: list[
     return {p.error_code for topic in client.call(request, 3).topics for p in topic.partitions}
 
 
-def held_by(world: World) -> str | None:
+def held_by(world: HistoryWorld) -> str | None:
     view = world.history.view(ID)
     return None if view is None or view.holder is None else view.holder.client_id
 
@@ -111,7 +111,7 @@ def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -
     return client.call(request, 3)
 
 
-def test_a_transaction_from_one_end_to_the_other(world: World) -> None:
+def test_a_transaction_from_one_end_to_the_other(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         assert added(add(client, who, 0, 1)) == {0}
@@ -126,7 +126,7 @@ def test_a_transaction_from_one_end_to_the_other(world: World) -> None:
     assert (ended["outcome"], ended["producer_id"], ended["producer_epoch"]) == ("commit", *who)
 
 
-def test_the_holder_is_who_has_got_the_id_last(world: World) -> None:
+def test_the_holder_is_who_has_got_the_id_last(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client:
         world.init(client)
     with world.broker.connect("second") as client:
@@ -139,7 +139,7 @@ def test_the_holder_is_who_has_got_the_id_last(world: World) -> None:
     assert view.events[-1]["error"] == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_a_connection_that_names_itself_anew_is_reported_once(world: World) -> None:
+def test_a_connection_that_names_itself_anew_is_reported_once(world: HistoryWorld) -> None:
     # A proxy may send the requests of several clients through one connection.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -149,7 +149,7 @@ def test_a_connection_that_names_itself_anew_is_reported_once(world: World) -> N
     assert [e["client_id"] for e in world.events("request")] == ["first", "first", "second", "third"]
 
 
-def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(world: World) -> None:
+def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         # As after a restart of the broker's process.
@@ -164,7 +164,7 @@ def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(wor
     assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
 
 
-def test_a_request_for_nothing_shows_no_holder(world: World) -> None:
+def test_a_request_for_nothing_shows_no_holder(world: HistoryWorld) -> None:
     with world.broker.connect("first") as stale, world.broker.connect("second") as client:
         old = world.init(stale)
         who = world.init(client)
@@ -180,7 +180,7 @@ def test_a_request_for_nothing_shows_no_holder(world: World) -> None:
         assert held_by(world) == "second"
 
 
-def test_a_group_coordinator_does_not_know_who_has_the_id(world: World) -> None:
+def test_a_group_coordinator_does_not_know_who_has_the_id(world: HistoryWorld) -> None:
     # Another broker may be the coordinator of the id, and only that one learns of a successor.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -191,7 +191,7 @@ def test_a_group_coordinator_does_not_know_who_has_the_id(world: World) -> None:
     assert held_by(world) is None
 
 
-def test_another_client_that_adds_partitions_is_told(world: World) -> None:
+def test_another_client_that_adds_partitions_is_told(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("intruder") as other:
         who = world.init(client)
         add(client, who, 0)
@@ -201,7 +201,7 @@ def test_another_client_that_adds_partitions_is_told(world: World) -> None:
     assert held_by(world) == "checkout"
 
 
-def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: World) -> None:
+def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         add(client, who, 0)
@@ -215,7 +215,7 @@ def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: World) -
     assert view.holder.since_ms == view.events[0]["time_ms"]
 
 
-def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: World) -> None:
+def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         good = AddPartitionsToTxnTransaction(
@@ -229,7 +229,7 @@ def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: Wor
     assert [event["error"] for event in world.events() if "error" in event] == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
-def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: World) -> None:
+def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         world.history.clear()
@@ -251,7 +251,7 @@ def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: World) -> N
     assert [(e["client_id"], e["error"]) for e in view.events] == [("broker-2", "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
-def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: World) -> None:
+def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client, world.broker.connect("second") as other:
         who = world.init(client)
         add(client, who, 0)
@@ -264,7 +264,7 @@ def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: World) -> No
     assert refused == [("second", "InitProducerId", "CONCURRENT_TRANSACTIONS"), ("first", "EndTxn", "PRODUCER_FENCED")]
 
 
-def test_a_time_out_is_told(world: World) -> None:
+def test_a_time_out_is_told(world: HistoryWorld) -> None:
     with world.broker.connect("slow") as client:
         who = world.init(client, timeout_ms=1_000)
         add(client, who, 0)
@@ -274,7 +274,7 @@ def test_a_time_out_is_told(world: World) -> None:
     assert "error" in world.events("request")[-1]
 
 
-def test_refused_markers_are_told_and_written_ones_are_not(world: World) -> None:
+def test_refused_markers_are_told_and_written_ones_are_not(world: HistoryWorld) -> None:
     class RefusingOnce:
         """Carries markers, the first ones not."""
 
@@ -302,7 +302,7 @@ def test_refused_markers_are_told_and_written_ones_are_not(world: World) -> None
     assert markers["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
 
 
-def test_offsets_name_their_group(world: World) -> None:
+def test_offsets_name_their_group(world: HistoryWorld) -> None:
     with world.broker.connect("mover") as client:
         producer_id, epoch = world.init(client)
         client.call(
@@ -320,7 +320,7 @@ def test_offsets_name_their_group(world: World) -> None:
     assert world.events("markers") == []
 
 
-def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: World) -> None:
+def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: HistoryWorld) -> None:
     def produce(client: SimulatedClient, who: tuple[int, int], sequence: int) -> int:
         batch = build_batch(
             [(None, b"v")], START_MS, producer_id=who[0], producer_epoch=who[1], base_sequence=sequence, transactional=True
@@ -340,7 +340,7 @@ def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: World) -> N
     assert refused["partitions"] == [{"topic": "t", "partition": 0}]
 
 
-def test_one_of_many_partitions_is_wrong(world: World) -> None:
+def test_one_of_many_partitions_is_wrong(world: HistoryWorld) -> None:
     with world.broker.connect() as client:
         who = world.init(client)
         add(client, who, *range(30), 31)
@@ -350,7 +350,7 @@ def test_one_of_many_partitions_is_wrong(world: World) -> None:
 
 
 def test_a_commit_whose_answer_waits_for_the_disk_is_told_with_it() -> None:
-    world = World(ottla_durability="power")
+    world = HistoryWorld(ottla_durability="power")
     with world.broker.connect("careful") as client:
         who = world.init(client)
         add(client, who, 0)
@@ -421,7 +421,7 @@ def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)
 
 
-def test_a_long_client_id_is_cut(world: World) -> None:
+def test_a_long_client_id_is_cut(world: HistoryWorld) -> None:
     with world.broker.connect("c" * 32_000) as client:
         world.init(client)
     assert world.events()[0]["client_id"] == "c" * TEXT_CHARACTERS + "..."

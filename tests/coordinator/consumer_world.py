@@ -1,8 +1,9 @@
-"""A shard of consumer groups without a broker: its log, its topics, its clock, and the members' own view."""
+"""A shard of consumer groups without a broker, and members with what they know."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,35 +11,9 @@ from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.result import Result
 from ottla.storage.steps import run
-
-GROUP = "g"
-BATCH_BYTES = 1 << 19
-
-
-def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b"\0")
-
-
-@dataclass
-class FakeTopics:
-    """Partition counts by topic; ids say the names."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def topic_id(self, name: str) -> bytes | None:
-        return topic_id(name) if name in self.counts else None
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        name = topic_id.rstrip(b"\0").decode()
-        return name if name in self.counts else None
-
-    def partition_count(self, name: str) -> int:
-        return self.counts.get(name, 0)
-
-    def topic_names(self) -> Collection[str]:
-        return list(self.counts)
+from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorld, topic_id
 
 
 def in_turn(members: Mapping[str, AssignorMember], counts: Mapping[bytes, int]) -> dict[str, Assignment]:
@@ -77,36 +52,25 @@ class Consumer:
 
 
 @dataclass
-class World:
+class ConsumerGroupWorld(HeartbeatGroupsWorld[ConsumerGroups]):
     topics: FakeTopics = field(default_factory=lambda: FakeTopics({"t": 4}))
     config: ConsumerGroupConfig = field(
         default_factory=lambda: ConsumerGroupConfig(assignors={"uniform": in_turn, "range": all_to_first})
     )
-    now_ms: int = 1_000_000
-    log: list[LogRecord] = field(default_factory=list)
-    ids: int = 0
 
-    def __post_init__(self) -> None:
-        self.shard = self._new()
+    def new_shard(self) -> ConsumerGroups:
+        return ConsumerGroups(lambda group_id: self.config, self.topics, self.new_id)
 
-    def _new(self) -> ConsumerGroups:
-        return ConsumerGroups(lambda group_id: self.config, self.topics, self._id)
+    def logged(self, shard: ConsumerGroups) -> dict[str, tuple[Any, ...]]:
+        return logged(shard)
 
-    def _id(self) -> str:
-        self.ids += 1
-        return f"id-{self.ids}"
+    def snapshot(self) -> Any:
+        groups = self.shard.groups.values()
+        return copy.deepcopy((logged(self.shard), [(g.sessions_ms, g.revocations_ms, g.is_stale) for g in groups]))
 
     @property
     def group(self) -> ConsumerGroup:
         return self.shard.groups[GROUP]
-
-    def run(self, result: Result[Any]) -> Any:
-        for record in result.records:
-            self.log.append(record)
-            replay(self.shard, record, self.now_ms)
-        for effect in result.effects:
-            self.shard.apply(effect)
-        return result.response
 
     def heartbeat_of(self, consumer: Consumer, **options: Any) -> ConsumerHeartbeat:
         fields: dict[str, Any] = {
@@ -133,40 +97,14 @@ class World:
     def leave(self, consumer: Consumer, epoch: int = -1) -> ConsumerHeartbeatAnswer:
         return self.beat(consumer, member_epoch=epoch, owned=None)
 
-    def settle(self, *consumers: Consumer) -> None:
-        """Heartbeats in turn until none of them changes anything."""
-        for _ in range(20):
-            before = len(self.log)
-            for consumer in consumers:
-                self.beat(consumer)
-            if len(self.log) == before:
-                return
-        raise AssertionError("the group does not come to rest")
-
-    def tick(self, ms: int) -> None:
-        self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
-            self.run(result)
-
-    def reloaded(self) -> ConsumerGroups:
-        shard = self._new()
-        for record in self.log:
-            replay(shard, record, self.now_ms)
-        return shard
-
 
 def decided(shard: ConsumerGroups, beat: ConsumerHeartbeat, now_ms: int) -> Result[ConsumerHeartbeatAnswer]:
     """A heartbeat's decision, with the steps before it."""
     return shard.heartbeat(beat, now_ms, run(shard.expansions(beat)))
 
 
-def replay(shard: ConsumerGroups, record: LogRecord, now_ms: int) -> None:
-    assert record.key is not None
-    shard.replay(int.from_bytes(record.key[:2], "big"), record.key, record.value, now_ms)
-
-
 def logged(shard: ConsumerGroups) -> dict[str, tuple[Any, ...]]:
-    """What the log tells of all groups."""
+    """The part of consumer groups that a shard reads back from its log."""
     return {
         g.group_id: (
             g.group_epoch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,20 +11,17 @@ import msgspec
 from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.group.consumer_protocol import read_assignment, read_subscription, written_assignment
-from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, MigrationPolicy, SyncAnswer, SyncRequest
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.invariants import check_groups
-from ottla.coordinator.result import AnswerMember, LogRecord, Result
 from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import consumer_protocol_subscription
 from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription, TopicPartition
-from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, in_turn, logged, topic_id
-from tests.coordinator.shard_states import check_reloaded, state_of
+from tests.coordinator.consumer_world import in_turn, logged
+from tests.coordinator.group_world import GROUP, FakeTopics, GroupShardWorld, topic_id
 
-GROUP = "g"
 PARTITIONS = 6
 SESSION_MS, REBALANCE_MS, CONSUMER_SESSION_MS = 10_000, 20_000, 45_000
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
@@ -85,76 +82,33 @@ AnyClient = ClassicClient | ConsumerClient
 
 
 @dataclass
-class MixedWorld:
+class MixedGroupWorld(GroupShardWorld):
     policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     options: dict[str, Any] = field(default_factory=dict)
-    now_ms: int = 1_000_000
-    log: list[LogRecord] = field(default_factory=list)
-    ids: int = 0
-
     most_consumers: int = 0x7FFFFFFF
 
     def __post_init__(self) -> None:
         self.topics = FakeTopics({"t": PARTITIONS, "u": 2})
         self.config = msgspec.structs.replace(GroupConfig(migration=self.policy, consumer_of=self._consumer_config), **self.options)
-        self.shard = self._new()
+        super().__post_init__()
 
     def _consumer_config(self, group_id: str) -> ConsumerGroupConfig:
         return ConsumerGroupConfig(
             assignors={"uniform": in_turn}, session_timeout_ms=CONSUMER_SESSION_MS, max_size=self.most_consumers
         )
 
-    def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, self.topics, MemberIds(self._id, self._id))
-
-    def _id(self) -> str:
-        self.ids += 1
-        return f"id-{self.ids}"
-
-    def run(self, command: Callable[[], Result[Any]]) -> Any:
-        """The log refuses the first attempt, which has changed nothing; the second is carried out."""
-        before = state_of(self.shard)
-        try:
-            result = command()
-        except KafkaError:
-            assert state_of(self.shard) == before
-            raise
-        if result.records:
-            assert state_of(self.shard) == before, "what is not in the log has happened"
-            result = command()
-        return self.carry_out(result)
-
-    def carry_out(self, result: Result[Any]) -> Any:
-        for record in result.records:
-            self.log.append(record)
-            self.shard.replay(record, len(self.log) - 1, -1, self.now_ms)
-        for effect in sorted(result.effects, key=lambda e: isinstance(e, AnswerMember)):
-            if isinstance(effect, AnswerMember):
-                effect.waiter(effect.answer)
-            else:
-                self.shard.apply(effect)
+    def check(self) -> None:
         check_groups(self.shard, ())
-        return result.response
 
-    def reload(self) -> None:
-        shard = self._new()
-        for at, record in enumerate(self.log):
-            shard.replay(record, at, -1, self.now_ms)
-        live, loaded = logged(self.shard.consumers), logged(shard.consumers)
-        assert live.keys() == loaded.keys()
-        assert live == loaded
-        check_reloaded(self.shard, shard)
-        self.shard = shard
-        check_groups(shard, ())
+    def check_reloaded(self) -> GroupShard:
+        again = super().check_reloaded()
+        assert logged(again.consumers) == logged(self.shard.consumers)
+        check_groups(again, ())
+        return again
 
     def restart(self, policy: MigrationPolicy) -> None:
         self.config = msgspec.structs.replace(self.config, migration=policy)
         self.reload()
-
-    def tick(self, ms: int) -> None:
-        self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
-            self.carry_out(result)
 
     @property
     def kind(self) -> str:
@@ -171,7 +125,7 @@ class MixedWorld:
         beat = ConsumerHeartbeat(
             GROUP, client.member_id, client.epoch, **{"instance_id": client.instance_id, "owned": owned, **given}
         )
-        answer: ConsumerHeartbeatAnswer = self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
+        answer: ConsumerHeartbeatAnswer = self.run_retried(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch = answer.member_epoch
         if answer.assignment is not None:
             client.owned = {t.rstrip(b"\0").decode(): frozenset(epochs) for t, epochs in answer.assignment.items()}
@@ -179,7 +133,7 @@ class MixedWorld:
 
     def leave(self, client: ConsumerClient, epoch: int = -1) -> None:
         beat = ConsumerHeartbeat(GROUP, client.member_id, epoch, instance_id=client.instance_id)
-        self.run(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
+        self.run_retried(lambda: self.shard.heartbeat(beat, self.now_ms, {}))
         client.epoch, client.owned = 0, {}
 
     # the classic protocol
@@ -211,7 +165,7 @@ class MixedWorld:
             "needs_known_id": needs_known_id,
             "waiter": take,
         }
-        self.run(lambda: self.shard.join(JoinRequest(**{**fields, **given}), self.now_ms))
+        self.run_retried(lambda: self.shard.join(JoinRequest(**{**fields, **given}), self.now_ms))
         if answers and answers[0].code is Code.MEMBER_ID_REQUIRED:
             return self.join(client, **given)
         if answers and answers[0].code not in (Code.NONE, Code.MEMBER_ID_REQUIRED, Code.REBALANCE_IN_PROGRESS):
@@ -237,7 +191,7 @@ class MixedWorld:
             client.synced = answer
 
         # No log ever has it: it changes deadlines at once, also where it is refused.
-        self.carry_out(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
+        self.run(self.shard.sync(SyncRequest(**{**fields, **given}, waiter=take), self.now_ms))
         return answers[0] if answers else None
 
     def _led(self, client: ClassicClient) -> dict[str, bytes]:
@@ -352,17 +306,17 @@ class MixedWorld:
         return Code.NONE
 
     def leave_classic(self, client: ClassicClient) -> list[Code]:
-        codes: list[Code] = self.run(lambda: self.shard.leave(GROUP, [(client.member_id, client.instance_id)], self.now_ms))
+        codes: list[Code] = self.run_retried(lambda: self.shard.leave(GROUP, [(client.member_id, client.instance_id)], self.now_ms))
         client.lose(Code.UNKNOWN_MEMBER_ID)
         return codes
 
 
-def classic_group(world: MixedWorld, *clients: ClassicClient) -> None:
+def classic_group(world: MixedGroupWorld, *clients: ClassicClient) -> None:
     world.settle(clients)
     assert (world.kind, world.shard.groups[GROUP].state) == ("classic", ClassicGroupState.STABLE)
 
 
-def mixed(world: MixedWorld, **given: Any) -> tuple[ClassicClient, ConsumerClient]:
+def mixed(world: MixedGroupWorld, **given: Any) -> tuple[ClassicClient, ConsumerClient]:
     """A group of a member of each protocol, at rest."""
     classic, consumer = ClassicClient(**given), ConsumerClient("new")
     classic_group(world, classic)
@@ -371,11 +325,11 @@ def mixed(world: MixedWorld, **given: Any) -> tuple[ClassicClient, ConsumerClien
     return classic, consumer
 
 
-def commit(world: MixedWorld, epoch: int, member_id: str, *, newest: bool = False, transactional: bool = False) -> Code:
+def commit(world: MixedGroupWorld, epoch: int, member_id: str, *, newest: bool = False, transactional: bool = False) -> Code:
     where = ("t", 0)
     offsets = {where: CommittedOffset(5, -1, "", world.now_ms)}
     result = world.shard.commit(
         GROUP, epoch, member_id, None, offsets, world.now_ms, transactional=transactional, has_new_error_codes=newest
     )
-    code: Code = world.carry_out(result)[where]
+    code: Code = world.run(result)[where]
     return code

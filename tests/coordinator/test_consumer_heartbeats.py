@@ -14,7 +14,8 @@ from ottla.coordinator.group.consumer.heartbeat import check_heartbeat
 from ottla.coordinator.group.consumer.member import ConsumerMemberState
 from ottla.coordinator.group.consumer.requests import ConsumerHeartbeat
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.consumer_world import GROUP, Consumer, World, logged, topic_id
+from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld
+from tests.coordinator.group_world import GROUP, topic_id
 
 T = topic_id("t")
 
@@ -28,7 +29,7 @@ def refused(code: Code, says: str = "") -> Iterator[None]:
 
 
 def test_the_first_member_has_everything_at_once() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     answer = world.join(a)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", 2, 5_000)
     assert a.owns() == {0, 1, 2, 3}
@@ -39,7 +40,7 @@ def test_the_first_member_has_everything_at_once() -> None:
 
 
 def test_a_heartbeat_without_news_writes_nothing_and_tells_nothing() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     before = len(world.log)
     assert world.beat(a, owned=None).assignment is None
@@ -48,14 +49,14 @@ def test_a_heartbeat_without_news_writes_nothing_and_tells_nothing() -> None:
 
 
 def test_a_full_request_is_told_everything() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     answer = world.beat(a, topic_names=["t"], rebalance_timeout_ms=30_000, owned={})
     assert answer.assignment == {T: {0: 2, 1: 2, 2: 2, 3: 2}}
 
 
 def test_partitions_are_given_up_before_others_get_them() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     assert world.join(b).assignment == {}
     assert world.group.members["b"].state is ConsumerMemberState.UNRELEASED_PARTITIONS
@@ -73,7 +74,7 @@ def test_partitions_are_given_up_before_others_get_them() -> None:
 
 
 def test_a_member_that_leaves_makes_room() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
     world.settle(a, b)
@@ -89,7 +90,7 @@ def test_a_member_that_leaves_makes_room() -> None:
 
 
 def test_an_unknown_group_and_an_unknown_member() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     with refused(Code.GROUP_ID_NOT_FOUND, "Consumer group g not found."):
         world.beat(a, member_epoch=5)
     with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
@@ -101,13 +102,13 @@ def test_an_unknown_group_and_an_unknown_member() -> None:
 
 
 def test_a_member_without_an_id_is_given_one() -> None:
-    world, a = World(), Consumer("")
+    world, a = ConsumerGroupWorld(), Consumer("")
     assert world.join(a).member_id == "id-1"
     assert list(world.group.members) == ["id-1"]
 
 
 def test_epochs_are_fenced_and_a_lost_answer_is_not() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     with refused(Code.FENCED_MEMBER_EPOCH, "greater member epoch (7)"):
         world.beat(a, member_epoch=7)
@@ -126,7 +127,7 @@ def test_epochs_are_fenced_and_a_lost_answer_is_not() -> None:
 
 
 def test_a_member_may_join_again_under_its_id() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     answer = world.join(a)
     assert (answer.member_epoch, a.owns()) == (2, {0, 1, 2, 3})
@@ -135,7 +136,7 @@ def test_a_member_may_join_again_under_its_id() -> None:
 
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_static_member_may_go_away_for_a_while(comes_back: bool) -> None:
-    world, a, b = World(), Consumer("a", "i1"), Consumer("b", "i2")
+    world, a, b = ConsumerGroupWorld(), Consumer("a", "i1"), Consumer("b", "i2")
     world.join(a)
     world.join(b)
     world.settle(a, b)
@@ -160,7 +161,7 @@ def test_a_static_member_may_go_away_for_a_while(comes_back: bool) -> None:
 
 
 def test_static_members_of_one_instance_and_of_none() -> None:
-    world, a = World(), Consumer("a", "i1")
+    world, a = ConsumerGroupWorld(), Consumer("a", "i1")
     world.join(a)
     with refused(Code.UNRELEASED_INSTANCE_ID, "because the instance id is owned by a member."):
         world.join(Consumer("b", "i1"))
@@ -173,7 +174,7 @@ def test_static_members_of_one_instance_and_of_none() -> None:
 
 
 def test_sessions_end() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
     world.settle(a, b)
@@ -191,7 +192,7 @@ def test_sessions_end() -> None:
 
 
 def test_who_does_not_give_up_in_time_is_fenced() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, rebalance_timeout_ms=3_000)
     world.join(b)
     world.beat(a)
@@ -206,7 +207,7 @@ def test_who_does_not_give_up_in_time_is_fenced() -> None:
 
 
 def test_a_revocation_in_time_is_forgotten() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, rebalance_timeout_ms=3_000)
     world.join(b)
     world.settle(a, b)
@@ -215,7 +216,7 @@ def test_a_revocation_in_time_is_forgotten() -> None:
 
 
 def test_topics_that_grow_come_and_go() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, "t", "u")
     epoch = world.group.group_epoch
     world.topics.counts["t"] = 6
@@ -237,9 +238,9 @@ def test_topics_that_grow_come_and_go() -> None:
 
 
 def test_another_subscription_is_given_up_before_the_next_target() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=60_000)
-    world.shard = world._new()
+    world.shard = world.new_shard()
     world.topics.counts["u"] = 2
     world.join(a)
     world.beat(a, topic_names=["u"])
@@ -253,9 +254,9 @@ def test_another_subscription_is_given_up_before_the_next_target() -> None:
 
 
 def test_many_that_join_share_a_target() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
-    world.shard = world._new()
+    world.shard = world.new_shard()
     members = [Consumer(f"m{at}") for at in range(4)]
     for member in members:
         world.join(member)
@@ -267,7 +268,7 @@ def test_many_that_join_share_a_target() -> None:
 
 
 def test_the_assignor_that_most_members_want() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b, assignor="range")
     world.settle(a, b)
@@ -280,7 +281,7 @@ def test_the_assignor_that_most_members_want() -> None:
 def test_two_assignors_that_as_many_members_want() -> None:
     """Kafka's hash maps list uniform before range; which member came first says nothing, live or loaded."""
     for order in (("range", "uniform"), ("uniform", "range")):
-        world, a, b = World(), Consumer("a"), Consumer("b")
+        world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
         world.join(a, assignor=order[0])
         world.join(b, assignor=order[1])
         assert world.group.preferred_assignor() == "uniform"
@@ -289,9 +290,9 @@ def test_two_assignors_that_as_many_members_want() -> None:
 
 
 def test_a_group_that_is_full() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, max_size=1)
-    world.shard = world._new()
+    world.shard = world.new_shard()
     world.join(a)
     with refused(Code.GROUP_MAX_SIZE_REACHED, "The consumer group has reached its maximum capacity of 1 members."):
         world.join(b)
@@ -327,21 +328,21 @@ def test_a_member_without_an_id_in_version_0_and_an_assignor_that_nobody_has() -
 
 
 def test_a_reload_gives_the_live_state() -> None:
-    world, a, b, c = World(), Consumer("a", "i1"), Consumer("b"), Consumer("c")
+    world, a, b, c = ConsumerGroupWorld(), Consumer("a", "i1"), Consumer("b"), Consumer("c")
     world.join(a, assignor="range")
     world.join(b, "t", "u")
     world.beat(a)
-    assert logged(world.reloaded()) == logged(world.shard)
+    world.check_reloaded()
     world.settle(a, b)
     world.leave(a, -2)
     world.join(Consumer("a2", "i1"))
     world.join(c)
     world.leave(b)
-    assert logged(world.reloaded()) == logged(world.shard)
+    world.check_reloaded()
 
 
 def test_a_subscription_by_a_regular_expression() -> None:
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.topics.counts |= {"orders-1": 2, "other": 1}
     assert world.join(a, topic_names=[], topic_regex="orders-.*").member_epoch == 2
     assert (a.owns("orders-1"), a.owns("other")) == ({0, 1}, set())
@@ -362,18 +363,18 @@ def test_a_subscription_by_a_regular_expression() -> None:
     world.shard.topic_changed("orders-2")
     world.settle(a, b)
     assert a.owns("orders-2") == set()
-    assert logged(world.reloaded()) == logged(world.shard)
+    world.check_reloaded()
     world.beat(b, topic_regex="")
     world.settle(a, b)
     assert (len(a.owns("orders-1")), list(world.group.regexes)) == (2, ["orders-.*"])
     world.leave(a)
     assert not world.group.regexes
     assert set(world.group.topics_in_use()) == {"t"}
-    assert logged(world.reloaded()) == logged(world.shard)
+    world.check_reloaded()
 
 
 def test_a_regular_expression_that_is_none() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     with refused(Code.INVALID_REGULAR_EXPRESSION, "SubscribedTopicRegex `(` is not a valid regular expression: "):
         world.join(a, topic_names=[], topic_regex="(")
     assert not world.shard.groups

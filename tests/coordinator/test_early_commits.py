@@ -7,15 +7,16 @@ import pytest
 from ottla.coordinator.result import Result
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.test_transactions import ID, World, refused
+from tests.coordinator.test_transactions import refused
+from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
-def commit(world: World, who: ProducerIdAndEpoch) -> Result[Ended]:
-    return world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_id)
+def commit(world: TransactionWorld, who: ProducerIdAndEpoch) -> Result[Ended]:
+    return world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
 def test_a_command_that_refuses_changes_nothing_by_itself() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     for _ in range(3):
         assert commit(world, who).response.refused is Code.CONCURRENT_TRANSACTIONS
@@ -27,7 +28,7 @@ def test_a_command_that_refuses_changes_nothing_by_itself() -> None:
 
 @pytest.mark.parametrize("forgets", ["clear", "transaction"])
 def test_it_is_forgotten_with_all_else_and_by_the_next_transaction(forgets: str) -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     with pytest.raises(KafkaError):
         world.end(who, commit=True)

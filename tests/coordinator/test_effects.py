@@ -11,17 +11,17 @@ from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.coordinator.result import AnswerMember, Result
 from ottla.coordinator.transaction.effects import CountDecision, RememberEarlyCommit, RememberLastEpoch, SendMarkers
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch
-from tests.coordinator.test_groups import GROUP, T0, Client, stable
-from tests.coordinator.test_groups import World as GroupWorld
-from tests.coordinator.test_transactions import ID, World
+from tests.coordinator.classic_world import T0, ClassicGroupWorld, Client, stable
+from tests.coordinator.group_world import GROUP
+from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
-def end(world: World, who: ProducerIdAndEpoch, *, commit: bool) -> Result[Ended]:
-    return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_id)
+def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Result[Ended]:
+    return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
 def test_a_decision_is_counted_and_its_markers_are_sent() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     world.add(who)
     world.now_ms += 25
@@ -32,27 +32,27 @@ def test_a_decision_is_counted_and_its_markers_are_sent() -> None:
 
 
 def test_whoever_is_fenced_or_late_is_aborted_the_same_way() -> None:
-    world = World()
+    world = TransactionWorld()
     world.add(world.init())
-    assert world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_id).effects[1:] == [
+    assert world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_producer_id).effects[1:] == [
         CountDecision(ID, "fenced", 0),
         SendMarkers(ID),
     ]
-    assert world.shard.abort_timed_out(ID, world.now_ms, world.new_id).effects[1:] == [
+    assert world.shard.abort_timed_out(ID, world.now_ms, world.new_producer_id).effects[1:] == [
         CountDecision(ID, "timeout", 0),
         SendMarkers(ID),
     ]
 
 
 def test_what_decides_nothing_sends_no_markers() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     assert world.shard.add_partitions(ID, who, [("t", 0)], world.now_ms, 2).effects == []
     assert end(world, who, commit=True).effects == [RememberEarlyCommit(ID, who.producer_id, who.epoch)]
 
 
 def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -> None:
-    world = GroupWorld()
+    world = ClassicGroupWorld()
     leader, follower = Client(), Client()
     world.join(leader)
     world.join(follower)
@@ -75,7 +75,7 @@ def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -
 
 
 def test_a_deadline_brings_a_draft_and_the_next_time_to_look() -> None:
-    world = GroupWorld()
+    world = ClassicGroupWorld()
     (client,) = stable(world, 1)
     before = world.shard.groups[GROUP]
     late_ms = world.now_ms + 1_000_000
@@ -90,7 +90,7 @@ def test_a_deadline_brings_a_draft_and_the_next_time_to_look() -> None:
 
 
 def test_a_commit_extends_the_session_of_its_member_only() -> None:
-    world = GroupWorld()
+    world = ClassicGroupWorld()
     offsets = {T0: CommittedOffset(1, -1, "", world.now_ms)}
 
     def effects(generation: int, member_id: str) -> list[Any]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.coordinator.group.classic.group import ClassicGroupState
-from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
-from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.result import AnswerMember, LogRecord, Result
-from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
-from ottla.coordinator.transaction.requests import ProducerIdAndEpoch, TxnConfig
-from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.result import Result
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.consumer_world import FakeTopics
-from tests.coordinator.shard_states import check_reloaded, state_of
+from tests.coordinator.controller.world import ControllerWorld
+from tests.coordinator.group_world import GroupShardWorld
+from tests.coordinator.transaction_world import ID, TransactionWorld
 from tests.support.levels import seeds
 
 STEPS = 400
@@ -30,59 +28,21 @@ GROUPS = ("g", "h", "i")
 WEEK_MS = GroupConfig().offsets_retention_ms
 
 
-class GroupWorld:
-    """A shard, its log, and clients that do what comes into their minds."""
+class RandomGroupsWorld(GroupShardWorld):
+    """Classic groups, and clients that send random requests."""
 
     def __init__(self, seed: int) -> None:
+        super().__init__()
         self.rng = random.Random(seed)
-        self.now_ms = 1_000_000
-        self.ids = 0
-        self.shard = self._new()
-        self.log: list[tuple[LogRecord, int] | tuple[None, int, bool]] = []
-        self.failed_appends = 0
         self.most_waiting = 0
         self.members: dict[str, list[tuple[str, str | None, int]]] = {g: [] for g in GROUPS}
 
-    def _new(self) -> GroupShard:
-        return GroupShard(0, GroupConfig(), FakeTopics(), MemberIds(self._id, self._id))
+    def try_command(self, command: Callable[[], Result[Any]], producer_id: int = -1) -> None:
+        with suppress(KafkaError):
+            self.run_retried(command, producer_id)
 
-    def _id(self) -> str:
-        self.ids += 1
-        return str(self.ids)
-
-    def run(self, command: Callable[[], Result[Any]], producer_id: int = -1) -> None:
-        """The first attempt is refused by the log; the second is carried out."""
-        before = state_of(self.shard)
-        try:
-            result = command()
-        except KafkaError:
-            assert state_of(self.shard) == before
-            return
-        if result.records:
-            assert state_of(self.shard) == before, "what is not in the log has happened"
-            self.failed_appends += 1
-            result = command()
-        self.carry_out(result, producer_id)
-
-    def carry_out(self, result: Result[Any], producer_id: int = -1) -> None:
-        for record in result.records:
-            self.log.append((record, producer_id))
-            self.shard.replay(record, len(self.log), producer_id, self.now_ms)
-        for effect in sorted(result.effects, key=lambda e: isinstance(e, AnswerMember)):
-            if isinstance(effect, AnswerMember):
-                effect.waiter(effect.answer)
-            else:
-                self.shard.membership.apply(effect)
-        self.check_reload()
-
-    def check_reload(self) -> None:
-        again = self._new()
-        for at, entry in enumerate(self.log, 1):
-            if entry[0] is None:
-                again.replay_marker(entry[1], commit=entry[2])  # type: ignore[misc]
-            else:
-                again.replay(entry[0], at, entry[1], self.now_ms)
-        check_reloaded(self.shard, again)
+    def check(self) -> None:
+        self.check_reloaded()
 
     # what clients do
 
@@ -98,7 +58,7 @@ class GroupWorld:
             self.commit,
             self.pass_time,
         ]
-        rare = [self.delete_group, self.delete_offsets, self.expire, self.mark, self.forget]
+        rare = [self.delete_group, self.delete_offsets, self.expire, self.end_transaction, self.forget]
         self.rng.choice(actions if self.rng.random() < 0.85 else rare)()
 
     def some(self) -> tuple[str, str, str | None, int]:
@@ -129,7 +89,7 @@ class GroupWorld:
         for member_id in sorted(answers, key=lambda m: m == group.leader):
             take = answers[member_id].append
             request = SyncRequest(group.group_id, group.generation, member_id, None, None, None, given, take)
-            self.run(lambda: self.shard.sync(request, self.now_ms))
+            self.try_command(lambda: self.shard.sync(request, self.now_ms))
         self.most_waiting = max(self.most_waiting, len(answers) - 1)
         assert {m: [(a.code, a.assignment) for a in member_answers] for m, member_answers in answers.items()} == {
             m: [(Code.NONE, assigned)] for m, assigned in given.items()
@@ -153,7 +113,7 @@ class GroupWorld:
             needs_known_id=self.rng.random() < 0.5,
             waiter=joined,
         )
-        self.run(lambda: self.shard.join(request, self.now_ms))
+        self.try_command(lambda: self.shard.join(request, self.now_ms))
 
     def sync(self) -> None:
         group_id, member_id, instance_id, generation = self.some()
@@ -161,7 +121,7 @@ class GroupWorld:
         given = {m: b"a%d" % self.rng.randrange(100) for m in members}
         answers: list[SyncAnswer] = []
         request = SyncRequest(group_id, generation, member_id, instance_id, None, None, given, answers.append)
-        self.run(lambda: self.shard.sync(request, self.now_ms))
+        self.try_command(lambda: self.shard.sync(request, self.now_ms))
         assert len(answers) <= 1, "a refused command has answered nobody"
 
     def leave(self) -> None:
@@ -171,7 +131,7 @@ class GroupWorld:
         else:
             group_id = self.rng.choice(GROUPS)
             leaving = [(m, None) for m in (self.shard.groups[group_id].members if group_id in self.shard.groups else ())]
-        self.run(lambda: self.shard.membership.leave(group_id, leaving, self.now_ms))
+        self.try_command(lambda: self.shard.membership.leave(group_id, leaving, self.now_ms))
 
     def beat(self) -> None:
         group_id, member_id, instance_id, generation = self.some()
@@ -186,34 +146,32 @@ class GroupWorld:
             member_id, instance_id, generation = "", None, -1
         producer_id = self.rng.choice([-1, 1, 2])
         offsets = {(self.rng.choice("tu"), self.rng.randrange(2)): CommittedOffset(self.rng.randrange(99), -1, "", self.now_ms)}
-        self.run(
+        self.try_command(
             lambda: self.shard.commit(
                 group_id, generation, member_id, instance_id, offsets, self.now_ms, transactional=producer_id >= 0
             ),
             producer_id,
         )
 
-    def mark(self) -> None:
-        producer_id, commit = self.rng.choice([1, 2]), self.rng.random() < 0.5
-        self.log.append((None, producer_id, commit))
-        self.shard.replay_marker(producer_id, commit=commit)
+    def end_transaction(self) -> None:
+        self.mark(self.rng.choice([1, 2]), commit=self.rng.random() < 0.5)
 
     def delete_group(self) -> None:
         group_id = self.rng.choice(GROUPS)
-        self.run(lambda: self.shard.delete_group(group_id, 100))
+        self.try_command(lambda: self.shard.delete_group(group_id, 100))
 
     def delete_offsets(self) -> None:
         group_id = self.rng.choice(GROUPS)
-        self.run(lambda: self.shard.delete_offsets(group_id, [("t", 0), ("u", 1)]))
+        self.try_command(lambda: self.shard.delete_offsets(group_id, [("t", 0), ("u", 1)]))
 
     def expire(self) -> None:
         self.now_ms += WEEK_MS // 2
         for result in self.shard.expire_offsets(self.now_ms, 1, 1 << 19):
-            self.carry_out(result)
+            self.run(result)
 
     def forget(self) -> None:
         for result in self.shard.forget_topic("u", len(self.log) + 1, 1, 1 << 19):
-            self.carry_out(result)
+            self.run(result)
         assert not self.shard.offsets.keys_of_topic("u")
 
     def pass_time(self) -> None:
@@ -225,141 +183,86 @@ class GroupWorld:
                 self.failed_appends += 1
                 refused.add(group_id)
             else:
-                self.carry_out(result)
+                self.run(result)
         self.now_ms += 1_000
         for group_id, result in self.shard.membership.tick(self.now_ms):
-            self.carry_out(result)
+            self.run(result)
             refused.discard(group_id)
         assert not refused, "what a deadline brings about comes again"
 
 
 @pytest.mark.parametrize("seed", seeds(6, in_check=2))
 def test_groups(seed: int) -> None:
-    world = GroupWorld(seed)
+    world = RandomGroupsWorld(seed)
     for _ in range(STEPS):
         world.step()
     assert world.failed_appends > 30
     assert world.most_waiting > 0
 
 
-def transactions_of(shard: TransactionShard) -> tuple[Any, ...]:
-    return dict(shard.ids), dict(shard._last_epochs), dict(shard._unfinished)
-
-
-def apply_effects(shard: TransactionShard, result: Result[Any]) -> None:
-    for effect in result.effects:
-        if not isinstance(effect, CountDecision | SendMarkers):
-            shard.apply(effect)
-
-
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
 def test_transactions(seed: int, version: int) -> None:
-    rng, now_ms, pids = random.Random(seed), 1_000, iter(range(1_000_000))
-    shard, log, failed = TransactionShard(0, TxnConfig(), version), list[LogRecord](), 0
+    rng, world = random.Random(seed), TransactionWorld(version=version)
+    shard, new_id = world.shard, world.new_producer_id
     known: dict[str, ProducerIdAndEpoch] = {}
-
-    def new_id() -> int:
-        return next(pids)
-
     for _ in range(STEPS):
-        now_ms += 10
+        world.now_ms += 10
         name = rng.choice("xyz")
         identity = known.get(name, ProducerIdAndEpoch(0, 0))
         expected = rng.choice([None, identity])
         commit, client = rng.random() < 0.5, rng.choice([0, version])
         commands: list[Callable[[], Result[Any]]] = [
-            lambda: shard.init_producer_id(name, 60_000, expected, now_ms, new_id),
-            lambda: shard.add_partitions(name, identity, [("t", rng.randrange(3))], now_ms, client),
+            lambda: shard.init_producer_id(name, 60_000, expected, world.now_ms, new_id),
+            lambda: shard.add_partitions(name, identity, [("t", rng.randrange(3))], world.now_ms, client),
             lambda: shard.end_txn(
                 name,
                 identity,
                 commit=commit,
                 client_version=client,
-                now_ms=now_ms,
+                now_ms=world.now_ms,
                 new_producer_id=new_id,
             ),
-            lambda: shard.abort_timed_out(name, now_ms, new_id),
-            lambda: shard.complete(name, now_ms),
+            lambda: shard.abort_timed_out(name, world.now_ms, new_id),
+            lambda: shard.complete(name, world.now_ms),
         ]
         at = shard.ids.get(name)
         decided = at is not None and at.state in PREPARED
-        command = commands[4] if decided and rng.random() < 0.7 else commands[rng.randrange(3)]
-        before = transactions_of(shard)
-        try:
-            result = command()
-        except KafkaError:
-            assert transactions_of(shard) == before
-            continue
-        if result.records:
-            assert transactions_of(shard) == before
-            failed += 1
-            result = command()
-        for record in result.records:
-            shard.replay(record)
-            log.append(record)
-        apply_effects(shard, result)
+        with suppress(KafkaError):
+            world.run_retried(commands[4] if decided and rng.random() < 0.7 else commands[rng.randrange(3)])
         current = shard.ids.get(name)
         if current is not None:
             known[name] = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
-        again = TransactionShard(0, TxnConfig(), version)
-        for record in log:
-            again.replay(record)
-        assert {i: m.logged() for i, m in shard.ids.items()} == again.ids
-    assert failed > 50
+    assert world.failed_appends > 50
 
 
 @pytest.mark.entry("INI-18")
 def test_a_refused_end_does_not_let_an_old_producer_in() -> None:
     """The epoch that a refused record would have given is given out otherwise: whoever had the one before is fenced."""
-    shard, pids = TransactionShard(0, TxnConfig(), 2), iter(range(100))
-
-    def carry_out(result: Result[Any]) -> Any:
-        for record in result.records:
-            shard.replay(record)
-        apply_effects(shard, result)
-        return result.response
-
-    first = carry_out(shard.init_producer_id("x", 60_000, None, 1, lambda: next(pids))).identity
+    world = TransactionWorld()
+    first = world.init()
     # Refused by the log: a recovery to the next epoch, which would have remembered the epoch before.
-    shard.init_producer_id("x", 60_000, first, 2, lambda: next(pids))
-    second = carry_out(shard.init_producer_id("x", 60_000, None, 3, lambda: next(pids))).identity
+    world.shard.init_producer_id(ID, 60_000, first, world.now_ms, world.new_producer_id)
+    second = world.init()
     assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
     with pytest.raises(KafkaError, match=Code.PRODUCER_FENCED.name):
-        shard.init_producer_id("x", 60_000, first, 4, lambda: next(pids))
+        world.init(first)
 
 
 def test_cluster_metadata() -> None:
-    rng = random.Random(1)
-    state, log = ClusterState(1), list[LogRecord]()
-
-    def seen(cluster: ClusterState) -> tuple[Any, ...]:
-        topics = {n: (t.topic_id, list(t.partitions)) for n, t in cluster.topics.items()}
-        configs = {k: dict(v) for k, v in cluster.configs.items() if v}
-        return topics, configs, dict(cluster.features), cluster.next_producer_id
-
+    rng, world = random.Random(1), ControllerWorld()
+    state = world.state
     for at in range(300):
         name = rng.choice("abcd")
+        partitions, retention_ms, version = rng.randrange(9), rng.choice([None, "5"]), rng.randrange(3)
         commands: list[Callable[[], Result[Any]]] = [
             lambda: state.create_topic(name, bytes([at % 256]) * 16, 3, {"retention.ms": "1"}),
-            lambda: state.create_partitions(name, rng.randrange(9)),
+            lambda: state.create_partitions(name, partitions),
             lambda: state.delete_topic(name),
-            lambda: state.set_configs(TOPIC_RESOURCE, name, {"retention.ms": rng.choice([None, "5"])}),
-            lambda: state.set_features({"transaction.version": rng.randrange(3), "group.version": 0}),
+            lambda: state.set_configs(TOPIC_RESOURCE, name, {"retention.ms": retention_ms}),
+            lambda: state.set_features({"transaction.version": version, "group.version": 0}),
             state.allocate_producer_ids,
         ]
-        command = rng.choice(commands)
-        before = seen(state)
-        try:
-            result = command()
-        except KafkaError:
-            assert seen(state) == before
-            continue
-        assert seen(state) == before
-        for record in result.records:
-            state.replay(record)
-            log.append(record)
-        again = ClusterState(1)
-        for record in log:
-            again.replay(record)
-        assert seen(again) == seen(state)
+        with suppress(KafkaError):
+            world.run_retried(rng.choice(commands))
+        world.check_reloaded()

@@ -11,10 +11,11 @@ from ottla.coordinator.group.requests import JoinAnswer, SyncAnswer
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.result import AnswerMember
 from ottla.protocol.errors import Code
-from tests.coordinator.test_groups import GROUP, Client, World, stable
+from tests.coordinator.classic_world import ClassicGroupWorld, Client, stable
+from tests.coordinator.group_world import GROUP
 
 
-def deleted(world: World, at_most: int) -> int:
+def deleted(world: ClassicGroupWorld, at_most: int) -> int:
     """How many batches it took."""
     batches = 1
     while not world.run(world.shard.delete_group(GROUP, at_most)):
@@ -25,7 +26,7 @@ def deleted(world: World, at_most: int) -> int:
 @pytest.mark.parametrize("at_most", [1, 7, 15, 19, 20, 21, 25, 26, 100])
 def test_a_deleted_group_keeps_no_offset_that_a_transaction_brings_back(at_most: int) -> None:
     """Of twenty partitions, fifteen are committed and ten pending, five of them both."""
-    world = World()
+    world = ClassicGroupWorld()
     for index in range(15):
         world.commit(index, partition=("t", index))
     for index in range(10, 20):
@@ -44,7 +45,7 @@ def test_a_deleted_group_keeps_no_offset_that_a_transaction_brings_back(at_most:
 
 
 def test_pending_offsets_are_known_by_group() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     for producer_id in (9, 10):
         world.commit(1, producer_id=producer_id)
     key = (GROUP, "t", 0)
@@ -57,7 +58,7 @@ def test_pending_offsets_are_known_by_group() -> None:
     assert not world.shard.offsets.pending_of(GROUP)
 
 
-def completing(world: World) -> tuple[Client, Client]:
+def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
     """A leader and a follower, neither of whom has synced."""
     leader, follower = stable(world)
     follower.protocols = [("range", b"other")]
@@ -69,7 +70,7 @@ def completing(world: World) -> tuple[Client, Client]:
 
 def test_a_sync_that_is_overtaken_is_answered() -> None:
     """As a connection that its client has given up: it must not wait for ever, nor what was sent behind it."""
-    world = World()
+    world = ClassicGroupWorld()
     leader, follower = completing(world)
     first, second = world.sync(follower), world.sync(follower)
     assert [a.code for a in first] == [Code.REBALANCE_IN_PROGRESS]
@@ -80,7 +81,7 @@ def test_a_sync_that_is_overtaken_is_answered() -> None:
 
 
 def test_whoever_waits_is_told_that_the_coordinator_is_gone() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     _, follower = completing(world)
     synced = world.sync(follower)
     new = Client(protocols=[("range", b"new")])

@@ -12,10 +12,8 @@ from ottla.coordinator.group.streams import records as streams_records
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.coordinator.result import LogRecord
-from tests.coordinator import consumer_world
-from tests.coordinator.consumer_world import Consumer
-from tests.coordinator.streams import world as streams_world
-from tests.coordinator.streams.world import Application
+from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld
+from tests.coordinator.streams.world import Application, StreamsGroupWorld
 
 
 def compacted(log: Sequence[LogRecord], last: int) -> list[LogRecord]:
@@ -28,8 +26,8 @@ def compacted(log: Sequence[LogRecord], last: int) -> list[LogRecord]:
     return sorted(latest.values(), key=lambda record: int.from_bytes((record.key or b"")[:2], "big") == last)
 
 
-def revoking_consumer() -> consumer_world.World:
-    world, a, b = consumer_world.World(), Consumer("a"), Consumer("b")
+def revoking_consumer() -> ConsumerGroupWorld:
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
     world.beat(a, owned=None)
@@ -38,8 +36,8 @@ def revoking_consumer() -> consumer_world.World:
     return world
 
 
-def revoking_application() -> streams_world.World:
-    world, a, b = streams_world.World(), Application("a"), Application("b")
+def revoking_application() -> StreamsGroupWorld:
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.beat(a, active_tasks=None, standby_tasks=None, warmup_tasks=None)
@@ -50,7 +48,7 @@ def revoking_application() -> streams_world.World:
 
 @pytest.mark.parametrize("revoking", [revoking_consumer, revoking_application], ids=["consumer", "streams"])
 def test_the_time_to_give_up_begins_anew_whatever_record_comes_first(
-    revoking: Callable[[], consumer_world.World | streams_world.World],
+    revoking: Callable[[], ConsumerGroupWorld | StreamsGroupWorld],
 ) -> None:
     world = revoking()
     world.shard = world.reloaded()
@@ -62,7 +60,7 @@ def test_the_time_to_give_up_begins_anew_whatever_record_comes_first(
 
 
 def test_a_member_that_says_something_new_has_no_more_time_by_it() -> None:
-    world, a, b = consumer_world.World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
     world.beat(a, owned=None)
@@ -74,7 +72,7 @@ def test_a_member_that_says_something_new_has_no_more_time_by_it() -> None:
 
 
 def test_a_target_of_the_future_is_old_enough() -> None:
-    world, a, b = consumer_world.World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.join(a)
     world.now_ms -= 3_600_000
@@ -84,7 +82,7 @@ def test_a_target_of_the_future_is_old_enough() -> None:
 
 
 def test_so_is_one_of_a_streams_group() -> None:
-    world, a, b = streams_world.World(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
     world.join(a)
     world.now_ms -= 3_600_000
     world.shard = world.reloaded()

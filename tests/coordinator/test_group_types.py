@@ -9,36 +9,24 @@ import pytest
 
 from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer, same_for_all
-from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
-from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code
-from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, in_turn, topic_id
+from tests.coordinator.classic_world import T0, ClassicGroupWorld, Client
+from tests.coordinator.consumer_world import in_turn
+from tests.coordinator.group_world import GROUP, FakeTopics, topic_id
 from tests.coordinator.test_consumer_heartbeats import refused
-from tests.coordinator.test_groups import GROUP, Client, World
-
-T0 = ("t", 0)
 
 
-class TypesWorld(World):
-    """The world of classic groups, with consumer groups in it."""
+class GroupTypesWorld(ClassicGroupWorld):
+    """Classic and consumer groups."""
 
-    def _new(self) -> GroupShard:
-        config = msgspec.structs.replace(self.config, consumer_of=same_for_all(ConsumerGroupConfig(assignors={"uniform": in_turn})))
-        return GroupShard(0, config, FakeTopics({"t": 2}), MemberIds(self._id, self._id))
-
-    def run(self, result: Result[Any], producer_id: int = -1) -> Any:
-        for record in result.records:
-            self.log.append((record, producer_id))
-            self.shard.replay(record, len(self.log) - 1, producer_id, self.now_ms)
-        for effect in result.effects:
-            if hasattr(effect, "waiter"):
-                effect.waiter(effect.answer)
-            else:
-                self.shard.apply(effect)
-        return result.response
+    def __post_init__(self) -> None:
+        of = same_for_all(ConsumerGroupConfig(assignors={"uniform": in_turn}))
+        self.config = msgspec.structs.replace(self.config, consumer_of=of)
+        self.topics = FakeTopics({"t": 2, "in": 2})
+        super().__post_init__()
 
     def beat_consumer(self, member_id: str, epoch: int, **options: Any) -> ConsumerHeartbeatAnswer:
         if epoch == 0:
@@ -72,18 +60,18 @@ class TypesWorld(World):
 
 
 @pytest.fixture
-def world() -> TypesWorld:
-    return TypesWorld()
+def world() -> GroupTypesWorld:
+    return GroupTypesWorld()
 
 
-def settle_classic(world: TypesWorld) -> Client:
+def settle_classic(world: GroupTypesWorld) -> Client:
     member = Client()
     world.join(member)
     world.sync(member, {member.member_id: b""})
     return member
 
 
-def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: TypesWorld) -> None:
+def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
     member = settle_classic(world)
     assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
     world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
@@ -96,7 +84,7 @@ def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: TypesWorl
     assert (world.shard.groups, list(world.shard.consumers.groups), world.fetched()) == ({}, [GROUP], 7)
 
 
-def test_a_group_of_offsets_alone_gives_way(world: TypesWorld) -> None:
+def test_a_group_of_offsets_alone_gives_way(world: GroupTypesWorld) -> None:
     world.commit(7)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
         world.beat_consumer("a", 3)
@@ -106,7 +94,7 @@ def test_a_group_of_offsets_alone_gives_way(world: TypesWorld) -> None:
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
 def test_a_classic_group_with_members_does_not_where_it_may_not(policy: MigrationPolicy) -> None:
-    world = TypesWorld(GroupConfig(migration=policy))
+    world = GroupTypesWorld(GroupConfig(migration=policy))
     settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, "online upgrade is disabled"):
         world.beat_consumer("a", 0)
@@ -115,7 +103,7 @@ def test_a_classic_group_with_members_does_not_where_it_may_not(policy: Migratio
 
 
 def test_a_consumer_group_with_members_takes_no_classic_ones_where_it_may_not() -> None:
-    world = TypesWorld(GroupConfig(migration=MigrationPolicy.DISABLED))
+    world = GroupTypesWorld(GroupConfig(migration=MigrationPolicy.DISABLED))
     world.beat_consumer("a", 0)
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
         world.join(Client())
@@ -125,7 +113,7 @@ def test_a_consumer_group_with_members_takes_no_classic_ones_where_it_may_not() 
         world.shard.classic_heartbeat(GROUP, 2, "a", None, world.now_ms)
 
 
-def test_an_admin_removes_members(world: TypesWorld) -> None:
+def test_an_admin_removes_members(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0, instance_id="i1")
     world.beat_consumer("b", 0)
     world.beat_consumer("c", 0)
@@ -138,7 +126,7 @@ def test_an_admin_removes_members(world: TypesWorld) -> None:
     assert len(world.log) == before
 
 
-def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: TypesWorld) -> None:
+def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)
@@ -150,13 +138,13 @@ def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: TypesWor
     before = len(world.log)
     settle_classic(world)
     assert not world.shard.consumers.groups
-    assert [record.value for record, _ in world.log[before : before + 3]] == [None] * 3, "it leaves before the other comes"
+    assert [record.value for record in world.log[before : before + 3]] == [None] * 3, "it leaves before the other comes"
     assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
     world.reload()
     assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
 
 
-def test_commits_by_member_epochs(world: TypesWorld) -> None:
+def test_commits_by_member_epochs(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     assert world.commit_at(2, "a") is Code.NONE
     with refused(Code.STALE_MEMBER_EPOCH, "Received member epoch 3 is newer than current member epoch 2."):
@@ -171,7 +159,7 @@ def test_commits_by_member_epochs(world: TypesWorld) -> None:
         world.commit_at(2, "a", newest=False)
 
 
-def test_a_commit_at_an_older_epoch_stands_for_what_the_member_had_then(world: TypesWorld) -> None:
+def test_a_commit_at_an_older_epoch_stands_for_what_the_member_had_then(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("b", 0)
     owned = {topic_id("t"): frozenset({0})}
@@ -184,7 +172,7 @@ def test_a_commit_at_an_older_epoch_stands_for_what_the_member_had_then(world: T
         world.commit_at(2, "b")
 
 
-def test_transactional_commits_by_member_epochs(world: TypesWorld) -> None:
+def test_transactional_commits_by_member_epochs(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     assert world.commit_at(2, "a", producer_id=1) is Code.NONE
     assert world.commit_at(-1, "", producer_id=1) is Code.NONE
@@ -198,7 +186,7 @@ def test_transactional_commits_by_member_epochs(world: TypesWorld) -> None:
     assert world.fetched() == 5
 
 
-def test_commits_to_a_group_without_members(world: TypesWorld) -> None:
+def test_commits_to_a_group_without_members(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("a", -1)
     assert world.commit_at(-1, "") is Code.NONE
@@ -206,7 +194,7 @@ def test_commits_to_a_group_without_members(world: TypesWorld) -> None:
         world.commit_at(2, "a")
 
 
-def test_fetches_by_member_epochs(world: TypesWorld) -> None:
+def test_fetches_by_member_epochs(world: GroupTypesWorld) -> None:
     world.shard.check_fetch(GROUP, "nobody", 9)
     world.beat_consumer("a", 0)
     world.shard.check_fetch(GROUP, None, -1)
@@ -217,7 +205,7 @@ def test_fetches_by_member_epochs(world: TypesWorld) -> None:
         world.shard.check_fetch(GROUP, "b", 2)
 
 
-def test_deletion_and_expiry(world: TypesWorld) -> None:
+def test_deletion_and_expiry(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     assert world.run(world.shard.delete_offsets(GROUP, [T0, ("u", 0)])) == {T0: Code.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): Code.NONE}
@@ -233,28 +221,26 @@ def test_deletion_and_expiry(world: TypesWorld) -> None:
     assert not world.shard.exists(GROUP)
 
 
-def test_a_deleted_group_leaves_nothing_behind(world: TypesWorld) -> None:
+def test_a_deleted_group_leaves_nothing_behind(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)
     world.delete()
     assert not world.shard.exists(GROUP)
-    left = {record.key: record.value for record, _ in world.log}
+    left = {record.key: record.value for record in world.log}
     assert set(left.values()) == {None}
     world.reload()
     assert not world.shard.exists(GROUP)
     # A start that finds tombstones alone, as compaction leaves them, knows of no group.
-    shard = world._new()
+    shard = world.new_shard()
     for at, key in enumerate(left):
         shard.replay(LogRecord(key, None), at, -1, world.now_ms)
     assert not shard.consumers.groups
 
 
-def test_time_looks_at_both(world: TypesWorld) -> None:
+def test_time_looks_at_both(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
-    world.now_ms += 45_000
-    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
-        world.run(result)
+    world.tick(45_000)
     view = world.shard.view(GROUP)
     assert view is not None
     assert view.state_name == "Empty"

@@ -2,176 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
 from ottla.coordinator.group.classic.group import HANDED_OUT_WAIT_MS, ClassicGroupState
 from ottla.coordinator.group.classic.membership import MAX_MEMBER_PROTOCOLS
-from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
-from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.result import AnswerMember, LogRecord, Result
+from ottla.coordinator.group.requests import GroupConfig
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.consumer_world import FakeTopics
-
-GROUP = "g"
-T0 = ("t", 0)
-
-
-@dataclass
-class World:
-    """A shard with its log and a clock. Records carry the producer id they were written under."""
-
-    config: GroupConfig = field(default_factory=GroupConfig)
-    now_ms: int = 1_000_000
-    log: list[tuple[LogRecord, int]] = field(default_factory=list)
-    markers: list[tuple[int, int, bool]] = field(default_factory=list)
-    ids: int = 0
-
-    def __post_init__(self) -> None:
-        self.shard = self._new()
-
-    def _new(self) -> GroupShard:
-        return GroupShard(0, self.config, FakeTopics(), MemberIds(self._id, self._id))
-
-    def _id(self) -> str:
-        self.ids += 1
-        return f"{self.ids}"
-
-    def run(self, result: Result[Any], producer_id: int = -1) -> Any:
-        for record in result.records:
-            self.log.append((record, producer_id))
-            self.shard.replay(record, len(self.log) - 1, producer_id, self.now_ms)
-        for effect in sorted(result.effects, key=lambda e: isinstance(e, AnswerMember)):
-            if isinstance(effect, AnswerMember):
-                effect.waiter(effect.answer)
-            else:
-                self.shard.membership.apply(effect)
-        return result.response
-
-    def mark(self, producer_id: int, *, commit: bool) -> None:
-        self.markers.append((len(self.log), producer_id, commit))
-        self.shard.replay_marker(producer_id, commit=commit)
-
-    def reload(self) -> None:
-        shard = self._new()
-        markers = list(self.markers)
-        for at in range(len(self.log) + 1):
-            while markers and markers[0][0] == at:
-                _, producer_id, commit = markers.pop(0)
-                shard.replay_marker(producer_id, commit=commit)
-            if at < len(self.log):
-                record, producer_id = self.log[at]
-                shard.replay(record, at, producer_id, self.now_ms)
-        self.shard = shard
-
-    def tick(self, ms: int = 0) -> None:
-        self.now_ms += ms
-        for _, result in self.shard.membership.tick(self.now_ms):
-            self.run(result)
-
-    # requests
-
-    def join(self, member: Client, **options: Any) -> list[JoinAnswer]:
-        answers: list[JoinAnswer] = []
-
-        def take(answer: JoinAnswer) -> None:
-            answers.append(answer)
-            member.joined(answer)
-
-        request = JoinRequest(
-            GROUP,
-            member.member_id,
-            member.instance_id,
-            "client",
-            "/host",
-            options.get("session_ms", 10_000),
-            options.get("rebalance_ms", 20_000),
-            "consumer",
-            member.protocols,
-            options.get("needs_known_id", False),
-            take,
-            options.get("skip", False),
-        )
-        self.run(self.shard.join(request, self.now_ms))
-        return answers
-
-    def sync(self, member: Client, assignments: dict[str, bytes] | None = None) -> list[SyncAnswer]:
-        answers: list[SyncAnswer] = []
-        request = SyncRequest(
-            GROUP, member.generation, member.member_id, member.instance_id, None, None, assignments or {}, answers.append
-        )
-        self.run(self.shard.sync(request, self.now_ms))
-        return answers
-
-    def beat(self, member: Client) -> None:
-        self.shard.classic_heartbeat(GROUP, member.generation, member.member_id, member.instance_id, self.now_ms)
-
-    def commit(
-        self, offset: int, *, generation: int = -1, member: str = "", producer_id: int = -1, partition: tuple[str, int] = T0
-    ) -> Code:
-        result = self.shard.commit(
-            GROUP,
-            generation,
-            member,
-            None,
-            {partition: CommittedOffset(offset, -1, "", self.now_ms)},
-            self.now_ms,
-            transactional=producer_id >= 0,
-        )
-        return self.run(result, producer_id)[partition]  # type: ignore[no-any-return]
-
-    def fetched(self, *, stable: bool = False) -> int | None:
-        committed = self.shard.fetch(GROUP, require_stable=stable).get(*T0)
-        return None if committed is None else committed.offset
-
-    @property
-    def state(self) -> ClassicGroupState:
-        return self.shard.groups[GROUP].state
-
-
-@dataclass
-class Client:
-    """What a group member remembers."""
-
-    member_id: str = ""
-    instance_id: str | None = None
-    generation: int = -1
-    protocols: list[tuple[str, bytes]] = field(default_factory=lambda: [("range", b"sub")])
-    last: JoinAnswer | None = None
-
-    def joined(self, answer: JoinAnswer) -> None:
-        self.last = answer
-        self.member_id = answer.member_id or self.member_id
-        self.generation = answer.generation
+from tests.coordinator.classic_world import T0, ClassicGroupWorld, Client, stable
+from tests.coordinator.group_world import GROUP
 
 
 def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def stable(world: World, count: int = 2, **options: Any) -> list[Client]:
-    """A stable group of so many members, the first of them the leader."""
-    members = [Client() for _ in range(count)]
-    world.join(members[0], **options)
-    for member in members[1:]:
-        world.join(member, **options)
-        for earlier in members:
-            if earlier is member:
-                break
-            world.join(earlier, **options)
-    for member in members[1:]:
-        world.sync(member)
-    world.sync(members[0], {m.member_id: b"a%d" % i for i, m in enumerate(members)})
-    assert world.state is ClassicGroupState.STABLE
-    return members
-
-
 def test_one_member_joins_and_syncs_at_once() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member)
     assert (answer.generation, answer.leader, answer.protocol) == (1, member.member_id, "range")
@@ -182,7 +29,7 @@ def test_one_member_joins_and_syncs_at_once() -> None:
 
 
 def test_newer_clients_come_twice() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member, needs_known_id=True)
     assert answer.code is Code.MEMBER_ID_REQUIRED
@@ -190,7 +37,7 @@ def test_newer_clients_come_twice() -> None:
 
 
 def test_a_member_has_a_bounded_number_of_protocols() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     member = Client(protocols=[(f"p{n}", b"") for n in range(MAX_MEMBER_PROTOCOLS)])
     assert world.join(member)[0].code is Code.NONE
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
@@ -198,7 +45,7 @@ def test_a_member_has_a_bounded_number_of_protocols() -> None:
 
 
 def test_the_first_generation_waits_for_who_was_handed_an_id() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(second, needs_known_id=True)
     assert world.join(first) == []
@@ -209,7 +56,7 @@ def test_the_first_generation_waits_for_who_was_handed_an_id() -> None:
 
 def test_an_id_that_nobody_uses_holds_the_first_generation_up_for_a_moment_only() -> None:
     """Its client has died between the two requests: its session may last for half an hour."""
-    world = World()
+    world = ClassicGroupWorld()
     world.join(Client(), needs_known_id=True, session_ms=1_800_000)
     member = Client()
     answers = world.join(member)
@@ -220,7 +67,7 @@ def test_an_id_that_nobody_uses_holds_the_first_generation_up_for_a_moment_only(
 
 
 def test_a_second_member_makes_the_first_join_again() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(first)
     world.sync(first, {first.member_id: b"all"})
@@ -237,7 +84,7 @@ def test_a_second_member_makes_the_first_join_again() -> None:
 
 
 def test_a_member_that_does_not_come_back_is_dropped() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, _ = stable(world)
     third = Client()
     world.join(third)
@@ -248,7 +95,7 @@ def test_a_member_that_does_not_come_back_is_dropped() -> None:
 
 
 def test_a_silent_member_expires_and_the_rest_rebalance() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, second = stable(world)
     world.now_ms += 9_000
     world.beat(first)
@@ -261,7 +108,7 @@ def test_a_silent_member_expires_and_the_rest_rebalance() -> None:
 
 
 def test_who_does_not_sync_is_dropped() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(first)
     world.join(second)
@@ -273,7 +120,7 @@ def test_who_does_not_sync_is_dropped() -> None:
 
 
 def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, second = stable(world)
     assert world.run(world.shard.membership.leave(GROUP, [(second.member_id, None)], world.now_ms)) == [Code.NONE]
     assert world.state is ClassicGroupState.PREPARING_REBALANCE
@@ -285,7 +132,7 @@ def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None
 
 
 def test_generations_and_members_are_checked() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, _ = stable(world)
     with refused(Code.ILLEGAL_GENERATION):
         world.shard.membership.heartbeat(GROUP, first.generation - 1, first.member_id, None, world.now_ms)
@@ -300,7 +147,7 @@ def test_generations_and_members_are_checked() -> None:
 
 
 def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     old = Client(instance_id="i")
     world.join(old)
     world.sync(old, {old.member_id: b"all"})
@@ -314,14 +161,14 @@ def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
 
 
 def test_a_full_group_takes_nobody() -> None:
-    world = World(GroupConfig(max_size=1))
+    world = ClassicGroupWorld(GroupConfig(max_size=1))
     world.join(Client())
     with refused(Code.GROUP_MAX_SIZE_REACHED):
         world.join(Client())
 
 
 def test_a_restart_keeps_the_stable_group() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, second = stable(world)
     world.reload()
     assert world.state is ClassicGroupState.STABLE
@@ -334,7 +181,7 @@ def test_a_restart_keeps_the_stable_group() -> None:
 
 
 def test_commits_of_members_and_of_nobody() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     with refused(Code.ILLEGAL_GENERATION):
         world.commit(5, generation=3, member="x")
     assert world.commit(5) is Code.NONE
@@ -357,7 +204,7 @@ def test_commits_of_members_and_of_nobody() -> None:
 
 
 def test_transactional_commits_of_a_live_group() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     first, _ = stable(world)
     assert world.commit(1, producer_id=9) is Code.NONE
     with refused(Code.ILLEGAL_GENERATION):
@@ -369,7 +216,7 @@ def test_transactional_commits_of_a_live_group() -> None:
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("restart", [False, True])
 def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> None:
-    world = World()
+    world = ClassicGroupWorld()
     world.commit(5)
     world.commit(10, producer_id=9)
     if restart:
@@ -384,7 +231,7 @@ def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> Non
 
 
 def test_a_later_plain_commit_wins_over_a_pending_one() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     world.commit(10, producer_id=9)
     world.commit(20)
     world.mark(9, commit=True)
@@ -394,7 +241,7 @@ def test_a_later_plain_commit_wins_over_a_pending_one() -> None:
 
 
 def test_deleting_a_group_takes_its_offsets_along() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     with refused(Code.GROUP_ID_NOT_FOUND):
         world.shard.delete_group(GROUP, 100)
     first, second = stable(world)
@@ -410,7 +257,7 @@ def test_deleting_a_group_takes_its_offsets_along() -> None:
 
 
 def test_offsets_expire_only_when_nobody_uses_them() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     week = world.config.offsets_retention_ms
     world.commit(5)
     world.commit(6, producer_id=9, partition=("t", 1))
@@ -424,7 +271,7 @@ def test_offsets_expire_only_when_nobody_uses_them() -> None:
 
 
 def test_offsets_of_deleted_topics_go() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     world.commit(5)
     for tombstones in world.shard.forget_topic("t", len(world.log), 100, 1 << 19):
         world.run(tombstones)
@@ -432,13 +279,13 @@ def test_offsets_of_deleted_topics_go() -> None:
 
 
 def test_too_much_metadata_is_refused_for_its_partition() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     offsets = {T0: CommittedOffset(1, -1, "x" * 5_000, 0), ("t", 1): CommittedOffset(1, -1, "", 0)}
     codes = world.run(world.shard.commit(GROUP, -1, "", None, offsets, world.now_ms, transactional=False))
     assert codes == {T0: Code.OFFSET_METADATA_TOO_LARGE, ("t", 1): Code.NONE}
 
 
 def test_a_member_id_fits_into_every_version() -> None:
-    world, member = World(), Client(instance_id="\u20ac" * 10_000)
+    world, member = ClassicGroupWorld(), Client(instance_id="\u20ac" * 10_000)
     world.join(member)
     assert 0 < len(member.member_id.encode()) < 0x7FFF

@@ -29,7 +29,8 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from tests.coordinator.consumer_world import GROUP, Consumer, World
+from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld
+from tests.coordinator.group_world import GROUP
 
 
 def names(count: int, prefix: str = "n") -> list[str]:
@@ -52,7 +53,7 @@ def test_a_member_names_so_many_topics_and_no_more() -> None:
 
 def test_all_members_together_name_so_many_topics_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 10)
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, *names(6))
     with pytest.raises(KafkaError, match="The members of a group subscribe to 11 topics by name, and may") as error:
         world.join(b, *names(5, "other"))

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.group.requests import GroupConfig
-from tests.coordinator.test_groups import Client, World
+from tests.coordinator.classic_world import ClassicGroupWorld, Client
 
 DELAY_MS = 3_000
 REBALANCE_MS = 10_000
 
 
 @pytest.fixture
-def world() -> World:
-    return World(config=GroupConfig(initial_rebalance_delay_ms=DELAY_MS))
+def world() -> ClassicGroupWorld:
+    return ClassicGroupWorld(config=GroupConfig(initial_rebalance_delay_ms=DELAY_MS))
 
 
-def joined(world: World, **options: Any) -> list[Any]:
+def joined(world: ClassicGroupWorld, **options: Any) -> list[Any]:
     return world.join(Client(), rebalance_ms=REBALANCE_MS, **options)
 
 
-def test_who_stays_alone_waits_for_the_delay(world: World) -> None:
+def test_who_stays_alone_waits_for_the_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.tick(DELAY_MS - 1)
     assert not answers
@@ -34,7 +34,7 @@ def test_who_stays_alone_waits_for_the_delay(world: World) -> None:
     assert answers[0].generation == 1
 
 
-def test_a_newcomer_has_the_others_wait_once_more(world: World) -> None:
+def test_a_newcomer_has_the_others_wait_once_more(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.tick(1_000)
     others = joined(world)
@@ -46,7 +46,7 @@ def test_a_newcomer_has_the_others_wait_once_more(world: World) -> None:
     assert [answer.generation for answer in (*answers, *others)] == [1, 1]
 
 
-def test_no_newcomer_has_them_wait_beyond_the_rebalance_time_out_of_the_first(world: World) -> None:
+def test_no_newcomer_has_them_wait_beyond_the_rebalance_time_out_of_the_first(world: ClassicGroupWorld) -> None:
     answers, begun_ms = joined(world), world.now_ms
     while not answers:
         world.tick(500)
@@ -55,7 +55,7 @@ def test_no_newcomer_has_them_wait_beyond_the_rebalance_time_out_of_the_first(wo
     assert world.now_ms - begun_ms == REBALANCE_MS
 
 
-def test_who_comes_when_the_delay_is_over_and_nobody_has_looked_has_them_wait_too(world: World) -> None:
+def test_who_comes_when_the_delay_is_over_and_nobody_has_looked_has_them_wait_too(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.now_ms += 1_000
     joined(world)
@@ -70,11 +70,11 @@ def test_who_comes_when_the_delay_is_over_and_nobody_has_looked_has_them_wait_to
 
 
 def test_without_a_delay_nobody_waits_for_a_newcomer() -> None:
-    world = World()
+    world = ClassicGroupWorld()
     assert joined(world)[0].generation == 1
 
 
-def test_who_was_handed_an_id_is_waited_for_within_the_delay_and_counts_as_a_newcomer(world: World) -> None:
+def test_who_was_handed_an_id_is_waited_for_within_the_delay_and_counts_as_a_newcomer(world: ClassicGroupWorld) -> None:
     first, second = Client(), Client()
     handed = world.join(second, rebalance_ms=REBALANCE_MS, needs_known_id=True)
     answers = world.join(first, rebalance_ms=REBALANCE_MS)

@@ -11,13 +11,13 @@ from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.invariants import check_groups, check_transactions
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.protocol.transaction_states import TxnState
-from tests.coordinator.test_groups import GROUP, T0, stable
-from tests.coordinator.test_groups import World as GroupWorld
-from tests.coordinator.test_transactions import ID, World
+from tests.coordinator.classic_world import T0, ClassicGroupWorld, stable
+from tests.coordinator.group_world import GROUP
+from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
 def test_an_epoch_never_goes_back() -> None:
-    world = World()
+    world = TransactionWorld()
     world.init()
     now = world.init()
     older = TxnMetadata(ID, now.producer_id, now.epoch - 1, 60_000, TxnState.EMPTY)
@@ -28,7 +28,7 @@ def test_an_epoch_never_goes_back() -> None:
 
 
 def test_sweeps_see_what_is_open_and_nothing_is_remembered_of_who_is_gone() -> None:
-    world = World()
+    world = TransactionWorld()
     world.add(world.init())
     check_transactions(world.shard)
     known = world.shard._unfinished.pop(ID)
@@ -41,7 +41,7 @@ def test_sweeps_see_what_is_open_and_nothing_is_remembered_of_who_is_gone() -> N
 
 
 def test_pending_offsets_are_those_of_an_open_transaction() -> None:
-    world = GroupWorld()
+    world = ClassicGroupWorld()
     world.shard.offsets.put((GROUP, *T0), CommittedOffset(1, -1, "", 0), 7)
     check_groups(world.shard, {7: 0})
     with pytest.raises(AssertionError, match="producer 7"):
@@ -62,7 +62,7 @@ BREAKS: dict[str, Callable[[ClassicGroup], object]] = {
 
 @pytest.mark.parametrize("says", BREAKS)
 def test_a_group_whose_parts_contradict_each_other(says: str) -> None:
-    world = GroupWorld()
+    world = ClassicGroupWorld()
     stable(world)
     check_groups(world.shard, ())
     BREAKS[says](world.shard.groups[GROUP])

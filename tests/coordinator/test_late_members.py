@@ -11,21 +11,18 @@ from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, RETRY_MS
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.result import RECORD_OVERHEAD_BYTES, LogRecord, Result, first_that_fit
-from tests.coordinator import consumer_world
-from tests.coordinator.consumer_world import Consumer
-from tests.coordinator.share_groups import world as share_world
-from tests.coordinator.share_groups.world import Sharer
-from tests.coordinator.streams import world as streams_world
-from tests.coordinator.streams.world import Application
+from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld
+from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
+from tests.coordinator.streams.world import Application, StreamsGroupWorld
 
 BATCH_BYTES = 20_000
 LONGEST_ID = 32_767
 NO_SECOND_TARGET_MS = 1_000_000_000
-World = consumer_world.World | streams_world.World | share_world.World
+Worlds = ConsumerGroupWorld | StreamsGroupWorld | ShareGroupWorld
 
 
-def with_consumers(count: int, length: int = 10) -> consumer_world.World:
-    world = consumer_world.World()
+def with_consumers(count: int, length: int = 10) -> ConsumerGroupWorld:
+    world = ConsumerGroupWorld()
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=NO_SECOND_TARGET_MS)
     for at in range(count):
         regex = {"topic_regex": f"t{at % 7}|[{'x' * 50}]"} if at % 2 else {}
@@ -33,15 +30,15 @@ def with_consumers(count: int, length: int = 10) -> consumer_world.World:
     return world
 
 
-def with_applications(count: int, length: int = 10) -> streams_world.World:
-    world = streams_world.World(config=StreamsGroupConfig(assignment_interval_ms=NO_SECOND_TARGET_MS))
+def with_applications(count: int, length: int = 10) -> StreamsGroupWorld:
+    world = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=NO_SECOND_TARGET_MS))
     for at in range(count):
         world.join(Application(str(at).rjust(length, "m"), process_id="p"))
     return world
 
 
-def with_sharers(count: int, length: int = 10) -> share_world.World:
-    world = share_world.World(config=ShareGroupConfig(assignment_interval_ms=NO_SECOND_TARGET_MS, max_size=1_000))
+def with_sharers(count: int, length: int = 10) -> ShareGroupWorld:
+    world = ShareGroupWorld(config=ShareGroupConfig(assignment_interval_ms=NO_SECOND_TARGET_MS, max_size=1_000))
     for at in range(count):
         world.join(Sharer(str(at).rjust(length, "m")))
     return world
@@ -56,7 +53,7 @@ def size_bytes(result: Result[Any]) -> int:
     return sum(len(r.key or b"") + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in result.records)
 
 
-def pass_time(world: World, ms: int) -> list[Result[None]]:
+def pass_time(world: Worlds, ms: int) -> list[Result[None]]:
     world.now_ms += ms
     results = []
     for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
@@ -67,7 +64,7 @@ def pass_time(world: World, ms: int) -> list[Result[None]]:
 
 @ALL_GROUPS
 def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
-    world: World = made(300)
+    world: Worlds = made(300)
     (first,) = pass_time(world, 45_000)
     assert 0 < len(world.group.members) < 300
     assert size_bytes(first) < BATCH_BYTES * 1.1
@@ -85,7 +82,7 @@ def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
 
 @ALL_GROUPS
 def test_ids_of_any_length(made: Any) -> None:
-    world: World = made(3, LONGEST_ID)
+    world: Worlds = made(3, LONGEST_ID)
     pass_time(world, 45_000)
     assert len(world.group.members) == 2, "one alone is larger than a batch is meant to be"
     pass_time(world, 1)
@@ -95,7 +92,7 @@ def test_ids_of_any_length(made: Any) -> None:
 
 @ALL_GROUPS
 def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
-    world: World = made(MAX_FENCED_MEMBERS + 1)
+    world: Worlds = made(MAX_FENCED_MEMBERS + 1)
     world.now_ms += 45_000
     for _, result in world.shard.tick(world.now_ms, 1 << 20):
         world.run(result)
@@ -104,7 +101,7 @@ def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
 
 @ALL_GROUPS
 def test_a_refused_batch_comes_again_after_a_while(made: Any) -> None:
-    world: World = made(300)
+    world: Worlds = made(300)
     world.now_ms += 45_000
     assert len(list(world.shard.tick(world.now_ms, BATCH_BYTES))) == 1
     assert not pass_time(world, RETRY_MS - 1)

@@ -13,17 +13,16 @@ from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import consumer_protocol_assignment
 from ottla.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
-from tests.coordinator.consumer_world import topic_id
+from tests.coordinator.group_world import GROUP, topic_id
 from tests.coordinator.mixed_world import (
     CONSUMER_SESSION_MS,
     COOPERATIVE,
     EAGER,
-    GROUP,
     REBALANCE_MS,
     SESSION_MS,
     ClassicClient,
     ConsumerClient,
-    MixedWorld,
+    MixedGroupWorld,
     classic_group,
     commit,
     mixed,
@@ -35,15 +34,15 @@ ALL = {"t": frozenset(range(6))}
 
 
 @pytest.fixture
-def world() -> MixedWorld:
-    return MixedWorld()
+def world() -> MixedGroupWorld:
+    return MixedGroupWorld()
 
 
 # from classic to consumer
 
 
 @pytest.mark.entry("GRP-69")
-def test_a_heartbeat_makes_a_consumer_group_of_a_classic_one(world: MixedWorld) -> None:
+def test_a_heartbeat_makes_a_consumer_group_of_a_classic_one(world: MixedGroupWorld) -> None:
     classic = ClassicClient()
     classic_group(world, classic)
     generation = classic.generation
@@ -63,7 +62,7 @@ def test_a_heartbeat_makes_a_consumer_group_of_a_classic_one(world: MixedWorld) 
 
 
 @pytest.mark.parametrize("assignors", [(EAGER,), (COOPERATIVE,), (COOPERATIVE, EAGER)])
-def test_the_members_of_both_protocols_share_the_partitions(world: MixedWorld, assignors: tuple[str, ...]) -> None:
+def test_the_members_of_both_protocols_share_the_partitions(world: MixedGroupWorld, assignors: tuple[str, ...]) -> None:
     clients = [ClassicClient(assignors=assignors) for _ in range(3)]
     classic_group(world, *clients)
     consumer = ConsumerClient("new")
@@ -74,7 +73,7 @@ def test_the_members_of_both_protocols_share_the_partitions(world: MixedWorld, a
 
 
 @pytest.mark.entry("GRP-70")
-def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedWorld) -> None:
+def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
     second.is_parked = True
@@ -85,7 +84,7 @@ def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedWorld) -
 
 
 @pytest.mark.entry("GRP-70")
-def test_members_that_wait_for_their_assignment_are_to_join_again(world: MixedWorld) -> None:
+def test_members_that_wait_for_their_assignment_are_to_join_again(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
     world.join(second)
@@ -97,9 +96,9 @@ def test_members_that_wait_for_their_assignment_are_to_join_again(world: MixedWo
     assert follower.synced.code is Code.REBALANCE_IN_PROGRESS
 
 
-def test_a_group_in_its_first_rebalance_changes_over_too(world: MixedWorld) -> None:
+def test_a_group_in_its_first_rebalance_changes_over_too(world: MixedGroupWorld) -> None:
     """Apache Kafka fails here, for such a group has no protocol yet."""
-    world = MixedWorld(options={"initial_rebalance_delay_ms": 3_000})
+    world = MixedGroupWorld(options={"initial_rebalance_delay_ms": 3_000})
     classic = ClassicClient()
     assert world.join(classic) is None
     consumer = ConsumerClient("new")
@@ -110,7 +109,7 @@ def test_a_group_in_its_first_rebalance_changes_over_too(world: MixedWorld) -> N
     world.settle([consumer, classic])
 
 
-def assigned(world: MixedWorld, assignment: bytes) -> None:
+def assigned(world: MixedGroupWorld, assignment: bytes) -> None:
     """A classic group of one, whose leader has given itself this."""
     client = ClassicClient()
     world.join(client)
@@ -118,21 +117,21 @@ def assigned(world: MixedWorld, assignment: bytes) -> None:
 
 
 @pytest.mark.entry("GRP-71")
-def test_what_is_not_upgraded(world: MixedWorld) -> None:
+def test_what_is_not_upgraded(world: MixedGroupWorld) -> None:
     new = ConsumerClient("new")
     message = ConsumerProtocolAssignment([TopicPartition(topic="t", partitions=[0])], user_data=b"own")
     assigned(world, encode_record(consumer_protocol_assignment, message, 0))
     with refused(Code.GROUP_ID_NOT_FOUND, "because an unsupported custom assignor is in use."):
         world.beat(new)
-    world = MixedWorld()
+    world = MixedGroupWorld()
     assigned(world, b"\0")
     with refused(Code.GROUP_ID_NOT_FOUND, "because the embedded consumer protocol is malformed."):
         world.beat(new)
-    world = MixedWorld()
+    world = MixedGroupWorld()
     world.join(ClassicClient(), protocol_type="connect")
     with refused(Code.GROUP_ID_NOT_FOUND, "because the group does not use the consumer embedded protocol."):
         world.beat(new)
-    world = MixedWorld()
+    world = MixedGroupWorld()
     world.join(ClassicClient(), protocols=[(EAGER, b"sub")])
     with refused(Code.GROUP_ID_NOT_FOUND, "because the embedded consumer protocol is malformed."):
         world.beat(new)
@@ -141,7 +140,7 @@ def test_what_is_not_upgraded(world: MixedWorld) -> None:
     assert world.kind == "classic"
 
 
-def test_a_partition_that_two_members_have_keeps_the_group_classic(world: MixedWorld) -> None:
+def test_a_partition_that_two_members_have_keeps_the_group_classic(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first, second)
     world.join(first)
@@ -158,7 +157,7 @@ def test_a_partition_that_two_members_have_keeps_the_group_classic(world: MixedW
 
 
 @pytest.mark.entry("GRP-72")
-def test_a_classic_member_joins_a_consumer_group(world: MixedWorld) -> None:
+def test_a_classic_member_joins_a_consumer_group(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     classic = ClassicClient()
@@ -179,7 +178,7 @@ def test_a_classic_member_joins_a_consumer_group(world: MixedWorld) -> None:
     world.reload()
 
 
-def test_who_has_no_id_is_to_come_again(world: MixedWorld) -> None:
+def test_who_has_no_id_is_to_come_again(world: MixedGroupWorld) -> None:
     world.beat(ConsumerClient("new"))
     answers: list[Any] = []
     client = ClassicClient()
@@ -191,7 +190,7 @@ def test_who_has_no_id_is_to_come_again(world: MixedWorld) -> None:
     assert (answers[1].code, bool(answers[1].member_id), len(world.log)) == (Code.MEMBER_ID_REQUIRED, True, before)
 
 
-def test_what_a_classic_member_is_refused(world: MixedWorld) -> None:
+def test_what_a_classic_member_is_refused(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     unfit: list[list[tuple[str, bytes]]] = [[], [("other", b"")], [(EAGER, b"\0")]]
     for given in ({"protocol_type": "connect"}, *({"protocols": protocols} for protocols in unfit)):
@@ -220,18 +219,18 @@ def test_what_a_classic_member_is_refused(world: MixedWorld) -> None:
             world.shard.classic_heartbeat(GROUP, *args, world.now_ms)
 
 
-def test_a_full_group_takes_no_more(world: MixedWorld) -> None:
+def test_a_full_group_takes_no_more(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     world.most_consumers = 2
     with refused(Code.GROUP_MAX_SIZE_REACHED):
         world.join(ClassicClient())
     assert world.join(classic) is not None
-    world = MixedWorld(options={"max_size": 1})
+    world = MixedGroupWorld(options={"max_size": 1})
     world.beat(ConsumerClient("a"))
     assert world.join(ClassicClient()) is not None, "the limit of classic groups is not that of consumer groups"
 
 
-def test_a_classic_group_that_is_too_large_is_not_upgraded(world: MixedWorld) -> None:
+def test_a_classic_group_that_is_too_large_is_not_upgraded(world: MixedGroupWorld) -> None:
     classic_group(world, ClassicClient(), ClassicClient())
     world.most_consumers = 1
     with refused(Code.GROUP_ID_NOT_FOUND, "because the group size exceeds the consumer group maximum size."):
@@ -242,7 +241,7 @@ def test_a_classic_group_that_is_too_large_is_not_upgraded(world: MixedWorld) ->
     assert world.kind == "classic"
 
 
-def test_topics_are_as_many_as_in_other_consumer_groups(world: MixedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_are_as_many_as_in_other_consumer_groups(world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_topics, "MAX_MEMBER_TOPICS", 3)
     monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 4)
     mixed(world)
@@ -254,7 +253,9 @@ def test_topics_are_as_many_as_in_other_consumer_groups(world: MixedWorld, monke
 
 
 @pytest.mark.parametrize("name", ["MAX_MEMBER_TOPICS", "MAX_GROUP_TOPICS"])
-def test_a_classic_group_of_too_many_topics_is_not_upgraded(world: MixedWorld, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_classic_group_of_too_many_topics_is_not_upgraded(
+    world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     classic_group(world, ClassicClient(topics=("a", "b")), ClassicClient(topics=("c",)))
     monkeypatch.setattr(named_topics, name, 1)
     with refused(Code.GROUP_ID_NOT_FOUND, "topics by name, and may subscribe to 1 at most."):
@@ -262,7 +263,7 @@ def test_a_classic_group_of_too_many_topics_is_not_upgraded(world: MixedWorld, m
     assert world.kind == "classic"
 
 
-def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedWorld) -> None:
+def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     for version, expected in ((0, 0), (3, 3), (9, 3)):
@@ -276,7 +277,7 @@ def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedW
 
 
 @pytest.mark.entry("GRP-73")
-def test_an_older_assignment_is_fetched_only_by_who_has_joined_again(world: MixedWorld) -> None:
+def test_an_older_assignment_is_fetched_only_by_who_has_joined_again(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     world.beat(ConsumerClient("another"))
     with refused(Code.REBALANCE_IN_PROGRESS):
@@ -292,7 +293,7 @@ def test_an_older_assignment_is_fetched_only_by_who_has_joined_again(world: Mixe
 
 
 @pytest.mark.entry("GRP-73")
-def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(world: MixedWorld) -> None:
+def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     classic = ClassicClient()
@@ -307,7 +308,7 @@ def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(w
 
 @pytest.mark.entry("GRP-75")
 @pytest.mark.parametrize("why", ["session", "join", "sync"])
-def test_a_classic_member_that_is_late_is_gone(world: MixedWorld, why: str) -> None:
+def test_a_classic_member_that_is_late_is_gone(world: MixedGroupWorld, why: str) -> None:
     classic, consumer = mixed(world)
     if why == "sync":
         world.join(classic)
@@ -324,7 +325,7 @@ def test_a_classic_member_that_is_late_is_gone(world: MixedWorld, why: str) -> N
     assert world.classic_beat(classic) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_after_a_start_a_classic_member_has_the_groups_session(world: MixedWorld) -> None:
+def test_after_a_start_a_classic_member_has_the_groups_session(world: MixedGroupWorld) -> None:
     """As in Apache Kafka, until it is heard of."""
     classic, _ = mixed(world)
     world.reload()
@@ -336,7 +337,7 @@ def test_after_a_start_a_classic_member_has_the_groups_session(world: MixedWorld
 
 @pytest.mark.entry("GRP-76")
 @pytest.mark.parametrize("newest", [False, True])
-def test_classic_members_commit_by_generations_in_any_version(world: MixedWorld, newest: bool) -> None:
+def test_classic_members_commit_by_generations_in_any_version(world: MixedGroupWorld, newest: bool) -> None:
     classic, _ = mixed(world)
     member_id, generation = classic.member_id, classic.generation
     assert commit(world, generation, member_id, newest=newest) is Code.NONE
@@ -353,7 +354,7 @@ def test_classic_members_commit_by_generations_in_any_version(world: MixedWorld,
 
 
 @pytest.mark.entry("GRP-74")
-def test_a_cooperative_member_joins_until_it_has_given_up(world: MixedWorld) -> None:
+def test_a_cooperative_member_joins_until_it_has_given_up(world: MixedGroupWorld) -> None:
     classic = ClassicClient(assignors=(COOPERATIVE,))
     classic_group(world, classic)
     generation = classic.generation

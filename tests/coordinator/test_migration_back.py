@@ -10,16 +10,16 @@ from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.consumer_protocol import read_assignment
 from ottla.coordinator.group.requests import MigrationPolicy
 from ottla.protocol.errors import Code
+from tests.coordinator.group_world import GROUP
 from tests.coordinator.mixed_world import (
     CONSUMER_SESSION_MS,
     COOPERATIVE,
     EAGER,
-    GROUP,
     REBALANCE_MS,
     SESSION_MS,
     ClassicClient,
     ConsumerClient,
-    MixedWorld,
+    MixedGroupWorld,
     classic_group,
     commit,
     mixed,
@@ -30,15 +30,15 @@ ALL = {"t": frozenset(range(6))}
 
 
 @pytest.fixture
-def world() -> MixedWorld:
-    return MixedWorld()
+def world() -> MixedGroupWorld:
+    return MixedGroupWorld()
 
 
 # from consumer to classic
 
 
 @pytest.mark.entry("GRP-77")
-def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedWorld) -> None:
+def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world, assignors=(COOPERATIVE, EAGER))
     assert commit(world, classic.generation, classic.member_id) is Code.NONE
     epoch = world.shard.consumers.groups[GROUP].group_epoch
@@ -58,12 +58,12 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedWo
 
 
 @pytest.mark.parametrize("how", ["left", "removed", "late"])
-def test_however_the_last_consumer_goes(world: MixedWorld, how: str) -> None:
+def test_however_the_last_consumer_goes(world: MixedGroupWorld, how: str) -> None:
     classic, consumer = mixed(world)
     if how == "left":
         world.leave(consumer)
     elif how == "removed":
-        assert world.run(lambda: world.shard.leave(GROUP, [("new", None)], world.now_ms)) == [Code.NONE]
+        assert world.run_retried(lambda: world.shard.leave(GROUP, [("new", None)], world.now_ms)) == [Code.NONE]
     else:
         for _ in range(CONSUMER_SESSION_MS // 1_000):
             assert world.kind == "consumer"
@@ -78,7 +78,7 @@ def test_however_the_last_consumer_goes(world: MixedWorld, how: str) -> None:
 
 @pytest.mark.entry("GRP-79")
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
-def test_where_it_may_not_become_classic_it_stays_a_consumer_group(world: MixedWorld, policy: MigrationPolicy) -> None:
+def test_where_it_may_not_become_classic_it_stays_a_consumer_group(world: MixedGroupWorld, policy: MigrationPolicy) -> None:
     classic, consumer = mixed(world)
     world.restart(policy)
     world.leave(consumer)
@@ -94,7 +94,7 @@ def test_where_it_may_not_become_classic_it_stays_a_consumer_group(world: MixedW
 
 
 def test_too_many_members_for_a_classic_group_stay_in_a_consumer_group() -> None:
-    world = MixedWorld(options={"max_size": 1})
+    world = MixedGroupWorld(options={"max_size": 1})
     consumer, classics = ConsumerClient("new"), [ClassicClient(), ClassicClient()]
     world.beat(consumer)
     world.settle([consumer, *classics])
@@ -104,10 +104,10 @@ def test_too_many_members_for_a_classic_group_stay_in_a_consumer_group() -> None
     assert world.kind == "classic"
 
 
-def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world: MixedWorld) -> None:
+def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     leaving = [(classic.member_id, None), ("new", None)]
-    assert world.run(lambda: world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE]
+    assert world.run_retried(lambda: world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE]
     view = world.shard.view(GROUP)
     assert view is not None
     assert (view.type_name, view.state_name) == ("consumer", "Empty")
@@ -117,7 +117,7 @@ def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world:
 
 
 @pytest.mark.entry("GRP-78")
-def test_a_static_member_goes_over_in_its_place(world: MixedWorld) -> None:
+def test_a_static_member_goes_over_in_its_place(world: MixedGroupWorld) -> None:
     static, other = ClassicClient(instance_id="i"), ClassicClient()
     classic_group(world, static, other)
     had = static.owned
@@ -133,7 +133,7 @@ def test_a_static_member_goes_over_in_its_place(world: MixedWorld) -> None:
 
 
 @pytest.mark.entry("GRP-78")
-def test_and_back(world: MixedWorld) -> None:
+def test_and_back(world: MixedGroupWorld) -> None:
     static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
     world.beat(static)
     world.settle([static, other])
@@ -156,7 +156,7 @@ def test_and_back(world: MixedWorld) -> None:
     world.settle([back, other])
 
 
-def test_a_static_member_that_comes_back_with_another_subscription_has_the_group_rebalance(world: MixedWorld) -> None:
+def test_a_static_member_that_comes_back_with_another_subscription_has_the_group_rebalance(world: MixedGroupWorld) -> None:
     static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
     world.beat(static)
     world.settle([static, other])
@@ -172,7 +172,7 @@ def test_a_static_member_that_comes_back_with_another_subscription_has_the_group
     world.reload()
 
 
-def test_a_static_classic_member_replaces_another_in_a_consumer_group(world: MixedWorld) -> None:
+def test_a_static_classic_member_replaces_another_in_a_consumer_group(world: MixedGroupWorld) -> None:
     consumer, static = ConsumerClient("new"), ClassicClient(instance_id="i")
     world.beat(consumer)
     world.settle([consumer, static])
@@ -190,7 +190,7 @@ def test_a_static_classic_member_replaces_another_in_a_consumer_group(world: Mix
     assert read_assignment(synced.assignment).partitions == had
 
 
-def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedWorld) -> None:
+def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world)
     same = ClassicClient(member_id="new", owned=dict(consumer.owned))
     world.join(same)
@@ -201,7 +201,7 @@ def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedWorld) 
     del classic
 
 
-def test_a_roll_of_all_members_and_back(world: MixedWorld) -> None:
+def test_a_roll_of_all_members_and_back(world: MixedGroupWorld) -> None:
     """One member after the other goes over, and comes back; what is owned is owned once, and at the end all of it."""
     clients: list[Any] = [ClassicClient(assignors=(COOPERATIVE,)) for _ in range(3)]
     classic_group(world, *clients)

@@ -9,15 +9,15 @@ import pytest
 
 from ottla.coordinator.group.requests import MigrationPolicy
 from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.group_world import GROUP
 from tests.coordinator.mixed_world import (
     COOPERATIVE,
     EAGER,
-    GROUP,
     SESSION_MS,
     AnyClient,
     ClassicClient,
     ConsumerClient,
-    MixedWorld,
+    MixedGroupWorld,
 )
 from tests.support.levels import seeds
 
@@ -32,7 +32,7 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.world = MixedWorld()
+        self.world = MixedGroupWorld()
         self.assignors = self.rng.choice([(EAGER,), (COOPERATIVE,), (COOPERATIVE, EAGER)])
         self.clients: list[Any] = []
         self.kinds: set[str] = set()

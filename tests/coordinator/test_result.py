@@ -14,7 +14,7 @@ from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.protocol.java_hash import java_hash
 from ottla.protocol.transaction_states import TxnState
-from tests.coordinator.test_groups import World
+from tests.coordinator.classic_world import ClassicGroupWorld
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])
@@ -51,7 +51,7 @@ def test_a_sweep_passes_over_what_is_refused() -> None:
 
 
 def test_an_offset_that_is_committed_during_a_sweep_stays() -> None:
-    world = World()
+    world = ClassicGroupWorld()
 
     def commit(partitions: range, offset: int, now_ms: int) -> None:
         offsets = {("t", p): CommittedOffset(offset, -1, "", now_ms) for p in partitions}

@@ -12,7 +12,8 @@ from ottla.coordinator.expressions import InvalidExpression
 from ottla.coordinator.group.subscriptions import Expansions, expanded
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import run
-from tests.coordinator.consumer_world import Consumer, FakeTopics, World, decided, logged
+from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld, decided
+from tests.coordinator.group_world import FakeTopics
 
 
 def topics_of(regexes: Collection[str], names: Iterable[str]) -> tuple[Expansions, int]:
@@ -51,7 +52,7 @@ def check(regex: str) -> None:
 )
 def test_an_invalid_expression_is_refused_in_kafkas_words(regex: str, description: str) -> None:
     """As RE2/J 1.8, which Kafka 4.4 uses, was asked."""
-    world = World()
+    world = ConsumerGroupWorld()
     with pytest.raises(KafkaError) as refused:
         world.join(Consumer("a"), topic_names=[], topic_regex=regex)
     assert refused.value.code == Code.INVALID_REGULAR_EXPRESSION
@@ -80,7 +81,7 @@ def test_an_expression_that_cannot_be_compiled_does_not_keep_others_from_it() ->
 
 
 def test_without_re2_expressions_are_refused_clearly_and_known_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(KafkaError, match=r"pip install 'ottla\[regex\]'"):
@@ -127,7 +128,7 @@ def test_topics_that_come_and_go_during_the_steps() -> None:
 
 def test_members_go_on_while_one_finds_out_what_new_topics_mean() -> None:
     """As in Kafka, one heartbeat at a time does that for the whole group; another's own new expression waits for nobody."""
-    world, a, b = World(), Consumer("a"), Consumer("b")
+    world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.join(b, topic_names=["t"])
     world.settle(a, b)
@@ -148,11 +149,11 @@ def test_members_go_on_while_one_finds_out_what_new_topics_mean() -> None:
     assert not world.group.is_resolving
     world.settle(a, b)
     assert (a.owns("t"), len(a.owns("t2")), len(b.owns("t2"))) == ({0, 1, 2, 3}, 1, 1)
-    assert logged(world.reloaded()) == logged(world.shard)
+    world.check_reloaded()
 
 
 def test_steps_that_nobody_carries_on_let_the_next_heartbeat_find_out() -> None:
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.topics.counts["t2"] = 1
     world.shard.topic_changed("t2")
@@ -165,7 +166,7 @@ def test_steps_that_nobody_carries_on_let_the_next_heartbeat_find_out() -> None:
 
 def test_a_group_that_came_from_a_log_without_its_topics_finds_them_out() -> None:
     """Kafka logs a member before it knows what its expression means."""
-    world, a = World(), Consumer("a")
+    world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.log = [record for record in world.log if record.key is None or record.key[:2] != b"\x00\x10"]
     world.shard = world.reloaded()

@@ -3,93 +3,18 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 
 import pytest
 
-from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.transaction.effects import RememberEarlyCommit, RememberLastEpoch, SendMarkers
+from ottla.coordinator.result import Result
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record, to_record
-from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch, TxnConfig
-from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import VALID_PREVIOUS, IllegalTransactionTransition, check_transition
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.transaction_states import TxnState
+from tests.coordinator.transaction_world import ID, P0, P1, TransactionWorld
 from tests.support.levels import seeds
-
-ID = "shop"
-P0, P1 = ("invoices", 0), ("shipments", 0)
-
-
-@dataclass
-class World:
-    """A shard with its log, a clock and producer ids."""
-
-    version: int = 2
-    now_ms: int = 1_000_000
-    log: list[LogRecord] = field(default_factory=list)
-    next_id: int = 100
-
-    def __post_init__(self) -> None:
-        self.shard = self._new()
-
-    def _new(self) -> TransactionShard:
-        return TransactionShard(0, TxnConfig(), self.version)
-
-    def new_id(self) -> int:
-        self.next_id += 1
-        return self.next_id
-
-    def run(self, result: Result[object]) -> object:
-        for record in result.records:
-            self.log.append(record)
-            self.shard.replay(record)
-        for effect in result.effects:
-            if isinstance(effect, RememberLastEpoch | RememberEarlyCommit):
-                self.shard.apply(effect)
-        self.check_reload()
-        return result.response
-
-    def check_reload(self) -> None:
-        again = self._new()
-        for record in self.log:
-            again.replay(record)
-        assert {i: m.logged() for i, m in self.shard.ids.items()} == again.ids
-
-    def reload(self) -> None:
-        self.shard = self._new()
-        for record in self.log:
-            self.shard.replay(record)
-
-    # commands
-
-    def init(self, expected: ProducerIdAndEpoch | None = None, timeout_ms: int = 60_000) -> ProducerIdAndEpoch:
-        answer = self.run(self.shard.init_producer_id(ID, timeout_ms, expected, self.now_ms, self.new_id))
-        if answer.aborting:  # type: ignore[attr-defined]
-            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
-        return answer.identity  # type: ignore[attr-defined, no-any-return]
-
-    def add(self, who: ProducerIdAndEpoch, *partitions: tuple[str, int]) -> None:
-        self.run(self.shard.add_partitions(ID, who, partitions or (P0,), self.now_ms, 2))
-
-    def end(self, who: ProducerIdAndEpoch, *, commit: bool, v5: bool = True, finish: bool = True) -> ProducerIdAndEpoch:
-        result: Result[Ended] = self.shard.end_txn(
-            ID, who, commit=commit, client_version=2 if v5 else 0, now_ms=self.now_ms, new_producer_id=self.new_id
-        )
-        answer = self.run(result)  # type: ignore[arg-type]
-        if answer.refused:  # type: ignore[attr-defined]
-            raise KafkaError(answer.refused)  # type: ignore[attr-defined]
-        if finish and SendMarkers(ID) in result.effects:
-            self.finish()
-        return answer.identity  # type: ignore[attr-defined, no-any-return]
-
-    def finish(self) -> None:
-        self.run(self.shard.complete(ID, self.now_ms))  # type: ignore[arg-type]
-
-    @property
-    def meta(self) -> TxnMetadata:
-        return self.shard.ids[ID]
 
 
 def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
@@ -97,14 +22,14 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
 
 
 def test_a_new_id_begins_at_epoch_zero_and_each_init_bumps() -> None:
-    world = World()
+    world = TransactionWorld()
     first = world.init()
     assert first.epoch == 0
     assert world.init() == ProducerIdAndEpoch(first.producer_id, 1)
 
 
 def test_init_aborts_what_is_open_and_bumps_twice() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     world.add(who)
     with refused(Code.CONCURRENT_TRANSACTIONS):
@@ -117,7 +42,7 @@ def test_init_aborts_what_is_open_and_bumps_twice() -> None:
 
 
 def test_a_producer_recovers_by_its_own_epoch() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     bumped = world.init(who)
     assert bumped.epoch == who.epoch + 1
@@ -133,15 +58,15 @@ def test_a_producer_recovers_by_its_own_epoch() -> None:
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
 def test_timeouts_out_of_bounds_make_no_state(timeout_ms: int) -> None:
-    world = World()
+    world = TransactionWorld()
     with refused(Code.INVALID_TRANSACTION_TIMEOUT):
         world.init(timeout_ms=timeout_ms)
     assert not world.shard.ids
-    assert world.next_id == 100
+    assert world.last_id == 0
 
 
 def test_adding_the_same_partition_again_logs_nothing() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     world.add(who, P0)
     records = len(world.log)
@@ -152,7 +77,7 @@ def test_adding_the_same_partition_again_logs_nothing() -> None:
 
 
 def test_the_timer_starts_with_the_first_partition() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init(timeout_ms=1_000)
     world.now_ms += 5_000
     assert world.shard.timed_out(world.now_ms) == []
@@ -164,11 +89,11 @@ def test_the_timer_starts_with_the_first_partition() -> None:
 
 
 def test_timed_out_transactions_fence_their_producer() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init(timeout_ms=1_000)
     world.add(who)
     world.now_ms += 1_001
-    world.run(world.shard.abort_timed_out(ID, world.now_ms, world.new_id))  # type: ignore[arg-type]
+    world.run(world.shard.abort_timed_out(ID, world.now_ms, world.new_producer_id))
     world.finish()
     assert world.meta.state is TxnState.COMPLETE_ABORT
     with refused(Code.PRODUCER_FENCED):
@@ -179,7 +104,7 @@ def test_timed_out_transactions_fence_their_producer() -> None:
 
 
 def test_verification() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     with refused(Code.INVALID_PRODUCER_ID_MAPPING):
         world.shard.verify_partitions("nobody", who, [P0])
@@ -195,9 +120,9 @@ def test_verification() -> None:
 STATES = ("Empty", "Ongoing", "Prepare", "CompleteCommit", "CompleteAbort")
 
 
-def arranged(state: str, version: int = 2) -> tuple[World, ProducerIdAndEpoch]:
+def arranged(state: str, version: int = 2) -> tuple[TransactionWorld, ProducerIdAndEpoch]:
     """A world in a state, and the identity stored there."""
-    world = World(version)
+    world = TransactionWorld(version)
     who = world.init()
     for _ in range(3):
         who = world.init()
@@ -274,7 +199,7 @@ def test_end_txn_v4_as_kafka_answers(state: str, commit: bool, delta: int) -> No
 
 
 def test_level_zero_knows_no_bumping_end() -> None:
-    world = World(version=0)
+    world = TransactionWorld(version=0)
     who = world.init()
     world.add(who)
     with refused(Code.UNSUPPORTED_VERSION):
@@ -282,7 +207,7 @@ def test_level_zero_knows_no_bumping_end() -> None:
     world.end(who, commit=True, v5=False)
 
 
-def exhausted(world: World, epoch: int = 32766) -> ProducerIdAndEpoch:
+def exhausted(world: TransactionWorld, epoch: int = 32766) -> ProducerIdAndEpoch:
     """The id at the last epoch that a client is given."""
     who = world.init()
     metadata = TxnMetadata(ID, who.producer_id, epoch, 60_000, TxnState.EMPTY, update_ms=world.now_ms)
@@ -291,7 +216,7 @@ def exhausted(world: World, epoch: int = 32766) -> ProducerIdAndEpoch:
 
 
 def test_an_exhausted_id_gets_a_new_producer_id() -> None:
-    world = World()
+    world = TransactionWorld()
     who = exhausted(world)
     fresh = world.init()
     assert fresh.producer_id != who.producer_id
@@ -299,7 +224,7 @@ def test_an_exhausted_id_gets_a_new_producer_id() -> None:
 
 
 def test_a_lost_rotation_is_answered_again() -> None:
-    world = World()
+    world = TransactionWorld()
     who = exhausted(world)
     fresh = world.init(who)
     assert world.init(who) == fresh
@@ -307,7 +232,7 @@ def test_a_lost_rotation_is_answered_again() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_overflow_at_the_end_of_a_transaction(commit: bool) -> None:
-    world = World()
+    world = TransactionWorld()
     who = exhausted(world)
     world.add(who)
     following = world.end(who, commit=commit, finish=False)
@@ -330,7 +255,7 @@ def test_overflow_at_the_end_of_a_transaction(commit: bool) -> None:
 
 
 def test_fencing_at_the_last_epoch() -> None:
-    world = World()
+    world = TransactionWorld()
     who = exhausted(world)
     world.add(who)
     with refused(Code.CONCURRENT_TRANSACTIONS):
@@ -342,9 +267,9 @@ def test_fencing_at_the_last_epoch() -> None:
 
 
 def test_fencing_at_the_last_epoch_of_an_old_client() -> None:
-    world = World()
+    world = TransactionWorld()
     who = exhausted(world)
-    world.run(world.shard.add_partitions(ID, who, [P0], world.now_ms, 0))  # type: ignore[arg-type]
+    world.run(world.shard.add_partitions(ID, who, [P0], world.now_ms, 0))
     with refused(Code.CONCURRENT_TRANSACTIONS):
         world.init()
     world.finish()
@@ -355,7 +280,7 @@ def test_fencing_at_the_last_epoch_of_an_old_client() -> None:
 
 
 def test_ids_expire_only_at_rest() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     week = 604_800_000
     world.add(who)
@@ -365,14 +290,14 @@ def test_ids_expire_only_at_rest() -> None:
     world.now_ms += week
     (step,) = world.shard.expire_ids(world.now_ms, 10, 1_000)
     assert len(step.records) == 1
-    world.run(step)  # type: ignore[arg-type]
+    world.run(step)
     with refused(Code.INVALID_PRODUCER_ID_MAPPING):
         world.add(who)
     assert world.init().producer_id != who.producer_id
 
 
 def test_every_commit_bumps_once() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     for n in range(50):
         world.add(who)
@@ -381,13 +306,13 @@ def test_every_commit_bumps_once() -> None:
 
 
 def test_a_failed_append_changes_nothing() -> None:
-    world = World()
+    world = TransactionWorld()
     who = world.init()
     world.add(who)
     before = dict(world.shard.ids)
     for _ in range(100):
-        world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_id)
-        world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_id)
+        world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_producer_id)
+        world.shard.end_txn(ID, who, commit=True, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
     assert world.shard.ids == before
     with refused(Code.CONCURRENT_TRANSACTIONS):
         world.init()
@@ -398,7 +323,7 @@ def test_a_failed_append_changes_nothing() -> None:
 @pytest.mark.parametrize("seed", seeds(10, in_check=3))
 def test_random_walks_reload_to_the_same_state(seed: int) -> None:
     rng = random.Random(seed)
-    world = World(rng.choice([1, 2]))
+    world = TransactionWorld(rng.choice([1, 2]))
     who = world.init()
     for _ in range(200):
         world.now_ms += rng.randrange(2_000)

@@ -85,7 +85,7 @@ LOG_CONFIG = LogConfig(segment_bytes=3_000, index_interval_bytes=200)
 class ReplicaServer:
     """What runs on a machine: all that a broker's replication needs of `BrokerServer`."""
 
-    def __init__(self, world: World, env: Env, config: BrokerConfig) -> None:
+    def __init__(self, world: ReplicaBrokersWorld, env: Env, config: BrokerConfig) -> None:
         self._world = world
         self.env = self.clock = self.timers = env
         self.live_config = LiveConfig(config)
@@ -279,7 +279,7 @@ class ReplicaServer:
         return RequestContext(version=version, client_id="", client_host="", connection_id=0, listener="PLAINTEXT")
 
 
-class World:
+class ReplicaBrokersWorld:
     """Machines, a network, and the controller's state."""
 
     def __init__(

@@ -8,7 +8,7 @@ from collections import Counter
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import ProduceResponse
 from ottla.storage.log import Log
-from tests.replication.brokers import ReplicaServer, World
+from tests.replication.brokers import ReplicaBrokersWorld, ReplicaServer
 from tests.support.logs import stored
 
 POWER_EVERY = 4
@@ -33,7 +33,7 @@ class Story:
         settings = {"replica.lag.time.max.ms": "400", "replica.fetch.wait.max.ms": "100"}
         if self.has_power_cuts:
             settings["ottla.durability"] = "power"
-        self.world = World(seed, min_in_sync=self.rng.choice([1, 2]), settings=settings)
+        self.world = ReplicaBrokersWorld(seed, min_in_sync=self.rng.choice([1, 2]), settings=settings)
         self.elects_out_of_sync = elects_out_of_sync
         self.committed: dict[int, bytes] = {}
         self.acknowledged: dict[int, bytes] = {}

@@ -1,7 +1,7 @@
 """One partition on several brokers, by a seed: logs in memory, the decisions of leader and followers, a controller and a network.
 
 Messages are delivered late, in any order, or never. Brokers die with the unsynced end of their log, come back in a new life, and
-believe for a while that they still lead. After each step `World.check` holds every log against what was committed.
+believe for a while that they still lead. After each step `ReplicaWorld.check` holds every log against what was committed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Acknowledgement:
     raw: bytes
 
 
-class World:
+class ReplicaWorld:
     def __init__(self, seed: int, brokers: int = 3, *, elects_out_of_sync: bool = False, names_lives: bool = True) -> None:
         self.rng = random.Random(seed)
         self.now_ms = 1_000_000
@@ -477,8 +477,8 @@ def stored_from(log: Log, offset: int) -> list[tuple[BatchHeader, bytes]]:
     return [(header, raw) for header, raw in stored(log) if header.base_offset >= offset]
 
 
-def play(seed: int, steps: int = 1_000, **given: bool) -> World:
-    world = World(seed, **given)
+def play(seed: int, steps: int = 1_000, **given: bool) -> ReplicaWorld:
+    world = ReplicaWorld(seed, **given)
     for _ in range(steps):
         world.step()
     return world

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
@@ -13,9 +12,9 @@ from ottla.broker.network.connection import Connection
 from ottla.protocol.uuids import uuid_text
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import SimulatedEnv
 from ottla.storage.identity import Identity, write_identity
+from tests.support.world import LoopWorld
 
 HOST, CONTROLLER_PORT, FIRST_PORT = "127.0.0.1", 9093, 9101
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -35,12 +34,10 @@ class Member:
         return SimulatedClient(self, "simulated")
 
 
-class MemberWorld:
+class MemberWorld(LoopWorld):
     def __init__(self, settings: dict[str, str] | None = None) -> None:
-        self.fs = MemoryFilesystem()
-        self.env = SimulatedEnv(self.fs, random.Random(1), START_MS)
+        super().__init__()
         self._settings = settings or {}
-        self.bugs = 0
         self.start_controller()
 
     def start_controller(self) -> None:
@@ -50,7 +47,7 @@ class MemberWorld:
             "listeners": f"CONTROLLER://{HOST}:{CONTROLLER_PORT}",
             "log.dirs": "/controller",
         }
-        self.controller = ControllerServer(cast(Any, self.env), BrokerConfig(given), {}, cluster_id=CLUSTER_ID)
+        self.controller = ControllerServer(self.env, BrokerConfig(given), {}, cluster_id=CLUSTER_ID)
         self.run(self.controller.start())
 
     def settings_of(self, node_id: int) -> dict[str, str]:
@@ -74,7 +71,7 @@ class MemberWorld:
     def start(self, node_id: int) -> Member:
         if self.fs.read_file(f"/broker-{node_id}/meta.properties") is None:
             self.format(node_id)
-        server = BrokerServer(cast(Any, self.env), BrokerConfig(self.settings_of(node_id)))
+        server = BrokerServer(self.env, BrokerConfig(self.settings_of(node_id)))
         self.run(server.start())
         return Member(self.env, server)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,9 @@ from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.membership.producer_ids import ControllerProducerIds
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.network.framing import ReceiveBuffers
-from ottla.broker.peers.peer import Peer, PeerEnv
+from ottla.broker.peers.peer import Peer
 from ottla.broker.producer_ids import ProducerIds
-from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
+from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -43,8 +42,9 @@ from ottla.protocol.messages.fetch_snapshot import (
 )
 from ottla.protocol.messages.fetch_snapshot import SnapshotId as SnapshotOf
 from ottla.protocol.records import assign, build_batch
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import SimulatedEnv
+from tests.support.accepted import AcceptedConnection
+from tests.support.world import LoopWorld
 
 HOST, PORT = "controller", 9093
 EPOCH, LEADER_EPOCH = 41, 4
@@ -56,34 +56,21 @@ def batch(base_offset: int, *values: bytes) -> bytes:
     return bytes(made)
 
 
-class Connected(asyncio.BufferedProtocol):
+class Connected(AcceptedConnection):
     """The controller's side of one connection."""
 
     def __init__(self, controller: Controller) -> None:
+        super().__init__()
         self._controller = controller
-        self._room = bytearray(1 << 12)
-        self._bytes = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         self._controller.connections.append(self.transport)
 
-    def connection_lost(self, exc: Exception | None) -> None: ...
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._room
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._bytes += self._room[:nbytes]
-        while len(self._bytes) >= 4 and len(self._bytes) >= 4 + (size := int.from_bytes(self._bytes[:4], "big")):
-            frame = bytes(self._bytes[4 : 4 + size])
-            del self._bytes[: 4 + size]
-            key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
-            _, body_at = read_client_id(frame, flexible=version >= api(key).flexible_from)
-            request = decode_body(api(key).decode_request, frame, body_at, version)
-            answer = self._controller.handle(request)
-            if answer is not None:
-                self.transport.write(b"".join(response_parts(api(key), version, int.from_bytes(frame[4:8], "big"), answer)))
+    def received(self, key: int, version: int, correlation_id: int, request: Any) -> None:
+        answer = self._controller.handle(request)
+        if answer is not None:
+            self.respond(key, version, correlation_id, answer)
 
 
 class Controller:
@@ -166,14 +153,14 @@ class Controller:
 KEYS = (1, 59, API_VERSIONS_KEY, 62, 63, 67)
 
 
-class World:
+class MembershipWorld(LoopWorld):
     def __init__(self) -> None:
-        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        super().__init__()
         self.controller = Controller(self.env)
         self.applied: list[bytes | None] = []
         self.changes: list[tuple[BrokerState, bool]] = []
         self.refused: bytes | None = None
-        self.bugs: list[str] = []
+        self.messages: list[str] = []
         self.lost: list[str] = []
         identity = Identity(
             broker_id=2,
@@ -185,7 +172,7 @@ class World:
             log_directories=(b"d" * 16,),
         )
         self.membership = Membership(
-            cast(Any, self.env),
+            self.env,
             lifecycle=BrokerLifecycle(identity, Intervals()),
             fetch=MetadataFetch("abc", 2, b"d" * 16),
             replica=MetadataReplica(lambda record, offset: self._apply(record.value), lambda: None),
@@ -196,13 +183,12 @@ class World:
         )
 
     def peer(self) -> Peer:
-        env = cast(PeerEnv, self.env)
-        return Peer(env, HOST, PORT, client_id="2", bug=self._bug, buffers=ReceiveBuffers())
+        return Peer(self.env, HOST, PORT, client_id="2", bug=self._bug, buffers=ReceiveBuffers())
 
     def _bug(self) -> None:
         if self.refused is None:
             pytest.fail("a bug")
-        self.bugs.append(str(sys.exception()))
+        self.messages.append(str(sys.exception()))
 
     def _apply(self, value: bytes | None) -> None:
         if value is not None and value == self.refused:
@@ -213,16 +199,12 @@ class World:
         lifecycle = self.membership.lifecycle
         self.changes.append((lifecycle.state, lifecycle.is_fenced))
 
-    def start(self) -> World:
+    def start(self) -> MembershipWorld:
         self.membership.start()
         self.env.settle()
         return self
 
-    def advance(self, by_ms: float) -> None:
-        self.env.settle()
-        self.env.advance(by_ms)
-
-    def run(self) -> World:
+    def run(self) -> MembershipWorld:
         """Until the broker is in service."""
         self.start().membership.become_ready()
         self.advance(5_000)
@@ -235,7 +217,7 @@ class World:
 
 
 def test_it_registers_reads_the_metadata_and_is_unfenced_when_it_is_ready() -> None:
-    world = World().start()
+    world = MembershipWorld().start()
     assert len(world.controller.registrations) == 1
     assert world.applied == [b"a", b"b"]
     assert world.controller.fetches[:2] == [(0, 0), (LEADER_EPOCH, 0)]
@@ -250,7 +232,7 @@ def test_it_registers_reads_the_metadata_and_is_unfenced_when_it_is_ready() -> N
 
 
 def test_heartbeats_come_at_their_interval_however_long_a_fetch_waits() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     before = len(world.controller.beats)
     world.advance(20_000)
     times = [at_ms for at_ms, _ in world.controller.beats[before:]]
@@ -258,7 +240,7 @@ def test_heartbeats_come_at_their_interval_however_long_a_fetch_waits() -> None:
 
 
 def test_what_is_not_committed_is_not_applied() -> None:
-    world = World()
+    world = MembershipWorld()
     world.controller.high_watermark = 0
     world.start()
     assert world.applied == []
@@ -266,7 +248,7 @@ def test_what_is_not_committed_is_not_applied() -> None:
 
 
 def test_a_controller_that_comes_later_is_reached() -> None:
-    world = World()
+    world = MembershipWorld()
     world.controller.close()
     world.start()
     world.advance(3_000)
@@ -278,7 +260,7 @@ def test_a_controller_that_comes_later_is_reached() -> None:
 
 
 def test_a_refused_registration_is_repeated() -> None:
-    world = World()
+    world = MembershipWorld()
     world.controller.refuses = Code.DUPLICATE_BROKER_REGISTRATION
     world.start()
     world.advance(1_000)
@@ -290,7 +272,7 @@ def test_a_refused_registration_is_repeated() -> None:
 
 
 def test_it_stays_while_it_has_leaderships_and_stops_when_it_is_let_go() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     world.membership.begin_controlled_shutdown()
     world.advance(4_500)
     assert world.last_beat.want_shut_down
@@ -306,7 +288,7 @@ def test_it_stays_while_it_has_leaderships_and_stops_when_it_is_let_go() -> None
 
 def test_one_heartbeat_that_fails_does_not_end_a_controlled_shutdown() -> None:
     """A controller that is started anew meanwhile moves the leaderships all the same."""
-    world = World().run()
+    world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()
     world.advance(1_000)
@@ -319,7 +301,7 @@ def test_one_heartbeat_that_fails_does_not_end_a_controlled_shutdown() -> None:
 
 
 def test_a_controller_that_stays_away_is_not_waited_for() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()
     world.advance(5_000)
@@ -329,7 +311,7 @@ def test_a_controller_that_stays_away_is_not_waited_for() -> None:
 
 def test_metadata_that_the_controller_has_lost_is_told_once() -> None:
     """What was committed and applied cannot be taken back one by one."""
-    world = World().run()
+    world = MembershipWorld().run()
     world.controller.diverging = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=1)
     world.controller.records, world.controller.high_watermark = b"", 1
     world.advance(5_000)
@@ -341,13 +323,13 @@ def test_metadata_that_the_controller_has_lost_is_told_once() -> None:
 
 
 def test_who_was_never_unfenced_need_not_ask_to_leave() -> None:
-    world = World().start()
+    world = MembershipWorld().start()
     world.membership.begin_controlled_shutdown()
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
 
 
 def test_stopped_it_sends_nothing_more() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     world.membership.stop()
     beats, fetches = len(world.controller.beats), len(world.controller.fetches)
     world.advance(30_000)
@@ -355,7 +337,7 @@ def test_stopped_it_sends_nothing_more() -> None:
 
 
 def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
-    world = World()
+    world = MembershipWorld()
     world.controller.records = batch(7, b"x")
     world.start()
     assert world.applied == []
@@ -366,17 +348,17 @@ def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
 
 def test_a_record_whose_use_fails_does_not_end_the_reading_of_the_log() -> None:
     """Heartbeats go on, so the broker would stay in the cluster, and never learn that another one leads its partitions."""
-    world = World()
+    world = MembershipWorld()
     world.refused = b"b"
     world.start()
     world.advance(1_000)
-    assert world.bugs == ["no use for b'b'"]
+    assert world.messages == ["no use for b'b'"]
     assert world.controller.fetches[-1][1] == 2
 
 
-def with_snapshot(size_bytes: int = 60) -> World:
+def with_snapshot(size_bytes: int = 60) -> MembershipWorld:
     """A world whose controller has a snapshot of two batches, in pieces of this size, and its log from offset 900 on."""
-    world = World()
+    world = MembershipWorld()
     controller = world.controller
     controller.snapshot = SnapshotId(end_offset=900, epoch=2)
     controller.snapshot_bytes = batch(0, b"x", b"y") + batch(2, b"z")
@@ -414,7 +396,7 @@ def test_a_snapshot_that_cannot_be_had_changes_nothing_and_is_asked_for_again(ha
 
 
 def test_a_broker_that_has_fallen_behind_a_snapshot_does_not_begin_anew() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     before = list(world.applied)
     world.controller.snapshot = SnapshotId(end_offset=900, epoch=4)
     world.advance(10_000)
@@ -423,7 +405,7 @@ def test_a_broker_that_has_fallen_behind_a_snapshot_does_not_begin_anew() -> Non
 
 
 def test_producer_ids_come_from_the_controllers_block() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
     with pytest.raises(KafkaError) as waiting:
         ids.new()
@@ -442,7 +424,7 @@ def test_producer_ids_come_from_the_controllers_block() -> None:
     ],
 )
 def test_a_block_that_is_none_is_asked_for_again(block: AllocateProducerIdsResponse) -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     world.controller.block = block
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
     for _ in range(2):
@@ -459,7 +441,7 @@ def test_a_block_that_is_none_is_asked_for_again(block: AllocateProducerIdsRespo
 
 
 def test_without_a_controller_no_producer_id_is_made_up() -> None:
-    world = World().run()
+    world = MembershipWorld().run()
     world.controller.close()
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
     with pytest.raises(KafkaError):

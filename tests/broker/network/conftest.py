@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,15 +12,14 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
 from ottla.broker.stepping import Stepping
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
 from tests.broker.network.connected import Transport, limits
+from tests.support.world import simulated_env
 
 
 @pytest.fixture
 def broker() -> Any:
     settings = limits(socket_request_max_bytes=50_000_000, unstable_api_versions_enable=False)
-    env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+    env = simulated_env()
     return SimpleNamespace(
         env=env,
         clock=env,

@@ -2,60 +2,27 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.gate import Gate
 from ottla.broker.later import Later
 from ottla.broker.network.committed import once_committed
-from ottla.broker.partitions import Partition
-from ottla.coordinator.replication.leader import new_leader
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.records import build_batch
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.config import LogConfig
-from ottla.storage.log import Log
 from ottla.storage.steps import Steps
+from tests.broker.partition_world import FollowedPartitionWorld
 
 
-class World:
-    """A coordinator's partition with a follower, which has fetched nothing yet, and the answers that have left."""
+class CoordinatorPartitionWorld(FollowedPartitionWorld):
+    """A coordinator's partition with a follower, and the responses that have left."""
 
     def __init__(self) -> None:
-        env = self.env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
-        self.gate = Gate(None)
-        self.gate.is_replicated = True
-        log = Log(env.fs, "/t-0", "t", 0, LogConfig(), bytes(16))
-        self.partition = Partition(env, log, self.gate, DiskHealth(env, "/"), 1, is_led=False)
+        super().__init__()
         self.answers: list[Any] = []
-        self.elected(0)
-
-    def elected(self, leader_epoch: int) -> None:
-        self.partition.lead(
-            new_leader(
-                broker_id=1,
-                leader_epoch=leader_epoch,
-                start_offset=self.partition.log.log_end_offset,
-                replicas=[1, 2],
-                in_sync=[1, 2],
-                partition_epoch=0,
-                max_lag_ms=30_000,
-                min_in_sync=1,
-                live_epoch=lambda _: 7,
-                now_ms=self.env.steady_ms(),
-            )
-        )
 
     def write(self) -> None:
-        self.partition.append_own(build_batch([(b"k", b"v")], START_MS))
+        super().write()
         self.gate.stand_on(self.partition)
-
-    def fetched(self, offset: int) -> None:
-        self.partition.replica_fetched(2, offset, 0, 7)
 
     def leave(self, response: Any) -> None:
         """As a connection: wait for what comes later."""
@@ -67,7 +34,7 @@ class World:
 
 
 def test_an_answer_waits_for_what_it_has_written() -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
     world.write()
     world.leave("written")
     assert world.answers == []
@@ -76,7 +43,7 @@ def test_an_answer_waits_for_what_it_has_written() -> None:
 
 
 def test_an_answer_waits_for_what_it_has_read_and_not_for_what_came_after() -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
     world.write()
     world.gate.take_standing()
     world.gate.stand_on(world.partition)
@@ -87,7 +54,7 @@ def test_an_answer_waits_for_what_it_has_read_and_not_for_what_came_after() -> N
 
 
 def test_an_answer_that_stands_on_nothing_leaves_at_once() -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
     world.write()
     world.gate.take_standing()
     world.leave("nothing")
@@ -98,7 +65,7 @@ def test_an_answer_that_stands_on_nothing_leaves_at_once() -> None:
 
 
 def test_where_another_broker_leads_meanwhile_the_coordinator_is_elsewhere() -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
     world.write()
     world.leave("written")
     world.partition.follow(2, 1)
@@ -106,7 +73,7 @@ def test_where_another_broker_leads_meanwhile_the_coordinator_is_elsewhere() -> 
 
 
 def test_an_answer_that_comes_later_waits_for_all_that_is_written_when_it_is_made() -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
     world.gate.stand_on(world.partition)
     parked = Later()
     world.leave(parked)
@@ -120,7 +87,7 @@ def test_an_answer_that_comes_later_waits_for_all_that_is_written_when_it_is_mad
 
 
 def test_a_parked_request_that_is_answered_after_the_election_is_told_that_the_coordinator_is_elsewhere() -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
     world.write()
     parked = Later()
     world.leave(parked)
@@ -131,7 +98,7 @@ def test_a_parked_request_that_is_answered_after_the_election_is_told_that_the_c
 
 @pytest.mark.parametrize("is_elected_again", [False, True])
 def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_elected_again: bool) -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
 
     def steps() -> Steps[str]:
         world.write()
@@ -144,14 +111,14 @@ def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_e
     next(handled)
     world.partition.follow(2, 1)
     if is_elected_again:
-        world.elected(2)
+        world.lead(2)
     with pytest.raises(StopIteration) as ended:
         next(handled)
     assert ended.value.value is Code.NOT_COORDINATOR
 
 
 def test_a_client_that_has_gone_takes_its_parked_request_along() -> None:
-    world, gone = World(), list[str]()
+    world, gone = CoordinatorPartitionWorld(), list[str]()
     world.gate.stand_on(world.partition)
     later = once_committed(world.gate, Later(on_abandoned=lambda: gone.append("gone")), lambda code: code)
     later.abandon()
@@ -160,7 +127,7 @@ def test_a_client_that_has_gone_takes_its_parked_request_along() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_steps_stand_on_what_any_of_them_has_noted(*, fails: bool) -> None:
-    world = World()
+    world = CoordinatorPartitionWorld()
 
     def steps() -> Steps[str]:
         world.write()

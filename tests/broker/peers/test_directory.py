@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import COORDINATOR, FETCH, BrokerPeers
-from ottla.broker.peers.peer import PeerEnv
 from ottla.broker.peers.requests import Failure
 from ottla.broker.peers.states import PeerState
 from ottla.coordinator.broker_registration import BrokerRegistration, ListenerEndpoint, Registrations
 from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from tests.support.world import LoopWorld
 
 OWN, OTHER = 1, 2
 
 
-class World:
+class BrokerPeersWorld(LoopWorld):
     def __init__(self) -> None:
-        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        super().__init__()
         self.registrations = Registrations()
         self.peers = BrokerPeers(
-            cast(PeerEnv, self.env),
+            self.env,
             lambda: self.registrations,
             own_id=OWN,
             listener=lambda: "INTERNAL",
@@ -53,7 +50,7 @@ class World:
 
 
 def test_a_broker_has_one_connection_a_purpose_at_the_listener_for_brokers() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER, FETCH)
     assert peer is not None
     assert (peer.host, peer.port) == ("other", 9092)
@@ -63,7 +60,7 @@ def test_a_broker_has_one_connection_a_purpose_at_the_listener_for_brokers() -> 
 
 
 def test_no_connection_leads_to_itself_or_to_who_is_not_there() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     assert world.peers.peer(OWN) is None
     assert world.peers.peer(3) is None
     world.register(3, "third", 9092, listener="EXTERNAL")
@@ -71,7 +68,7 @@ def test_no_connection_leads_to_itself_or_to_who_is_not_there() -> None:
 
 
 def test_a_fenced_broker_is_not_asked_and_keeps_its_connection() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER)
     assert peer is not None
     world.fence(OTHER, is_fenced=True)
@@ -84,7 +81,7 @@ def test_a_fenced_broker_is_not_asked_and_keeps_its_connection() -> None:
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_broker_that_moved_is_reached_at_its_new_address(is_told: bool) -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None
     peer.send(MetadataRequest(), answers.append)
@@ -101,7 +98,7 @@ def test_a_broker_that_moved_is_reached_at_its_new_address(is_told: bool) -> Non
 
 
 def test_what_an_earlier_life_of_a_broker_was_asked_fails_at_once() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None
     peer.send(MetadataRequest(), answers.append)
@@ -115,7 +112,7 @@ def test_what_an_earlier_life_of_a_broker_was_asked_fails_at_once() -> None:
 
 
 def test_a_connection_that_is_given_up_is_followed_by_another() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peer, other, answers = world.peers.peer(OTHER, FETCH), world.peers.peer(OTHER, COORDINATOR), list[Any]()
     assert peer is not None
     peer.send(MetadataRequest(), answers.append)
@@ -128,7 +125,7 @@ def test_a_connection_that_is_given_up_is_followed_by_another() -> None:
 
 
 def test_connections_to_who_is_not_registered_any_more_are_closed() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER)
     assert peer is not None
     del world.registrations.brokers[OTHER]
@@ -137,7 +134,7 @@ def test_connections_to_who_is_not_registered_any_more_are_closed() -> None:
 
 
 def test_after_the_close_there_are_no_connections() -> None:
-    world = World()
+    world = BrokerPeersWorld()
     peers = [world.peers.peer(OTHER, purpose) for purpose in (FETCH, COORDINATOR)]
     world.peers.close()
     assert [peer.state for peer in peers if peer is not None] == [PeerState.CLOSED] * 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, cast
@@ -15,58 +13,38 @@ from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import SOFTWARE_VERSION, Peer, PeerEnv, Timings
 from ottla.broker.peers.requests import Failure, Limits, PeerFailure
 from ottla.broker.peers.states import PeerState
-from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
+from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.simulation.broker import SimulatedBroker
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.env import SimulatedEnv
+from tests.support.accepted import AcceptedConnection
+from tests.support.world import LoopWorld
 
 HOST, PORT = "other", 9092
 METADATA, LIST_GROUPS = 3, 16
 OFFERED = ((METADATA, 0, 12), (API_VERSIONS_KEY, 0, 4))
 
 
-class Accepted(asyncio.BufferedProtocol):
+class Accepted(AcceptedConnection):
     """The other side of one connection: keeps requests, and answers when a test says so."""
 
     def __init__(self, host: Host) -> None:
+        super().__init__()
         self._host = host
-        self._room = bytearray(1 << 12)
-        self._bytes = bytearray()
         self.requests: list[tuple[int, int, int]] = []
-        self.client_id: str | None = None
-        self.is_lost = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._room
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._bytes += self._room[:nbytes]
-        while len(self._bytes) >= 4 and len(self._bytes) >= 4 + (size := int.from_bytes(self._bytes[:4], "big")):
-            frame = bytes(self._bytes[4 : 4 + size])
-            del self._bytes[: 4 + size]
-            key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
-            self.client_id, body_at = read_client_id(frame, flexible=version >= api(key).flexible_from)
-            self.requests.append((key, version, int.from_bytes(frame[4:8], "big")))
-            if key == API_VERSIONS_KEY:
-                self._host.greetings.append(decode_body(api(key).decode_request, frame, body_at, version))
-                self._host.greeted(self, version)
+    def received(self, key: int, version: int, correlation_id: int, request: Any) -> None:
+        self.requests.append((key, version, correlation_id))
+        if key == API_VERSIONS_KEY:
+            self._host.greetings.append(request)
+            self._host.greeted(self, version)
 
     def answer(self, message: Any, *, at: int = -1, correlation_id: int | None = None, version: int | None = None) -> None:
         key, asked, asked_id = self.requests[at]
-        parts = response_parts(
-            api(key), asked if version is None else version, asked_id if correlation_id is None else correlation_id, message
-        )
-        self.transport.write(b"".join(parts))
+        self.respond(key, asked if version is None else version, asked_id if correlation_id is None else correlation_id, message)
 
 
 class Host:
@@ -100,26 +78,15 @@ class Host:
         self.listening.close()
 
 
-class World:
+class PeerWorld(LoopWorld):
     def __init__(self, **peer: Any) -> None:
-        self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
+        super().__init__()
         self.host = Host(self.env)
-        self.bugs = 0
         self.answers: list[Any] = []
-        self.peer = Peer(cast(PeerEnv, self.env), HOST, PORT, client_id="broker-1", bug=self._bug, buffers=ReceiveBuffers(), **peer)
-
-    def _bug(self) -> None:
-        self.bugs += 1
+        self.peer = Peer(self.env, HOST, PORT, client_id="broker-1", bug=self.note_bug, buffers=ReceiveBuffers(), **peer)
 
     def ask(self, request: Any = None, **how: Any) -> None:
         self.peer.send(MetadataRequest() if request is None else request, self.answers.append, **how)
-
-    def settle(self) -> None:
-        self.env.settle()
-
-    def advance(self, by_ms: float) -> None:
-        self.env.settle()
-        self.env.advance(by_ms)
 
     def is_in(self, state: PeerState) -> bool:
         return self.peer.state is state
@@ -130,15 +97,15 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    made = World()
+def world() -> Iterator[PeerWorld]:
+    made = PeerWorld()
     yield made
     made.peer.close()
     made.settle()
     assert made.bugs == 0
 
 
-def test_a_request_is_answered_in_the_newest_common_version(world: World) -> None:
+def test_a_request_is_answered_in_the_newest_common_version(world: PeerWorld) -> None:
     world.ask()
     assert world.answers == []
     world.settle()
@@ -152,7 +119,7 @@ def test_a_request_is_answered_in_the_newest_common_version(world: World) -> Non
     assert world.peer.offered(LIST_GROUPS) is None
 
 
-def test_the_greeting_is_asked_again_in_a_version_that_the_peer_knows(world: World) -> None:
+def test_the_greeting_is_asked_again_in_a_version_that_the_peer_knows(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     assert [version for key, version, _ in world.host.accepted[0].requests if key == API_VERSIONS_KEY] == [5, 4]
@@ -161,7 +128,7 @@ def test_the_greeting_is_asked_again_in_a_version_that_the_peer_knows(world: Wor
     assert ottla.__version__ == SOFTWARE_VERSION
 
 
-def test_requests_share_one_connection_and_wait_for_the_greeting(world: World) -> None:
+def test_requests_share_one_connection_and_wait_for_the_greeting(world: PeerWorld) -> None:
     world.host.answers_greetings = False
     for _ in range(3):
         world.ask()
@@ -179,7 +146,7 @@ def test_requests_share_one_connection_and_wait_for_the_greeting(world: World) -
     assert [answer.controller_id for answer in world.answers] == [-3, -2, -1]
 
 
-def test_a_version_that_the_peer_does_not_know_fails_and_the_next_request_goes_on(world: World) -> None:
+def test_a_version_that_the_peer_does_not_know_fails_and_the_next_request_goes_on(world: PeerWorld) -> None:
     world.ask(ListGroupsRequest())
     world.ask(least_version=13)
     world.ask(most_version=5)
@@ -188,7 +155,7 @@ def test_a_version_that_the_peer_does_not_know_fails_and_the_next_request_goes_o
     assert world.host.accepted[0].requests[-1][:2] == (METADATA, 5)
 
 
-def test_where_nobody_listens_requests_fail_and_the_next_attempt_waits(world: World) -> None:
+def test_where_nobody_listens_requests_fail_and_the_next_attempt_waits(world: PeerWorld) -> None:
     world.host.close()
     world.ask()
     world.ask()
@@ -208,7 +175,7 @@ def test_where_nobody_listens_requests_fail_and_the_next_attempt_waits(world: Wo
     assert isinstance(world.answers[2], MetadataResponse)
 
 
-def test_who_has_nothing_to_ask_does_not_connect_again(world: World) -> None:
+def test_who_has_nothing_to_ask_does_not_connect_again(world: PeerWorld) -> None:
     world.host.close()
     world.ask()
     world.advance(10_000)
@@ -216,7 +183,7 @@ def test_who_has_nothing_to_ask_does_not_connect_again(world: World) -> None:
 
 
 def test_a_lost_connection_fails_what_was_sent_and_sends_what_waits_on_the_next_one() -> None:
-    world = World(limits=Limits(in_flight=1))
+    world = PeerWorld(limits=Limits(in_flight=1))
     world.ask()
     world.ask()
     world.settle()
@@ -230,7 +197,7 @@ def test_a_lost_connection_fails_what_was_sent_and_sends_what_waits_on_the_next_
     assert world.answers[1].controller_id == 7
 
 
-def test_a_connection_that_was_idle_and_is_closed_opens_again_at_once(world: World) -> None:
+def test_a_connection_that_was_idle_and_is_closed_opens_again_at_once(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     world.host.accepted[0].answer(MetadataResponse())
@@ -244,7 +211,7 @@ def test_a_connection_that_was_idle_and_is_closed_opens_again_at_once(world: Wor
     assert world.failures == []
 
 
-def test_an_answer_that_does_not_come_in_time_closes_the_connection(world: World) -> None:
+def test_an_answer_that_does_not_come_in_time_closes_the_connection(world: PeerWorld) -> None:
     world.ask(timeout_ms=500)
     world.settle()
     world.ask(timeout_ms=5_000)
@@ -255,7 +222,7 @@ def test_an_answer_that_does_not_come_in_time_closes_the_connection(world: World
     assert world.host.accepted[0].is_lost
 
 
-def test_the_earliest_deadline_counts_whichever_request_came_first(world: World) -> None:
+def test_the_earliest_deadline_counts_whichever_request_came_first(world: PeerWorld) -> None:
     world.host.answers_greetings = False
     world.ask(timeout_ms=5_000)
     world.ask(timeout_ms=100)
@@ -266,7 +233,7 @@ def test_the_earliest_deadline_counts_whichever_request_came_first(world: World)
 
 
 def test_a_host_that_says_nothing_is_given_up() -> None:
-    world = World(timings=Timings(connect_ms=1_000))
+    world = PeerWorld(timings=Timings(connect_ms=1_000))
     world.host.answers_greetings = False
     world.ask()
     world.advance(1_001)
@@ -276,7 +243,7 @@ def test_a_host_that_says_nothing_is_given_up() -> None:
 
 
 def test_too_many_requests_that_wait_are_refused_at_once() -> None:
-    world = World(limits=Limits(waiting=2))
+    world = PeerWorld(limits=Limits(waiting=2))
     for _ in range(3):
         world.ask()
     assert world.answers == []
@@ -285,7 +252,7 @@ def test_too_many_requests_that_wait_are_refused_at_once() -> None:
 
 
 def test_what_is_sent_at_once_is_bounded_by_bytes() -> None:
-    world = World(limits=Limits(in_flight_bytes=1))
+    world = PeerWorld(limits=Limits(in_flight_bytes=1))
     world.ask()
     world.ask()
     world.settle()
@@ -296,7 +263,7 @@ def test_what_is_sent_at_once_is_bounded_by_bytes() -> None:
     assert [key for key, _, _ in accepted.requests].count(METADATA) == 2
 
 
-def test_closed_for_good_it_fails_what_waits_and_what_comes(world: World) -> None:
+def test_closed_for_good_it_fails_what_waits_and_what_comes(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     world.ask()
@@ -311,7 +278,7 @@ def test_closed_for_good_it_fails_what_waits_and_what_comes(world: World) -> Non
     assert len(world.host.accepted) == 1
 
 
-def test_closed_while_it_connects_no_connection_stays(world: World) -> None:
+def test_closed_while_it_connects_no_connection_stays(world: PeerWorld) -> None:
     world.ask()
     world.peer.close()
     world.settle()
@@ -324,7 +291,7 @@ def test_closed_while_it_connects_no_connection_stays(world: World) -> None:
     [{"correlation_id": 77}, {"version": 0}],
     ids=["an answer to nothing that was asked", "an answer in another version"],
 )
-def test_an_answer_that_cannot_be_read_ends_the_connection(world: World, how: dict[str, Any]) -> None:
+def test_an_answer_that_cannot_be_read_ends_the_connection(world: PeerWorld, how: dict[str, Any]) -> None:
     world.ask()
     world.settle()
     world.host.accepted[0].answer(MetadataResponse(), **how)
@@ -335,7 +302,7 @@ def test_an_answer_that_cannot_be_read_ends_the_connection(world: World, how: di
 
 
 def test_an_answer_of_a_hostile_size_ends_the_connection() -> None:
-    world = World(max_answer_bytes=1_000)
+    world = PeerWorld(max_answer_bytes=1_000)
     world.ask()
     world.settle()
     world.host.accepted[0].transport.write((1_001).to_bytes(4, "big"))
@@ -344,7 +311,7 @@ def test_an_answer_of_a_hostile_size_ends_the_connection() -> None:
     assert "a frame of 1001 bytes" in world.answers[0].reason
 
 
-def test_a_refused_greeting_backs_off_further_each_time(world: World) -> None:
+def test_a_refused_greeting_backs_off_further_each_time(world: PeerWorld) -> None:
     world.host.greeting_error = Code.INVALID_REQUEST
     attempts: list[int] = []
     for _ in range(4):
@@ -362,7 +329,7 @@ def test_a_refused_greeting_backs_off_further_each_time(world: World) -> None:
 
 
 def test_a_callback_that_fails_is_a_bug_and_hurts_nobody_else() -> None:
-    world = World()
+    world = PeerWorld()
 
     def fail(_: Any) -> None:
         raise AssertionError("a bug")
@@ -380,7 +347,7 @@ def test_a_callback_that_fails_is_a_bug_and_hurts_nobody_else() -> None:
 
 
 def test_a_callback_may_ask_again_and_may_close() -> None:
-    world = World()
+    world = PeerWorld()
 
     def again(_: Any) -> None:
         world.ask()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,17 +17,17 @@ from ottla.coordinator.replication.follower import FetchState, Following
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.protocol.messages.list_offsets import ListOffsetsResponse
-from ottla.simulation.env import START_MS, SimulatedEnv
-from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.support.world import LoopWorld
 
 
-class Follower:
+class FollowerWorld(LoopWorld):
     """A broker that follows partitions of one leader, and the requests that it has sent there."""
 
     def __init__(self, carry_out: Callable[[Partition, Following, Any], Any], partitions: int) -> None:
-        self.env = env = cast(Any, SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS))
+        super().__init__()
+        env = self.env
         gate = Gate(None)
         self.sent: list[tuple[Any, Any]] = []
         peer = SimpleNamespace(send=lambda message, then, **options: self.sent.append((message, then)))
@@ -65,7 +64,7 @@ def test_a_bug_with_one_partition_stops_that_one_only() -> None:
             raise LookupError("a bug")
         carried_out.append(partition.log.partition)
 
-    follower = Follower(carry_out, 2)
+    follower = FollowerWorld(carry_out, 2)
     with pytest.raises(LookupError, match="a bug"):
         follower.answer(0, high_watermark=0)
     follower.env.advance(1)
@@ -76,7 +75,7 @@ def test_a_bug_with_one_partition_stops_that_one_only() -> None:
 
 def test_what_an_answer_has_told_in_vain_is_asked_for_again() -> None:
     """A leader leaves out of a session's answers what it has told already: a high watermark that was not taken came never again."""
-    follower = Follower(lambda *_: None, 1)
+    follower = FollowerWorld(lambda *_: None, 1)
     follower.answer(0, session_id=9, high_watermark=0)
     assert follower.named(1) == []
     follower.fetcher.remove(follower.partitions[0])
@@ -86,7 +85,7 @@ def test_what_an_answer_has_told_in_vain_is_asked_for_again() -> None:
 
 
 def test_an_answer_without_offsets_is_asked_for_again() -> None:
-    follower = Follower(lambda partition, following, action: action, 1)
+    follower = FollowerWorld(lambda partition, following, action: action, 1)
     follower.answer(0, error_code=Code.OFFSET_OUT_OF_RANGE, high_watermark=-1)
     assert follower.followings[0].state is FetchState.OUT_OF_RANGE
     follower.sent[1][1](ListOffsetsResponse(topics=[]))

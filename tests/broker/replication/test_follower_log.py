@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any, cast
 
 from ottla.broker.disk_health import DiskHealth
@@ -13,10 +12,11 @@ from ottla.broker.replication.follower_log import FollowerLogs
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.replication.follower import Append, Following
 from ottla.protocol.records import assign, build_batch
-from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.env import START_MS
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.config import LogConfig
 from ottla.storage.log import Log
+from tests.support.world import simulated_env
 
 
 class Synced(MemoryFilesystem):
@@ -33,7 +33,7 @@ class Synced(MemoryFilesystem):
 def test_every_segment_that_an_answer_has_written_to_is_synced_before_the_next_fetch() -> None:
     """The leader takes what is below the next fetch's offset for safe, so that no segment may be left out."""
     fs = Synced()
-    env = cast(Any, SimulatedEnv(fs, random.Random(1), START_MS))
+    env = cast(Any, simulated_env(fs))
     gate = Gate(GroupCommit(env, Stepping(env, lambda: None), lambda error: None, lambda path, error: None))
     disk = DiskHealth(env, "/")
     partition = Partition(env, Log(env.fs, "/t-0", "t", 0, LogConfig(segment_bytes=100), bytes(16)), gate, disk, 1, is_led=False)

@@ -17,7 +17,7 @@ from ottla.coordinator.partition_registration import NO_LEADER, RECOVERED, RECOV
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.cluster.states import seen
-from tests.coordinator.controller.world import World, directory, refused
+from tests.coordinator.controller.world import ControllerWorld, directory
 from tests.support.levels import seeds
 
 BROKERS = range(1, 6)
@@ -29,7 +29,7 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.world = World(4, has_elr=bool(seed % 3))
+        self.world = ControllerWorld(4, has_elr=bool(seed % 3))
         self.leaders: dict[tuple[bytes, int, int], int] = {}
         """Who led each partition in each epoch."""
         self.reached: set[str] = set()
@@ -40,7 +40,7 @@ class History:
             before = {(topic.topic_id, index): topic.partitions[index] for topic, index in self.world.where()}
             command = self.random.choice(self.commands())
             try:
-                refused(self.world, command)
+                self.world.run_retried(command)
             except KafkaError as error:
                 self.reached.add(error.code.name)
             self.check(before)

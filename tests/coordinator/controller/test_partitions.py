@@ -15,7 +15,7 @@ from ottla.coordinator.controller.in_sync import PartitionAsked
 from ottla.coordinator.controller.placement import assigned, place
 from ottla.coordinator.partition_registration import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.controller.world import World
+from tests.coordinator.controller.world import ControllerWorld
 
 
 def code_of(error: object) -> Code | None:
@@ -23,15 +23,15 @@ def code_of(error: object) -> Code | None:
     return None if error is None else error.code
 
 
-def elect(world: World, kind: int, name: str = "t", index: int = 0) -> Code | None:
-    return code_of(world.do(elections.elect_leaders(world.state, kind, [(name, [index])]))[name][index])
+def elect(world: ControllerWorld, kind: int, name: str = "t", index: int = 0) -> Code | None:
+    return code_of(world.run(elections.elect_leaders(world.state, kind, [(name, [index])]))[name][index])
 
 
 # elections
 
 
 def test_a_preferred_leader_gets_its_leadership_back() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     assert elect(world, PREFERRED_ELECTION) is Code.ELECTION_NOT_NEEDED
     world.expire(1)
@@ -46,7 +46,7 @@ def test_a_preferred_leader_gets_its_leadership_back() -> None:
 
 
 def test_elections_of_what_is_not_there() -> None:
-    world = World(1)
+    world = ControllerWorld(1)
     world.topic("t", (1,))
     assert elect(world, PREFERRED_ELECTION, "ghost") is Code.UNKNOWN_TOPIC_OR_PARTITION
     for index in (1, -1):
@@ -54,12 +54,12 @@ def test_elections_of_what_is_not_there() -> None:
     with pytest.raises(KafkaError, match="Unknown election type 2") as error:
         elections.elect_leaders(world.state, 2, None)
     assert error.value.code is Code.INVALID_REQUEST
-    assert world.do(elections.elect_leaders(world.state, PREFERRED_ELECTION, None)) == {"t": {}}, "none that needs no election"
+    assert world.run(elections.elect_leaders(world.state, PREFERRED_ELECTION, None)) == {"t": {}}, "none that needs no election"
 
 
 @pytest.mark.parametrize("has_elr", [False, True])
 def test_an_unclean_leader_is_elected_only_when_asked(has_elr: bool) -> None:
-    world = World(2, has_elr=has_elr)
+    world = ControllerWorld(2, has_elr=has_elr)
     world.topic("t", (1, 2))
     world.expire(2)
     assert (world.partition().isr, world.partition().elr) == ((1,), ())
@@ -69,7 +69,7 @@ def test_an_unclean_leader_is_elected_only_when_asked(has_elr: bool) -> None:
     lost = world.partition()
     assert lost.leader == NO_LEADER, "the only replica with all records is down"
     assert (lost.isr, lost.elr, lost.last_known_elr) == (((), (1,), (1,)) if has_elr else ((1,), (), ()))
-    assert world.do(elections.elect_unclean_leaders(world.state, 5)) is False
+    assert world.run(elections.elect_unclean_leaders(world.state, 5)) is False
     assert world.partition() == lost, "the topic does not allow it"
     assert elect(world, UNCLEAN_ELECTION) is None
     after = world.partition()
@@ -81,7 +81,7 @@ def test_an_unclean_leader_is_elected_only_when_asked(has_elr: bool) -> None:
 
 
 def test_a_topic_may_allow_unclean_elections() -> None:
-    world = World(2, has_elr=False)
+    world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)
     world.expire(1)
@@ -91,7 +91,7 @@ def test_a_topic_may_allow_unclean_elections() -> None:
 
 
 def test_an_eligible_leader_is_elected_cleanly() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="3")
     world.expire(2)
     world.expire(1, 3)
@@ -105,34 +105,34 @@ def test_an_eligible_leader_is_elected_cleanly() -> None:
 
 
 def test_a_broker_that_stopped_uncleanly_is_not_eligible_any_more() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="3")
     world.expire(2)
     assert world.partition().elr == (2,)
     world.now_ms += 1
     world.incarnations[2] += 1
-    world.do(world.registered(2, previous_broker_epoch=-1))
+    world.run(world.registered(2, previous_broker_epoch=-1))
     assert world.partition().elr == ()
 
 
 def test_leaderships_are_balanced_a_few_at_a_time() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     world.topic("t", (1, 2), (1, 2), (1, 2))
     world.expire(1)
     world.now_ms += 1
     world.start(1)
     for index in range(3):
         alter(world, 2, (1, 2), index=index)
-    assert world.do(elections.rebalance_leaders(world.state, 2)) is True
+    assert world.run(elections.rebalance_leaders(world.state, 2)) is True
     assert Counter(p.leader for p in world.state.topics["t"].partitions) == {1: 2, 2: 1}
-    assert world.do(elections.rebalance_leaders(world.state, 2)) is False
+    assert world.run(elections.rebalance_leaders(world.state, 2)) is False
     assert {p.leader for p in world.state.topics["t"].partitions} == {1}
 
 
 # in-sync replicas
 
 
-def asked_for(world: World, isr: tuple[int, ...], index: int = 0, **changed: Any) -> PartitionAsked:
+def asked_for(world: ControllerWorld, isr: tuple[int, ...], index: int = 0, **changed: Any) -> PartitionAsked:
     topic, partition = world.state.topics["t"], world.partition("t", index)
     fields = {
         "topic_id": topic.topic_id,
@@ -145,16 +145,16 @@ def asked_for(world: World, isr: tuple[int, ...], index: int = 0, **changed: Any
     return PartitionAsked(**{**fields, **changed})
 
 
-def alter(world: World, leader: int, isr: tuple[int, ...], **changed: Any) -> PartitionRegistration:
+def alter(world: ControllerWorld, leader: int, isr: tuple[int, ...], **changed: Any) -> PartitionRegistration:
     asked = asked_for(world, isr, **changed)
-    (answer,) = world.do(in_sync.alter_partitions(world.state, leader, world.epoch(leader), [asked]))
+    (answer,) = world.run(in_sync.alter_partitions(world.state, leader, world.epoch(leader), [asked]))
     if isinstance(answer, KafkaError):
         raise answer
     return answer
 
 
 def test_a_leader_shrinks_and_expands_its_in_sync_replicas() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="2")
     answer = alter(world, 1, (1, 2))
     assert answer == world.partition() and (answer.isr, answer.leader_epoch, answer.partition_epoch) == ((1, 2), 0, 1)
@@ -184,18 +184,18 @@ def test_a_leader_shrinks_and_expands_its_in_sync_replicas() -> None:
     ],
 )
 def test_changes_of_in_sync_replicas_that_are_refused(changed: dict[str, Any], code: Code) -> None:
-    world = World(4)
+    world = ControllerWorld(4)
     world.topic("t", (1, 2, 3))
     world.expire(1)
     before = world.partition()
     asked = msgspec.structs.replace(asked_for(world, (2, 3)), **changed)
-    (answer,) = world.do(in_sync.alter_partitions(world.state, 2, world.epoch(2), [asked]))
+    (answer,) = world.run(in_sync.alter_partitions(world.state, 2, world.epoch(2), [asked]))
     assert isinstance(answer, KafkaError) and answer.code is code
     assert world.partition() == before
 
 
 def test_who_does_not_lead_may_not_ask() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     with pytest.raises(KafkaError) as error:
         alter(world, 2, (2, 3))
@@ -206,16 +206,16 @@ def test_who_does_not_lead_may_not_ask() -> None:
 
 
 def test_a_partition_that_is_named_twice_is_changed_once() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     asked = [asked_for(world, (1, 2)), asked_for(world, (1,))]
-    first, second = world.do(in_sync.alter_partitions(world.state, 1, world.epoch(1), asked))
+    first, second = world.run(in_sync.alter_partitions(world.state, 1, world.epoch(1), asked))
     assert isinstance(second, KafkaError) and second.code is Code.INVALID_UPDATE_VERSION
     assert first == world.partition() and world.partition().isr == (1, 2)
 
 
 def test_a_leader_says_that_it_has_recovered() -> None:
-    world = World(2, has_elr=False)
+    world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)
     world.expire(1)
@@ -232,12 +232,12 @@ def test_a_leader_says_that_it_has_recovered() -> None:
 # reassignment
 
 
-def reassign(world: World, replicas: tuple[int, ...] | None, name: str = "t", index: int = 0) -> Code | None:
-    return code_of(world.do(reassignment.reassign(world.state, {(name, index): replicas}))[name, index])
+def reassign(world: ControllerWorld, replicas: tuple[int, ...] | None, name: str = "t", index: int = 0) -> Code | None:
+    return code_of(world.run(reassignment.reassign(world.state, {(name, index): replicas}))[name, index])
 
 
 def test_a_partition_moves_when_its_new_replicas_are_in_sync() -> None:
-    world = World(4)
+    world = ControllerWorld(4)
     world.topic("t", (1, 2), (1, 2))
     assert reassign(world, (3, 4)) is None
     moving = world.partition()
@@ -257,7 +257,7 @@ def test_a_partition_moves_when_its_new_replicas_are_in_sync() -> None:
 
 def test_a_removed_follower_raises_the_leader_epoch() -> None:
     """Otherwise it would go on to fetch under an epoch that is still the current one."""
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     assert reassign(world, (1, 2)) is None
     after = world.partition()
@@ -265,7 +265,7 @@ def test_a_removed_follower_raises_the_leader_epoch() -> None:
 
 
 def test_a_reassignment_is_cancelled() -> None:
-    world = World(4)
+    world = ControllerWorld(4)
     world.topic("t", (1, 2))
     assert reassign(world, None) is Code.NO_REASSIGNMENT_IN_PROGRESS
     reassign(world, (3, 2))
@@ -277,7 +277,7 @@ def test_a_reassignment_is_cancelled() -> None:
 
 @pytest.mark.parametrize("is_allowed", [False, True])
 def test_a_cancellation_that_needs_an_unclean_election(is_allowed: bool) -> None:
-    world = World(4, has_elr=False)
+    world = ControllerWorld(4, has_elr=False)
     world.topic("t", (1,), unclean_leader_election_enable=str(is_allowed).lower())
     reassign(world, (3, 4))
     alter(world, 1, (1, 3))
@@ -291,7 +291,7 @@ def test_a_cancellation_that_needs_an_unclean_election(is_allowed: bool) -> None
 
 
 def test_reassignments_that_are_refused() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     world.topic("t", (1, 2))
     assert reassign(world, (1,), "ghost") is Code.UNKNOWN_TOPIC_OR_PARTITION
     assert reassign(world, (1,), "t", 1) is Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -304,7 +304,7 @@ def test_reassignments_that_are_refused() -> None:
 
 
 def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:
-    world = World(6)
+    world = ControllerWorld(6)
     for seed in range(20):
         placements = place(world.state, 60, 2, Random(seed).randrange)
         racks = [{broker % 2 for broker in replicas} for replicas in placements]
@@ -318,7 +318,7 @@ def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:
 
 
 def test_fenced_brokers_are_placed_last_and_never_lead() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.expire(2)
     for replicas in place(world.state, 30, 3, Random(3).randrange):
         assert sorted(replicas) == [1, 2, 3] and replicas[0] != 2
@@ -327,7 +327,7 @@ def test_fenced_brokers_are_placed_last_and_never_lead() -> None:
 
 
 def test_brokers_that_leave_or_are_cordoned_get_no_new_partitions() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     world.beat(1, want_shut_down=True)
     world.beat(2, cordoned_directories=world.state.registrations.brokers[2].directories)
@@ -339,12 +339,12 @@ def test_brokers_that_leave_or_are_cordoned_get_no_new_partitions() -> None:
 @pytest.mark.parametrize("factor", [0, -1, 3])
 def test_replication_factors_that_cannot_be(factor: int) -> None:
     with pytest.raises(KafkaError) as error:
-        place(World(2).state, 1, factor, Random(1).randrange)
+        place(ControllerWorld(2).state, 1, factor, Random(1).randrange)
     assert error.value.code is Code.INVALID_REPLICATION_FACTOR
 
 
 def test_nothing_is_placed_while_all_are_fenced() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     world.expire(1, 2)
     with pytest.raises(KafkaError) as error:
         place(world.state, 1, 1, Random(1).randrange)
@@ -352,7 +352,7 @@ def test_nothing_is_placed_while_all_are_fenced() -> None:
 
 
 def test_replicas_as_a_client_assigns_them() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.expire(2)
     topic = world.topic("t", (2, 1), (1, 3))
     assert [(p.replicas, p.isr, p.leader) for p in topic.partitions] == [((2, 1), (1,), 1), ((1, 3), (1, 3), 1)]

@@ -14,12 +14,12 @@ from ottla.coordinator.controller.elections import change_of, change_record
 from ottla.coordinator.controller.heartbeats import NEXT, Control, Heartbeats
 from ottla.coordinator.partition_registration import NO_LEADER
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.controller.world import World, directory
+from tests.coordinator.controller.world import ControllerWorld, directory
 
 
 def test_a_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
-    world = World()
-    epoch = world.do(world.registered(1))
+    world = ControllerWorld()
+    epoch = world.run(world.registered(1))
     assert epoch == 2, "the log's end, behind two feature levels"
     assert world.state.registrations.record_offsets == {1: 2}
     early = world.beat(1, current_metadata_offset=1)
@@ -47,16 +47,16 @@ def test_a_broker_is_fenced_until_it_has_read_its_own_registration() -> None:
     ],
 )
 def test_registrations_that_are_refused(changed: dict[str, Any], code: Code) -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     with pytest.raises(KafkaError) as error:
         world.registered(1, **changed)
     assert error.value.code is code
 
 
 def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     epoch = world.epoch(1)
-    assert world.do(world.registered(1, rack="c")) == epoch
+    assert world.run(world.registered(1, rack="c")) == epoch
     broker = world.state.registrations.brokers[1]
     assert (broker.rack, broker.is_fenced) == ("c", False)
     assert world.state.registrations.record_offsets[1] == len(world.log) - 1
@@ -64,7 +64,7 @@ def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> N
 
 
 def test_a_new_incarnation_waits_for_the_session_of_the_one_before() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     world.incarnations[1] += 1
     world.now_ms += world.heartbeats.session_timeout_ms
     with pytest.raises(KafkaError, match="Another broker") as error:
@@ -72,7 +72,7 @@ def test_a_new_incarnation_waits_for_the_session_of_the_one_before() -> None:
     assert error.value.code is Code.DUPLICATE_BROKER_REGISTRATION
     world.now_ms += 1
     epoch = world.epoch(1)
-    assert world.do(world.registered(1)) > epoch
+    assert world.run(world.registered(1)) > epoch
     assert world.state.registrations.brokers[1].is_fenced
     with pytest.raises(KafkaError) as error:
         world.beat(1, broker_epoch=epoch)
@@ -80,7 +80,7 @@ def test_a_new_incarnation_waits_for_the_session_of_the_one_before() -> None:
 
 
 def test_heartbeats_of_an_unknown_broker_or_epoch() -> None:
-    world = World(1)
+    world = ControllerWorld(1)
     for changed in ({"broker_id": 9, "broker_epoch": 1}, {"broker_epoch": world.epoch(1) + 1}):
         with pytest.raises(KafkaError) as error:
             beating.heartbeat(
@@ -90,11 +90,11 @@ def test_heartbeats_of_an_unknown_broker_or_epoch() -> None:
 
 
 def test_a_broker_whose_session_ends_is_fenced_and_loses_what_it_led() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="2")
     deadline_ms = world.heartbeats.next_check_ms()
     assert deadline_ms is not None
-    assert world.do(beating.fence_expired_broker(world.state, world.heartbeats, deadline_ms - 1)) is False
+    assert world.run(beating.fence_expired_broker(world.state, world.heartbeats, deadline_ms - 1)) is False
     world.expire(1)
     assert world.state.registrations.brokers[1].is_fenced
     partition = world.partition()
@@ -106,7 +106,7 @@ def test_a_broker_whose_session_ends_is_fenced_and_loses_what_it_led() -> None:
 
 
 def test_a_controller_that_has_just_started_gives_every_unfenced_broker_a_session() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     world.expire(2)
     fresh = Heartbeats()
     fresh.start(world.state, 50_000)
@@ -119,7 +119,7 @@ def test_a_controller_that_has_just_started_gives_every_unfenced_broker_a_sessio
 
 
 def test_a_broker_shuts_down_when_the_others_know_that_they_lead() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     reply = world.beat(1, want_shut_down=True)
     assert (reply.is_in_controlled_shutdown, reply.should_shut_down, reply.is_fenced) == (True, False, False)
@@ -138,7 +138,7 @@ def test_a_broker_shuts_down_when_the_others_know_that_they_lead() -> None:
 
 
 def test_the_last_in_sync_replica_cannot_give_its_leadership_away_without_eligible_leaders() -> None:
-    world = World(2, has_elr=False)
+    world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1,))
     assert world.beat(1, want_shut_down=True).is_in_controlled_shutdown
     assert world.partition().leader == NO_LEADER and world.partition().isr == (1,)
@@ -160,7 +160,7 @@ def test_the_last_in_sync_replica_cannot_give_its_leadership_away_without_eligib
 def test_what_follows_a_heartbeat_of_a_broker_without_leaderships(
     is_fenced: bool, wants: dict[str, bool], expected: Control
 ) -> None:
-    world = World(1)
+    world = ControllerWorld(1)
     if is_fenced:
         world.expire(1)
     asked = beating.Heartbeat(broker_id=1, broker_epoch=world.epoch(1), current_metadata_offset=99, **wants)
@@ -169,10 +169,10 @@ def test_what_follows_a_heartbeat_of_a_broker_without_leaderships(
 
 
 def test_directories_that_fail_take_their_partitions_leaderships_away() -> None:
-    world = World(1)
+    world = ControllerWorld(1)
     world.incarnations[2] = 1
     two = (directory(2, 1), directory(2, 2))
-    world.do(world.registered(2, directories=two))
+    world.run(world.registered(2, directories=two))
     world.beat(2)
     world.topic("t", (2, 1), (2, 1))
     assert world.partition().directories == (bytes(15) + b"\1", directory(1)), "the broker is yet to choose"
@@ -192,9 +192,9 @@ def test_directories_that_fail_take_their_partitions_leaderships_away() -> None:
 
 
 def test_a_broker_is_unregistered() -> None:
-    world = World(3)
+    world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
-    world.do(registrations.unregister_broker(world.state, 1))
+    world.run(registrations.unregister_broker(world.state, 1))
     assert set(world.state.registrations.brokers) == {2, 3}
     assert world.partition().leader == 2 and world.partition().isr == (2, 3)
     assert not any(broker_id == 1 for broker_id, _ in world.heartbeats.contacts_ms)
@@ -204,22 +204,22 @@ def test_a_broker_is_unregistered() -> None:
 
 
 def test_a_controller_registers_from_a_level_on() -> None:
-    world = World()
+    world = ControllerWorld()
     registration = ControllerRegistration(
         controller_id=3, incarnation_id=directory(3), listeners=(), features={"kraft.version": (0, 1)}
     )
-    world.do(registrations.register_controller(world.state, registration))
+    world.run(registrations.register_controller(world.state, registration))
     assert world.state.registrations.controllers == {3: registration}
-    world.do(world.state.set_features({"metadata.version": 14}))
+    world.run(world.state.set_features({"metadata.version": 14}))
     with pytest.raises(KafkaError) as error:
         registrations.register_controller(world.state, registration)
     assert error.value.code is Code.UNSUPPORTED_VERSION
 
 
 def test_blocks_of_producer_ids_go_to_registered_brokers() -> None:
-    world = World(2)
+    world = ControllerWorld(2)
     blocks = [
-        world.do(registrations.allocate_producer_ids(world.state, broker_id, world.epoch(broker_id))) for broker_id in (1, 2, 1)
+        world.run(registrations.allocate_producer_ids(world.state, broker_id, world.epoch(broker_id))) for broker_id in (1, 2, 1)
     ]
     assert [block.start for block in blocks] == [0, PRODUCER_ID_BLOCK, 2 * PRODUCER_ID_BLOCK]
     assert world.reloaded().next_producer_id == 3 * PRODUCER_ID_BLOCK

@@ -1,11 +1,9 @@
-"""A controller without a log on disk: carries results out, and holds the live state against a replay of all records."""
+"""A controller without a broker, and the requests of brokers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from ottla.coordinator.broker_registration import ListenerEndpoint
 from ottla.coordinator.cluster import ClusterState
@@ -16,55 +14,48 @@ from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, H
 from ottla.coordinator.controller.placement import assigned, placed
 from ottla.coordinator.controller.registrations import Registering
 from ottla.coordinator.partition_registration import PartitionRegistration
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.coordinator.topics import Topic
 from tests.coordinator.cluster.states import seen
+from tests.support.world import ShardWorld
 
-T = TypeVar("T")
 CLUSTER_ID = "cluster"
 FEATURES = {"metadata.version": 33, "eligible.leader.replicas.version": 1}
 
 
-class AppendFailed(Exception):
-    pass
+class ControllerWorld(ShardWorld[ClusterState]):
+    """A controller's cluster state, and what it knows of brokers by their heartbeats."""
 
-
-class World:
     def __init__(self, brokers: int = 0, *, has_elr: bool = True) -> None:
-        self.state = ClusterState(0)
+        super().__init__(now_ms=1_000)
         self.heartbeats = Heartbeats()
-        self.log: list[LogRecord] = []
-        self.now_ms = 1_000
         self.random = Random(7)
-        self.is_log_failing = False
         self.incarnations: dict[int, int] = {}
         self.previous_epochs: dict[int, int] = {}
-        self.do(self.state.set_features(FEATURES | {"eligible.leader.replicas.version": int(has_elr)}))
+        self.run(self.state.set_features(FEATURES | {"eligible.leader.replicas.version": int(has_elr)}))
         for broker_id in range(1, brokers + 1):
             self.start(broker_id)
 
-    def do(self, result: Result[T]) -> T:
-        """Appends, replays, then applies effects; or fails with nothing changed."""
-        if self.is_log_failing:
-            raise AppendFailed
-        for record in result.records:
-            self.state.replay(record, len(self.log))
-            self.log.append(record)
-        for effect in result.effects:
-            self.heartbeats.apply(effect, len(self.log))
-        return result.response
+    @property
+    def state(self) -> ClusterState:
+        return self.shard
 
-    def all(self) -> tuple[Any, ...]:
-        """Everything that is known, in the log and beside it."""
+    def new_shard(self) -> ClusterState:
+        return ClusterState(0)
+
+    def replay(self, shard: ClusterState, record: LogRecord, offset: int) -> None:
+        shard.replay(record, offset)
+
+    def apply(self, effect: Effect) -> None:
+        self.heartbeats.apply(effect, len(self.log))
+
+    def logged(self, shard: ClusterState) -> Any:
+        return seen(shard)
+
+    def snapshot(self) -> Any:
         beside = self.heartbeats
         offsets = dict(self.state.registrations.record_offsets)
         return seen(self.state), offsets, dict(beside.contacts_ms), dict(beside.metadata_offsets), dict(beside.shutdown_offsets)
-
-    def reloaded(self) -> ClusterState:
-        state = ClusterState(0)
-        for offset, record in enumerate(self.log):
-            state.replay(record, offset)
-        return state
 
     # brokers
 
@@ -95,7 +86,7 @@ class World:
     def start(self, broker_id: int) -> None:
         """A new process of a broker registers and is unfenced."""
         self.incarnations[broker_id] = self.incarnations.get(broker_id, 0) + 1
-        self.do(self.registered(broker_id))
+        self.run(self.registered(broker_id))
         assert not self.beat(broker_id).is_fenced
 
     def heartbeat(self, broker_id: int, **changed: Any) -> Result[HeartbeatReply]:
@@ -108,7 +99,7 @@ class World:
         return beating.heartbeat(self.state, self.heartbeats, Heartbeat(**{**fields, **changed}), self.now_ms)
 
     def beat(self, broker_id: int, **changed: Any) -> HeartbeatReply:
-        return self.do(self.heartbeat(broker_id, **changed))
+        return self.run(self.heartbeat(broker_id, **changed))
 
     def epoch(self, broker_id: int) -> int:
         return self.state.registrations.brokers[broker_id].broker_epoch
@@ -119,7 +110,7 @@ class World:
         for broker in list(self.state.registrations.brokers.values()):
             if broker.broker_id not in broker_ids and not broker.is_fenced:
                 self.beat(broker.broker_id)
-        while self.do(beating.fence_expired_broker(self.state, self.heartbeats, self.now_ms)):
+        while self.run(beating.fence_expired_broker(self.state, self.heartbeats, self.now_ms)):
             pass
 
     # topics
@@ -134,7 +125,7 @@ class World:
     def _create(self, name: str, partitions: list[PartitionRegistration], configs: dict[str, str]) -> Topic:
         topic_id = self.random.randbytes(16)
         named = {key.replace("_", "."): value for key, value in configs.items()}
-        self.do(self.state.create_topic(name, topic_id, len(partitions), named, partitions))
+        self.run(self.state.create_topic(name, topic_id, len(partitions), named, partitions))
         return self.state.topics[name]
 
     def partition(self, name: str = "t", index: int = 0) -> PartitionRegistration:
@@ -146,16 +137,3 @@ class World:
 
 def directory(broker_id: int, number: int = 1) -> bytes:
     return (broker_id * 1_000 + number).to_bytes(16, "big")
-
-
-def refused(world: World, command: Callable[[], Result[Any]]) -> Any:
-    """The command's result, after a first try whose append fails and changes nothing."""
-    before = world.all()
-    result = command()
-    assert world.all() == before, "a decision changes nothing by itself"
-    world.is_log_failing = True
-    with suppress(AppendFailed):
-        world.do(result)
-    world.is_log_failing = False
-    assert world.all() == before
-    return world.do(command())

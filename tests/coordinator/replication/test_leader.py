@@ -24,7 +24,7 @@ LAG_MS = 30_000
 NOW_MS = 1_000_000
 
 
-class World:
+class LeaderWithFollowers:
     """The leader 1 with the followers 2 and 3, and a log of 10 records."""
 
     def __init__(self, in_sync: tuple[int, ...] = (1, 2, 3), min_in_sync: int = 2, start_offset: int = 0) -> None:
@@ -70,7 +70,7 @@ class World:
 
 
 def test_the_high_watermark_is_the_least_end_of_the_in_sync_replicas() -> None:
-    world = World()
+    world = LeaderWithFollowers()
     world.fetch(2, 7)
     assert world.hw == 0, "3 has not fetched yet"
     world.fetch(3, 4)
@@ -83,7 +83,7 @@ def test_the_high_watermark_is_the_least_end_of_the_in_sync_replicas() -> None:
 
 
 def test_the_high_watermark_never_goes_back() -> None:
-    world = World()
+    world = LeaderWithFollowers()
     world.fetch(2, 8)
     world.fetch(3, 8)
     world.fetch(2, 3)
@@ -91,7 +91,7 @@ def test_the_high_watermark_never_goes_back() -> None:
 
 
 def test_a_follower_out_of_sync_moves_nothing_and_holds_nothing() -> None:
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     del world.live[3]
     world.fetch(3, 10, epoch=13)
     assert world.hw == 0
@@ -102,7 +102,7 @@ def test_a_follower_out_of_sync_moves_nothing_and_holds_nothing() -> None:
 
 def test_a_follower_that_may_join_holds_the_high_watermark() -> None:
     """Else it could never reach it under load (Partition.maybeIncrementLeaderHW)."""
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
     assert not world.leader.alter_refused(change, Code.INELIGIBLE_REPLICA)
@@ -114,7 +114,7 @@ def test_a_follower_that_may_join_holds_the_high_watermark() -> None:
 
 
 def test_who_is_to_leave_holds_the_high_watermark_until_the_controller_has_agreed() -> None:
-    world = World()
+    world = LeaderWithFollowers()
     world.fetch(2, 10)
     world.fetch(3, 6)
     world.now_ms += LAG_MS + 1
@@ -127,7 +127,7 @@ def test_who_is_to_leave_holds_the_high_watermark_until_the_controller_has_agree
 
 
 def test_who_is_to_join_holds_the_high_watermark_before_the_controller_has_agreed() -> None:
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     assert world.fetch(3, 10).expansion is not None
     world.end = 12
     world.now_ms += LAG_MS + 1
@@ -136,9 +136,9 @@ def test_who_is_to_join_holds_the_high_watermark_before_the_controller_has_agree
 
 
 def test_below_min_insync_replicas_the_high_watermark_stands_still() -> None:
-    world = World(in_sync=(1,), min_in_sync=2)
+    world = LeaderWithFollowers(in_sync=(1,), min_in_sync=2)
     assert world.advance() == 0
-    assert World(in_sync=(1,), min_in_sync=1).advance() == 10
+    assert LeaderWithFollowers(in_sync=(1,), min_in_sync=1).advance() == 10
 
 
 def test_a_sole_replica_commits_at_once_whatever_is_the_minimum() -> None:
@@ -167,7 +167,7 @@ def test_a_sole_replica_commits_at_once_whatever_is_the_minimum() -> None:
 )
 def test_who_lags_for_too_long_is_left_out(offsets: list[int], late_ms: int, is_out: bool) -> None:
     """Not one that has everything, however long it does not fetch: there is nothing that it lacks."""
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     for offset in offsets:
         world.fetch(2, offset)
     world.now_ms += late_ms
@@ -176,7 +176,7 @@ def test_who_lags_for_too_long_is_left_out(offsets: list[int], late_ms: int, is_
 
 def test_who_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
     """Under load nobody is ever at the end (KIP-16)."""
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     for _ in range(10):
         world.now_ms += LAG_MS // 2
         before, world.end = world.end, world.end + 10
@@ -193,7 +193,7 @@ def test_who_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
 
 
 def test_who_has_the_high_watermark_and_the_begin_of_the_epoch_joins() -> None:
-    world = World(in_sync=(1, 2), start_offset=8)
+    world = LeaderWithFollowers(in_sync=(1, 2), start_offset=8)
     world.fetch(2, 6)
     assert world.hw == 6
     assert world.fetch(3, 7).expansion is None, "it may still have to truncate"
@@ -206,7 +206,7 @@ def test_who_has_the_high_watermark_and_the_begin_of_the_epoch_joins() -> None:
 
 
 def test_a_fenced_broker_does_not_join() -> None:
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     del world.live[3]
     assert world.fetch(3, 10, epoch=13).expansion is None
     world.live[3] = 13
@@ -215,7 +215,7 @@ def test_a_fenced_broker_does_not_join() -> None:
 
 def test_an_earlier_life_of_a_broker_does_not_join() -> None:
     """KIP-903: what the broker had then may be lost since."""
-    world = World(in_sync=(1, 2), start_offset=10)
+    world = LeaderWithFollowers(in_sync=(1, 2), start_offset=10)
     world.fetch(3, 9)
     world.live[3] = 99
     with pytest.raises(KafkaError) as raised:
@@ -229,7 +229,7 @@ def test_an_earlier_life_of_a_broker_does_not_join() -> None:
 
 def test_a_broker_that_is_no_replica_is_told_to_wait() -> None:
     with pytest.raises(KafkaError) as raised:
-        World().fetch(4, 0)
+        LeaderWithFollowers().fetch(4, 0)
     assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
 
 
@@ -238,7 +238,7 @@ def test_a_broker_that_is_no_replica_is_told_to_wait() -> None:
 
 @pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
 def test_what_follows_from_a_refusal(code: Code) -> None:
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
     again = world.leader.alter_refused(change, code)
@@ -254,7 +254,7 @@ def test_what_follows_from_a_refusal(code: Code) -> None:
 
 
 def test_answers_of_another_epoch_do_not_count() -> None:
-    world = World(in_sync=(1, 2))
+    world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
     assert not world.leader.altered(change, frozenset({1, 2, 3}), 6, 5)
@@ -291,24 +291,24 @@ def test_transitions_that_are_none_raise() -> None:
 
 def test_a_leader_is_in_sync() -> None:
     with pytest.raises(AssertionError, match="leads out of sync"):
-        World(in_sync=(2, 3))
+        LeaderWithFollowers(in_sync=(2, 3))
 
 
 # producers
 
 
 def test_too_few_replicas_in_sync_take_no_batch_that_all_are_to_have() -> None:
-    leader = World(in_sync=(1,), min_in_sync=2).leader
+    leader = LeaderWithFollowers(in_sync=(1,), min_in_sync=2).leader
     with pytest.raises(KafkaError) as raised:
         leader.check_may_append(ACKS_ALL)
     assert raised.value.code is Code.NOT_ENOUGH_REPLICAS
     leader.check_may_append(1)
     leader.check_may_append(0)
-    World(in_sync=(1, 2), min_in_sync=2).leader.check_may_append(ACKS_ALL)
+    LeaderWithFollowers(in_sync=(1, 2), min_in_sync=2).leader.check_may_append(ACKS_ALL)
 
 
 def test_the_minimum_is_at_most_the_number_of_replicas() -> None:
-    World(in_sync=(1, 2, 3), min_in_sync=9).leader.check_may_append(ACKS_ALL)
+    LeaderWithFollowers(in_sync=(1, 2, 3), min_in_sync=9).leader.check_may_append(ACKS_ALL)
 
 
 @pytest.mark.parametrize(
@@ -316,11 +316,11 @@ def test_the_minimum_is_at_most_the_number_of_replicas() -> None:
     [(0, 0, Code.NONE), (1, 0, Code.NONE), (-1, 4, None), (-1, 5, Code.NONE), (-1, 6, Code.NONE)],
 )
 def test_when_a_producer_is_answered(acks: int, high_watermark: int, answer: Code | None) -> None:
-    assert World().leader.answer_to(acks, 5, high_watermark) is answer
+    assert LeaderWithFollowers().leader.answer_to(acks, 5, high_watermark) is answer
 
 
 def test_a_batch_that_too_few_replicas_got_is_answered_so() -> None:
-    world = World(in_sync=(1, 2), min_in_sync=2)
+    world = LeaderWithFollowers(in_sync=(1, 2), min_in_sync=2)
     world.leader.in_sync = committed(frozenset({1}), 5)
     assert world.leader.answer_to(ACKS_ALL, 5, 5) is Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert world.leader.answer_to(ACKS_ALL, 6, 5) is None
@@ -360,7 +360,7 @@ def test_an_epoch_that_the_leader_does_not_know_is_out_of_range() -> None:
 
 
 def test_the_low_watermark_is_the_least_log_start_of_the_live_followers() -> None:
-    world = World()
+    world = LeaderWithFollowers()
     world.fetch(2, 5)
     world.leader.follower(2).start_offset = 3
     assert world.leader.low_watermark == -1, "3 has not fetched yet"

@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
-from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.result import LogRecord
 from ottla.coordinator.share.batches import StateBatch
 from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, from_record, snapshot_record
 from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
-from ottla.coordinator.share.shard import ShareShard
 from ottla.protocol.errors import Code, DecodeError, KafkaError
+from tests.coordinator.share.world import KEY, OTHER_ID, PARTITIONS, TOPIC_ID, ShareStateWorld
 from tests.support.levels import seeds
 
-TOPIC_ID = bytes(15) + b"\x07"
-OTHER_ID = bytes(15) + b"\x08"
-PARTITIONS = 3
-KEY = ShareKey("g", TOPIC_ID, 0)
 BATCH_BYTES = 1_000
-
-
-class World:
-    """A shard with its log and a clock. Every append is refused once before it is taken."""
-
-    def __init__(self, *, max_state_batches: int = 4_000) -> None:
-        self.config = ShareStateConfig(updates_per_snapshot=3, max_state_batches=max_state_batches)
-        self.now_ms = 1_000
-        self.topic_ids = {TOPIC_ID, OTHER_ID}
-        self.log: list[LogRecord] = []
-        self.shard = self._new()
-
-    def _new(self) -> ShareShard:
-        return ShareShard(0, self.config, lambda topic_id, partition: topic_id in self.topic_ids and partition < PARTITIONS)
-
-    def run(self, command: Callable[[], Result[Any]]) -> Any:
-        before = copy.deepcopy(self.shard.persisted)
-        try:
-            command()
-        finally:
-            assert self.shard.persisted == before, "a command changes nothing by itself"
-        result = command()
-        assert not result.effects
-        for record in result.records:
-            self.shard.replay(record, len(self.log))
-            self.log.append(record)
-        self.check_reload()
-        return result.response
-
-    def check_reload(self) -> None:
-        again = self._new()
-        for offset, record in enumerate(self.log):
-            again.replay(record, offset)
-        assert again.persisted == self.shard.persisted
-
-    def kinds(self) -> list[str]:
-        return [type(from_record(record)[1]).__name__ for record in self.log]
-
-    def initialize(self, key: ShareKey = KEY, state_epoch: int = 0, start_offset: int = 0) -> None:
-        self.run(lambda: self.shard.initialize(key, state_epoch, start_offset, self.now_ms))
-
-    def write(self, write: StateWrite, key: ShareKey = KEY) -> None:
-        self.run(lambda: self.shard.write(key, write, self.now_ms))
-
-    def read(self, leader_epoch: int, key: ShareKey = KEY) -> StateRead:
-        answer: StateRead = self.run(lambda: self.shard.read(key, leader_epoch, self.now_ms))
-        return answer
-
-
-def _same(result: Result[None]) -> Result[None]:
-    return result
 
 
 def refused(command: Callable[[], object]) -> tuple[Code, str | None]:
@@ -89,7 +32,7 @@ def a_write(
 
 
 def test_a_state_is_initialised_written_read_and_deleted() -> None:
-    world = World()
+    world = ShareStateWorld()
     assert world.shard.read_summary(KEY) == StateSummary(0, 0, -1, -1)
     world.initialize(state_epoch=2, start_offset=-1)
     assert world.shard.read_summary(KEY) == StateSummary(2, 0, -1, -1)
@@ -97,14 +40,14 @@ def test_a_state_is_initialised_written_read_and_deleted() -> None:
     world.write(a_write((15, 24, 0, 2), state_epoch=2, start_offset=10, complete=5))
     assert world.read(0) == StateRead(2, 10, (StateBatch(10, 14, 2, 1), StateBatch(15, 24, 0, 2)))
     assert world.shard.read_summary(KEY) == StateSummary(2, 0, 10, 10), "at one start offset the count never goes down"
-    world.run(lambda: world.shard.delete(KEY))
+    world.run_retried(lambda: world.shard.delete(KEY))
     assert world.shard.read_summary(KEY) == StateSummary()
-    world.run(lambda: world.shard.delete(KEY))
+    world.run_retried(lambda: world.shard.delete(KEY))
     assert world.kinds() == ["ShareState", "ShareUpdate", "ShareUpdate", "NoneType"]
 
 
 def test_a_snapshot_is_written_after_so_many_updates() -> None:
-    world = World()
+    world = ShareStateWorld(now_ms=1_000)
     world.initialize()
     for at in range(9):
         world.now_ms += 1
@@ -117,7 +60,7 @@ def test_a_snapshot_is_written_after_so_many_updates() -> None:
 
 
 def test_a_start_offset_never_goes_back() -> None:
-    world = World()
+    world = ShareStateWorld()
     world.initialize()
     world.write(a_write((10, 19, 2, 1), start_offset=10, complete=7))
     world.write(a_write((5, 12, 0, 3), start_offset=5, complete=2))
@@ -126,7 +69,7 @@ def test_a_start_offset_never_goes_back() -> None:
 
 
 def test_a_read_by_a_new_leader_fences_the_one_before() -> None:
-    world = World()
+    world = ShareStateWorld()
     world.initialize()
     assert world.read(0) == StateRead(0, 0)
     assert world.kinds() == ["ShareState"], "a read at the same leader epoch writes nothing"
@@ -143,7 +86,7 @@ def test_a_read_by_a_new_leader_fences_the_one_before() -> None:
 
 
 def test_an_older_state_epoch_is_fenced() -> None:
-    world = World()
+    world = ShareStateWorld()
     world.initialize(state_epoch=4)
     fenced = (Code.FENCED_STATE_EPOCH, "The coordinator rejected the request because the state epoch did not match.")
     assert refused(lambda: world.initialize(state_epoch=3)) == fenced
@@ -153,7 +96,7 @@ def test_an_older_state_epoch_is_fenced() -> None:
 
 
 def test_what_is_refused() -> None:
-    world = World()
+    world = ShareStateWorld()
     gone, beyond, negative = ShareKey("g", bytes(16), 0), ShareKey("g", TOPIC_ID, PARTITIONS), ShareKey("g", TOPIC_ID, -1)
     shard = world.shard
     for key in (gone, beyond):
@@ -186,7 +129,7 @@ def test_what_is_refused() -> None:
 
 def test_the_batches_of_all_writes_together_are_bounded() -> None:
     """Updates and snapshots alike: without that each write would cost more than the one before, and no snapshot would fit."""
-    world = World(max_state_batches=10)
+    world = ShareStateWorld(config=ShareStateConfig(updates_per_snapshot=3, max_state_batches=10))
     world.initialize()
     world.write(a_write(*[(at, at, 2, 1) for at in range(0, 20, 2)]))
     code, message = refused(lambda: world.write(a_write((30, 30, 2, 1))))
@@ -198,26 +141,26 @@ def test_the_batches_of_all_writes_together_are_bounded() -> None:
 
 
 def test_batches_that_an_admin_client_has_logged_are_put_in_order() -> None:
-    world = World()
+    world = ShareStateWorld()
     state = (StateBatch(10, 12, 0, 1), StateBatch(2, 11, 2, 1), StateBatch(5, 4, 0, 1))
     world.shard.replay(snapshot_record(KEY, ShareState(0, 0, 0, 0, 0, state)), 0)
     assert world.shard.persisted[KEY].state.state_batches == (StateBatch(2, 11, 2, 1), StateBatch(12, 12, 0, 1))
 
 
 def test_states_of_deleted_topics_are_forgotten() -> None:
-    world = World()
+    world = ShareStateWorld()
     kept = ShareKey("g", OTHER_ID, 0)
     for key in (KEY, kept, ShareKey("h" * 900, TOPIC_ID, 2)):
         world.initialize(key)
     steps = list(world.shard.forget_topics({TOPIC_ID}, BATCH_BYTES))
     assert len(steps) == 2, "each batch of tombstones fits into the log"
     for step in steps:
-        world.run(partial(_same, step))
+        world.run(step)
     assert list(world.shard.persisted) == [kept]
 
 
 def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() -> None:
-    world = World()
+    world = ShareStateWorld()
     cold, warm = KEY, ShareKey("h", TOPIC_ID, 1)
     assert world.shard.first_needed_offset() is None
     world.initialize(cold)
@@ -225,7 +168,7 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
     world.initialize(warm)
     assert world.shard.first_needed_offset() == 0
     (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)
-    world.run(lambda: step)
+    world.run(step)
     assert from_record(world.log[-1])[0] == cold
     assert world.shard.first_needed_offset() == 1
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
@@ -233,11 +176,11 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
 
 def test_one_that_was_written_in_the_future_is_cold() -> None:
     """The wall clock was set back since: the log below its snapshot would be kept until the time comes again."""
-    world = World()
+    world = ShareStateWorld()
     world.initialize()
     world.now_ms -= 1
     (step,) = world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)
-    world.run(lambda: step)
+    world.run(step)
     assert world.shard.first_needed_offset() == 1
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
 
@@ -245,14 +188,14 @@ def test_one_that_was_written_in_the_future_is_cold() -> None:
 @pytest.mark.parametrize("key", [None, b"", b"\0\x01\0\x01", b"\0\x09\0"])
 def test_other_records_are_no_share_state(key: bytes | None) -> None:
     with pytest.raises(DecodeError):
-        World().shard.replay(LogRecord(key, None), 0)
+        ShareStateWorld().shard.replay(LogRecord(key, None), 0)
 
 
 @pytest.mark.parametrize("seed", seeds(8, in_check=3))
 def test_random_histories_read_back_as_they_were_written(seed: int) -> None:
-    """Against a model that knows each offset's state; `World.run` has every append refused once and reloads after each."""
+    """Against a model that knows each offset's state; `ShareStateWorld` has every append fail once and reloads after each."""
     rng = random.Random(seed)
-    world = World()
+    world = ShareStateWorld()
     keys = [ShareKey(group, TOPIC_ID, partition) for group in "gh" for partition in range(2)]
     model: dict[ShareKey, tuple[int, int, dict[int, tuple[int, int]]]] = {}
     for _ in range(100):
@@ -264,7 +207,7 @@ def test_random_histories_read_back_as_they_were_written(seed: int) -> None:
             world.initialize(key, state_epoch, start_offset)
             model[key] = (state_epoch, start_offset, {})
         elif command == "delete":
-            world.run(partial(world.shard.delete, key))
+            world.run_retried(partial(world.shard.delete, key))
             model.pop(key, None)
         else:
             state_epoch, start_offset, offsets = model[key]

@@ -11,18 +11,15 @@ from dataclasses import dataclass, replace
 import msgspec
 import pytest
 
-from ottla.coordinator.result import LogRecord
 from ottla.coordinator.share.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
 from ottla.coordinator.share.changes import SharePartitionConfig
 from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
-from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
-from ottla.coordinator.share.shard import ShareShard
 from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
+from tests.coordinator.share.world import KEY, ShareStateWorld
 from tests.support.levels import seeds
 
-KEY = ShareKey("g", bytes(15) + b"\x07", 0)
 CONFIG = SharePartitionConfig(lock_duration_ms=1_000, max_delivery_count=4, max_record_locks=60)
 MEMBERS = ("a", "b", "c")
 ABORTED_PRODUCER = 77
@@ -37,7 +34,7 @@ class Record:
     deadline_ms: int = -1
 
 
-class World:
+class SharePartitionModel:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.config = msgspec.structs.replace(CONFIG, has_dead_letters=seed % 2 == 1)
@@ -51,20 +48,13 @@ class World:
         self.model: dict[int, Record] = {}
         self.persisted: dict[int, tuple[int, RecordState]] = {}
         self.persisted_start = 0
-        self.shard = ShareShard(0, ShareStateConfig(updates_per_snapshot=5), lambda topic_id, partition: True)
-        self.replay_offset = 0
-        self._log_state(self.shard.initialize(KEY, 0, 0, 0).records)
+        self.states = ShareStateWorld(config=ShareStateConfig(updates_per_snapshot=5), now_ms=self.now_ms)
+        self.states.run(self.states.shard.initialize(KEY, 0, 0, 0))
         self.partition = self._loaded()
 
-    def _log_state(self, records: list[LogRecord]) -> None:
-        for record in records:
-            self.shard.replay(record, self.replay_offset)
-            self.replay_offset += 1
-
     def _loaded(self) -> SharePartition:
-        result = self.shard.read(KEY, 0, self.now_ms)
-        self._log_state(result.records)
-        return SharePartition.load(result.response, 0, 0, self.config)
+        state = self.states.run(self.states.shard.read(KEY, 0, self.now_ms))
+        return SharePartition.load(state, 0, 0, self.config)
 
     # the log
 
@@ -216,7 +206,7 @@ class World:
     def persist(self, write: StateWrite | None) -> None:
         if write is None:
             return
-        self._log_state(self.shard.write(KEY, write, self.now_ms).records)
+        self.states.run(self.states.shard.write(KEY, write, self.now_ms))
         assert write.start_offset == self.partition.start_offset
         self.persisted_start = max(self.persisted_start, write.start_offset)
         for first, last, state, count in write.state_batches:
@@ -255,7 +245,7 @@ class World:
 
 @pytest.mark.parametrize("seed", seeds(24, in_check=8))
 def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed: int) -> None:
-    world = World(seed)
+    world = SharePartitionModel(seed)
     rng = world.rng
     commands = [
         world.produce,
@@ -279,7 +269,7 @@ def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed
     _drain(world)
 
 
-def _drain(world: World) -> None:
+def _drain(world: SharePartitionModel) -> None:
     """Once everybody accepts what comes, everything is done with: nothing is lost, and nothing stands in the way."""
     end = world.log[-1].last_offset if world.log else -1
     for _ in range(2_000):

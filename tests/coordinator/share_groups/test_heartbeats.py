@@ -8,19 +8,19 @@ import pytest
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.share.requests import NO_OFFSET, ShareHeartbeat, check_heartbeat
 from ottla.protocol.errors import Code
-from tests.coordinator.consumer_world import topic_id
-from tests.coordinator.share_groups.world import GROUP, Sharer, World
+from tests.coordinator.group_world import GROUP, topic_id
+from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
 from tests.coordinator.test_consumer_heartbeats import refused
 
 T = topic_id("t")
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> ShareGroupWorld:
+    return ShareGroupWorld()
 
 
-def test_partitions_are_assigned_once_the_share_coordinator_has_begun_with_them(world: World) -> None:
+def test_partitions_are_assigned_once_the_share_coordinator_has_begun_with_them(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     answer = world.join(a)
     assert (answer.member_epoch, answer.assignment) == (2, {})
@@ -32,7 +32,7 @@ def test_partitions_are_assigned_once_the_share_coordinator_has_begun_with_them(
     assert len(world.asked) == 1
 
 
-def test_partitions_have_several_members(world: World) -> None:
+def test_partitions_have_several_members(world: ShareGroupWorld) -> None:
     sharers = [Sharer(name) for name in "abc"]
     for sharer in (*sharers, *sharers, *sharers):
         world.join(sharer) if sharer.epoch == 0 else world.beat(sharer)
@@ -40,7 +40,7 @@ def test_partitions_have_several_members(world: World) -> None:
     assert all(s.reads() for s in sharers)
 
 
-def test_what_is_initializing_is_asked_for_again_after_a_while(world: World) -> None:
+def test_what_is_initializing_is_asked_for_again_after_a_while(world: ShareGroupWorld) -> None:
     world.has_coordinator = False
     a = Sharer("a")
     world.join(a)
@@ -55,7 +55,7 @@ def test_what_is_initializing_is_asked_for_again_after_a_while(world: World) -> 
     assert a.reads() == {0, 1}
 
 
-def test_a_refusal_is_followed_by_the_next_heartbeats_request(world: World) -> None:
+def test_a_refusal_is_followed_by_the_next_heartbeats_request(world: ShareGroupWorld) -> None:
     world.has_coordinator = False
     a = Sharer("a")
     world.join(a)
@@ -64,7 +64,7 @@ def test_a_refusal_is_followed_by_the_next_heartbeats_request(world: World) -> N
     assert world.asked[1].start_offsets == {T: {0: NO_OFFSET, 1: NO_OFFSET}}
 
 
-def test_a_partition_that_a_topic_gets_begins_at_its_first_record(world: World) -> None:
+def test_a_partition_that_a_topic_gets_begins_at_its_first_record(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -76,7 +76,7 @@ def test_a_partition_that_a_topic_gets_begins_at_its_first_record(world: World) 
     assert a.reads() == {0, 1, 2}
 
 
-def test_many_that_join_at_once_share_a_target(world: World) -> None:
+def test_many_that_join_at_once_share_a_target(world: ShareGroupWorld) -> None:
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     a, b = Sharer("a"), Sharer("b")
     world.join(a)
@@ -89,7 +89,7 @@ def test_many_that_join_at_once_share_a_target(world: World) -> None:
     assert a.epoch == b.epoch == 3
 
 
-def test_epochs(world: World) -> None:
+def test_epochs(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -105,7 +105,7 @@ def test_epochs(world: World) -> None:
         world.shard.heartbeat(ShareHeartbeat("h", "a", 3), world.now_ms)
 
 
-def test_who_leaves_and_who_is_silent(world: World) -> None:
+def test_who_leaves_and_who_is_silent(world: ShareGroupWorld) -> None:
     a, b = Sharer("a"), Sharer("b")
     for sharer in (a, b):
         world.join(sharer)
@@ -122,7 +122,7 @@ def test_who_leaves_and_who_is_silent(world: World) -> None:
         world.leave(b)
 
 
-def test_a_full_group(world: World) -> None:
+def test_a_full_group(world: ShareGroupWorld) -> None:
     world.config = msgspec.structs.replace(world.config, max_size=1)
     a = Sharer("a")
     world.join(a)
@@ -131,7 +131,7 @@ def test_a_full_group(world: World) -> None:
     world.beat(a)
 
 
-def test_another_subscription(world: World) -> None:
+def test_another_subscription(world: ShareGroupWorld) -> None:
     world.topics.counts["u"] = 1
     a = Sharer("a")
     world.join(a)
@@ -142,7 +142,7 @@ def test_another_subscription(world: World) -> None:
     assert (a.reads("u"), dict(world.group.subscribers)) == ({0}, {"u": 1})
 
 
-def test_a_topic_that_is_not_there_and_comes(world: World) -> None:
+def test_a_topic_that_is_not_there_and_comes(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a, "u")
     assert not world.asked
@@ -153,7 +153,7 @@ def test_a_topic_that_is_not_there_and_comes(world: World) -> None:
     assert a.reads("u") == {0}
 
 
-def test_a_deleted_topic_leaves_nothing(world: World) -> None:
+def test_a_deleted_topic_leaves_nothing(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)

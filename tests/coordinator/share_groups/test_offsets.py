@@ -6,8 +6,8 @@ import pytest
 
 from ottla.coordinator.group.share.records import StatePartitions, TopicPartitions
 from ottla.protocol.errors import Code
-from tests.coordinator.consumer_world import topic_id
-from tests.coordinator.share_groups.world import GROUP, Sharer, World
+from tests.coordinator.group_world import GROUP, topic_id
+from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
 from tests.coordinator.test_consumer_heartbeats import refused
 
 T = topic_id("t")
@@ -15,11 +15,11 @@ BOTH = {T: TopicPartitions("t", frozenset({0, 1}))}
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> ShareGroupWorld:
+    return ShareGroupWorld()
 
 
-def used(world: World) -> None:
+def used(world: ShareGroupWorld) -> None:
     """A member was there, and is gone."""
     a = Sharer("a")
     world.join(a)
@@ -27,7 +27,7 @@ def used(world: World) -> None:
     world.leave(a)
 
 
-def test_an_unknown_group_comes_into_being(world: World) -> None:
+def test_an_unknown_group_comes_into_being(world: ShareGroupWorld) -> None:
     altered = world.run(world.shard.alter_offsets(GROUP, [("t", {0: 7, 5: 1}), ("none", {0: 0})]))
     assert altered.unknown == {"t": {5}, "none": {0}}
     assert (altered.initialization.state_epoch, altered.initialization.start_offsets) == (1, {T: {0: 7}})
@@ -40,12 +40,12 @@ def test_an_unknown_group_comes_into_being(world: World) -> None:
     assert world.asked[-1].start_offsets == {T: {1: 0}}
 
 
-def test_nothing_to_alter_makes_no_group(world: World) -> None:
+def test_nothing_to_alter_makes_no_group(world: ShareGroupWorld) -> None:
     assert world.run(world.shard.alter_offsets(GROUP, [("none", {0: 0}), ("t", {5: 1})])).initialization is None
     assert not world.shard.groups
 
 
-def test_only_without_members(world: World) -> None:
+def test_only_without_members(world: ShareGroupWorld) -> None:
     world.join(Sharer("a"))
     with refused(Code.NON_EMPTY_GROUP):
         world.shard.alter_offsets(GROUP, [("t", {0: 7})])
@@ -55,7 +55,7 @@ def test_only_without_members(world: World) -> None:
         world.shard.delete_all_offsets(GROUP)
 
 
-def test_deletion_in_two_steps(world: World) -> None:
+def test_deletion_in_two_steps(world: ShareGroupWorld) -> None:
     used(world)
     deletion = world.run(world.shard.delete_offsets(GROUP, ["t", "none"]))
     assert deletion.partitions == {T: frozenset({0, 1})}
@@ -70,7 +70,7 @@ def test_deletion_in_two_steps(world: World) -> None:
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 
 
-def test_all_of_a_group(world: World) -> None:
+def test_all_of_a_group(world: ShareGroupWorld) -> None:
     used(world)
     assert world.group.states == StatePartitions(initialized=BOTH)
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
@@ -78,20 +78,20 @@ def test_all_of_a_group(world: World) -> None:
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
 
 
-def test_all_of_a_group_without_the_topics_that_are_gone(world: World) -> None:
+def test_all_of_a_group_without_the_topics_that_are_gone(world: ShareGroupWorld) -> None:
     used(world)
     del world.topics.counts["t"]
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {}
 
 
-def test_what_is_deleted_begins_anew_with_the_next_member(world: World) -> None:
+def test_what_is_deleted_begins_anew_with_the_next_member(world: ShareGroupWorld) -> None:
     used(world)
     world.run(world.shard.delete_offsets(GROUP, ["t"]))
     world.join(Sharer("a"))
     assert world.group.states == StatePartitions(initialized=BOTH)
 
 
-def test_a_group_that_is_not_there(world: World) -> None:
+def test_a_group_that_is_not_there(world: ShareGroupWorld) -> None:
     with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
         world.shard.delete_offsets(GROUP, ["t"])
     assert world.run(world.shard.offsets_deleted(GROUP, [T])) is None

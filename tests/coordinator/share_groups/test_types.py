@@ -6,21 +6,17 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatOutcome
 from ottla.coordinator.invariants import check_groups
 from ottla.protocol.errors import Code
-from tests.coordinator.consumer_world import BATCH_BYTES
+from tests.coordinator.classic_world import Client
+from tests.coordinator.group_world import GROUP
 from tests.coordinator.test_consumer_heartbeats import refused
-from tests.coordinator.test_group_types import TypesWorld, settle_classic
-from tests.coordinator.test_groups import GROUP, Client
+from tests.coordinator.test_group_types import GroupTypesWorld, settle_classic
 
 
-class ShareWorld(TypesWorld):
-    def _new(self) -> GroupShard:
-        return super()._new()
-
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> ShareHeartbeatOutcome:
+class ShareTypesWorld(GroupTypesWorld):
+    def beat_share(self, member_id: str, epoch: int, **fields: Any) -> ShareHeartbeatOutcome:
         if epoch == 0:
             fields = {"topic_names": ["t"], **fields}
         outcome: ShareHeartbeatOutcome = self.run(
@@ -31,18 +27,18 @@ class ShareWorld(TypesWorld):
 
 
 @pytest.fixture
-def world() -> ShareWorld:
-    return ShareWorld()
+def world() -> ShareTypesWorld:
+    return ShareTypesWorld()
 
 
-def test_listed_and_deleted(world: ShareWorld) -> None:
-    world.beat("a", 0)
+def test_listed_and_deleted(world: ShareTypesWorld) -> None:
+    world.beat_share("a", 0)
     view = world.shard.view(GROUP)
     assert view is not None
     assert (view.type_name, view.state_name, view.protocol_type_name) == ("share", "Stable", "share")
     with refused(Code.NON_EMPTY_GROUP):
         world.delete()
-    world.beat("a", -1)
+    world.beat_share("a", -1)
     assert view.state_name == "Empty"
     world.expire()
     world.reload()
@@ -53,25 +49,23 @@ def test_listed_and_deleted(world: ShareWorld) -> None:
     assert world.shard.group_ids() == []
 
 
-def test_a_session_ends(world: ShareWorld) -> None:
-    world.beat("a", 0)
-    world.now_ms += 45_000
-    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
-        world.run(result)
+def test_a_session_ends(world: ShareTypesWorld) -> None:
+    world.beat_share("a", 0)
+    world.tick(45_000)
     assert not world.shard.shares.groups[GROUP].members
 
 
-def test_no_group_of_another_type_gives_way(world: ShareWorld) -> None:
+def test_no_group_of_another_type_gives_way(world: ShareTypesWorld) -> None:
     member = settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
-        world.beat("a", 0)
+        world.beat_share("a", 0)
     world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
-        world.beat("a", 0)
+        world.beat_share("a", 0)
 
 
-def test_a_share_group_gives_way_to_none(world: ShareWorld) -> None:
-    world.beat("a", 0)
+def test_a_share_group_gives_way_to_none(world: ShareTypesWorld) -> None:
+    world.beat_share("a", 0)
     for _ in range(2):
         with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
             world.beat_consumer("c", 0)
@@ -83,4 +77,4 @@ def test_a_share_group_gives_way_to_none(world: ShareWorld) -> None:
         with refused(Code.GROUP_ID_NOT_FOUND, "is not a consumer group."):
             world.shard.delete_offsets(GROUP, [("t", 0)])
         if world.shard.shares.groups[GROUP].members:
-            world.beat("a", -1)
+            world.beat_share("a", -1)

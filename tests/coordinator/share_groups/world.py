@@ -1,7 +1,8 @@
-"""A shard of share groups without a broker: its log, its topics, its clock, the share coordinator, and the members' own view."""
+"""A shard of share groups without a broker, the share coordinator that it asks, and members with what they know."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +15,7 @@ from ottla.coordinator.group.share.requests import (
     ShareHeartbeatAnswer,
     ShareHeartbeatOutcome,
 )
-from ottla.coordinator.result import LogRecord, Result
-from tests.coordinator.consumer_world import BATCH_BYTES, FakeTopics, topic_id
-
-GROUP = "g"
+from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorld, topic_id
 
 
 @dataclass
@@ -38,33 +36,41 @@ class Sharer:
 
 
 @dataclass
-class World:
+class ShareGroupWorld(HeartbeatGroupsWorld[ShareGroups]):
     topics: FakeTopics = field(default_factory=lambda: FakeTopics({"t": 2}))
     config: ShareGroupConfig = field(default_factory=ShareGroupConfig)
-    now_ms: int = 1_000_000
-    log: list[LogRecord] = field(default_factory=list)
     asked: list[Initialization] = field(default_factory=list)
     """What the share coordinator was asked to begin, in order."""
     has_coordinator: bool = True
     """Whether the share coordinator does at once what it is asked to."""
 
-    def __post_init__(self) -> None:
-        self.shard = self._new()
-
-    def _new(self) -> ShareGroups:
+    def new_shard(self) -> ShareGroups:
         return ShareGroups(lambda group_id: self.config, self.topics)
 
     @property
     def group(self) -> ShareGroup:
         return self.shard.groups[GROUP]
 
-    def run(self, result: Result[Any]) -> Any:
-        for record in result.records:
-            self.log.append(record)
-            replay(self.shard, record, self.now_ms)
-        for effect in result.effects:
-            self.shard.apply(effect)
-        return result.response
+    def logged(self, shard: ShareGroups) -> dict[str, tuple[Any, ...]]:
+        return {
+            g.group_id: (
+                g.group_epoch,
+                g.metadata_hash,
+                g.assignment_epoch,
+                g.assigned_ms,
+                g.members,
+                g.targets,
+                g.states,
+                dict(g.subscribers),
+                sorted(g.sessions_ms),
+                g.has_unassigned(),
+            )
+            for g in shard.groups.values()
+        }
+
+    def snapshot(self) -> Any:
+        groups = self.shard.groups.values()
+        return copy.deepcopy((self.logged(self.shard), [(g.sessions_ms, g.is_stale) for g in groups]))
 
     def take(self, initialization: Initialization | None) -> None:
         """The share coordinator is asked."""
@@ -88,38 +94,3 @@ class World:
 
     def leave(self, sharer: Sharer) -> ShareHeartbeatAnswer:
         return self.beat(sharer, member_epoch=-1)
-
-    def tick(self, ms: int) -> None:
-        self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
-            self.run(result)
-
-    def reloaded(self) -> ShareGroups:
-        shard = self._new()
-        for record in self.log:
-            replay(shard, record, self.now_ms)
-        return shard
-
-
-def replay(shard: ShareGroups, record: LogRecord, now_ms: int) -> None:
-    assert record.key is not None
-    shard.replay(int.from_bytes(record.key[:2], "big"), record.key, record.value, now_ms)
-
-
-def logged(shard: ShareGroups) -> dict[str, tuple[Any, ...]]:
-    """What the log tells of all groups."""
-    return {
-        g.group_id: (
-            g.group_epoch,
-            g.metadata_hash,
-            g.assignment_epoch,
-            g.assigned_ms,
-            g.members,
-            g.targets,
-            g.states,
-            dict(g.subscribers),
-            sorted(g.sessions_ms),
-            g.has_unassigned(),
-        )
-        for g in shard.groups.values()
-    }

@@ -10,8 +10,8 @@ from ottla.coordinator.group.streams.configuration import InternalTopic, configu
 from ottla.coordinator.group.streams.topology import topology_of
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_topology_value import CopartitionGroup, StreamsGroupTopologyValue, Subtopology, TopicInfo
+from tests.coordinator.group_world import FakeTopics
 from tests.coordinator.streams.kafka import questions
-from tests.coordinator.streams.world import FixedTopics
 
 
 def subtopology(asked: dict[str, Any]) -> Subtopology:
@@ -32,7 +32,7 @@ def counts(topics: dict[str, InternalTopic]) -> dict[str, int]:
 def answered(question: questions.Question) -> dict[str, Any]:
     value = StreamsGroupTopologyValue(epoch=1, subtopologies=[subtopology(one) for one in question["subtopologies"]])
     try:
-        configured = configure(topology_of(value), FixedTopics(question["topics"]))
+        configured = configure(topology_of(value), FakeTopics(question["topics"]))
     except KafkaError as error:
         assert error.code is Code.STREAMS_INVALID_TOPOLOGY
         return {"error": "StreamsInvalidTopologyException"}

@@ -21,10 +21,11 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-from tests.coordinator.streams.world import GROUP, STATEFUL, STATELESS, Application, FixedTopics, World
+from tests.coordinator.group_world import FakeTopics
+from tests.coordinator.streams.world import GROUP, STATEFUL, STATELESS, Application, StreamsGroupWorld
 
 
-def refused(world: World, app: Application, **options: Any) -> Code:
+def refused(world: StreamsGroupWorld, app: Application, **options: Any) -> Code:
     before = len(world.log)
     with pytest.raises(KafkaError) as error:
         world.beat(app, **options)
@@ -36,7 +37,7 @@ def refused(world: World, app: Application, **options: Any) -> Code:
 
 
 def test_the_first_member_has_all_tasks() -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert app.active == {0, 1, 2, 3}
     assert app.epoch == 2, "a group begins at epoch 1"
@@ -45,7 +46,7 @@ def test_the_first_member_has_all_tasks() -> None:
 
 
 def test_most_heartbeats_write_nothing() -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
     world.beat(app)
@@ -54,7 +55,7 @@ def test_most_heartbeats_write_nothing() -> None:
 
 
 def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     assert b.active == set()
@@ -73,7 +74,7 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
 
 
 def test_standbys_are_on_another_process() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     world.configure(standby_replica_count=1)
     apps = [
         Application("a", "p", topology=STATEFUL),
@@ -89,7 +90,7 @@ def test_standbys_are_on_another_process() -> None:
 
 
 def test_a_group_that_is_full() -> None:
-    world = World(config=StreamsGroupConfig(max_size=1))
+    world = StreamsGroupWorld(config=StreamsGroupConfig(max_size=1))
     world.join(Application("a"))
     with pytest.raises(KafkaError) as error:
         world.join(Application("b"))
@@ -98,7 +99,7 @@ def test_a_group_that_is_full() -> None:
 
 
 def test_unknown_groups_and_members() -> None:
-    world, app = World(), Application("m", epoch=1)
+    world, app = StreamsGroupWorld(), Application("m", epoch=1)
     assert refused(world, app) is Code.GROUP_ID_NOT_FOUND
     world.join(Application("other"))
     assert refused(world, app) is Code.UNKNOWN_MEMBER_ID
@@ -109,7 +110,7 @@ def test_unknown_groups_and_members() -> None:
 
 
 def test_epochs_that_are_not_the_members() -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert refused(world, app, member_epoch=9) is Code.FENCED_MEMBER_EPOCH
     assert refused(world, app, member_epoch=1) is Code.FENCED_MEMBER_EPOCH
@@ -117,7 +118,7 @@ def test_epochs_that_are_not_the_members() -> None:
 
 def test_an_answer_that_was_lost_is_asked_for_again() -> None:
     """With the epoch of before, as long as it owns no more than it was given."""
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.beat(a)
@@ -132,7 +133,7 @@ def test_an_answer_that_was_lost_is_asked_for_again() -> None:
 
 @pytest.mark.parametrize(("subtopology", "partition"), [("9", 0), ("0", 4), ("0", -1)])
 def test_tasks_that_are_none(subtopology: str, partition: int) -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     owned = [TaskIds(subtopology_id=subtopology, partitions=[partition])]
     assert refused(world, app, active_tasks=owned) is Code.INVALID_REQUEST
@@ -142,7 +143,7 @@ def test_tasks_that_are_none(subtopology: str, partition: int) -> None:
 
 
 def test_missing_topics_are_told_and_made() -> None:
-    world = World(topics=FixedTopics({"in": 4}))
+    world = StreamsGroupWorld(topics=FakeTopics({"in": 4}))
     app = Application("m", topology=STATEFUL)
     outcome = world.join(app)
     assert app.statuses() == {StatusCode.MISSING_INTERNAL_TOPICS}
@@ -157,7 +158,7 @@ def test_missing_topics_are_told_and_made() -> None:
 
 
 def test_a_source_that_grows_has_more_tasks() -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     world.topics.counts["in"] = 6
     world.settle(app)
@@ -165,7 +166,7 @@ def test_a_source_that_grows_has_more_tasks() -> None:
 
 
 def test_a_source_that_is_gone_stops_everything() -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     del world.topics.counts["in"]
     world.settle(app)
@@ -174,7 +175,7 @@ def test_a_source_that_is_gone_stops_everything() -> None:
 
 
 def test_topologies_of_other_epochs() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     newer = Topology(epoch=1, subtopologies=STATELESS.subtopologies)
     world.join(Application("a", topology=newer))
     stale = Application("b")
@@ -189,7 +190,7 @@ def test_topologies_of_other_epochs() -> None:
 
 
 def test_a_topology_that_makes_no_sense_makes_no_group() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     circle = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r")], repartition_sink_topics=["r"])
     with pytest.raises(KafkaError) as error:
         world.join(Application("a", topology=Topology(epoch=0, subtopologies=[circle])))
@@ -201,7 +202,7 @@ def test_a_topology_that_makes_no_sense_makes_no_group() -> None:
 
 
 def test_a_session_ends() -> None:
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.settle(a, b)
@@ -214,7 +215,7 @@ def test_a_session_ends() -> None:
 
 
 def test_tasks_are_given_up_in_time_or_the_member_is_fenced() -> None:
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.beat(a)
@@ -230,7 +231,7 @@ def test_tasks_are_given_up_in_time_or_the_member_is_fenced() -> None:
 
 def test_the_last_member_goes_and_another_comes() -> None:
     """The assignment interval does not count for it."""
-    world, app = World(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("m")
+    world, app = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("m")
     world.join(app)
     world.leave(app)
     assert world.group.state is StreamsGroupState.EMPTY
@@ -240,7 +241,7 @@ def test_the_last_member_goes_and_another_comes() -> None:
 
 
 def test_members_that_join_within_the_interval_share_a_target() -> None:
-    world, a, b = World(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     assert b.statuses() == {StatusCode.ASSIGNMENT_DELAYED}
@@ -251,7 +252,7 @@ def test_members_that_join_within_the_interval_share_a_target() -> None:
 
 
 def test_a_new_group_waits_for_more_members() -> None:
-    world, a, b = World(config=StreamsGroupConfig(initial_rebalance_delay_ms=3_000)), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(initial_rebalance_delay_ms=3_000)), Application("a"), Application("b")
     world.join(a)
     assert a.statuses() == {StatusCode.ASSIGNMENT_DELAYED}
     assert a.active == set()
@@ -269,7 +270,7 @@ def test_a_new_group_waits_for_more_members() -> None:
 
 
 def test_a_static_member_comes_back_as_another() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
     world.join(b)
@@ -287,7 +288,7 @@ def test_a_static_member_comes_back_as_another() -> None:
 
 
 def test_an_instance_that_has_not_left() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     world.join(Application("a", instance_id="i"))
     with pytest.raises(KafkaError) as error:
         world.join(Application("b", instance_id="i"))
@@ -296,7 +297,7 @@ def test_an_instance_that_has_not_left() -> None:
 
 
 def test_a_static_member_that_stays_away_is_fenced() -> None:
-    world, app = World(), Application("a", instance_id="i")
+    world, app = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(app)
     world.leave(app, epoch=-2)
     world.tick(45_000)
@@ -304,7 +305,7 @@ def test_a_static_member_that_stays_away_is_fenced() -> None:
 
 
 def test_a_successor_keeps_the_target() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
     world.join(b)
@@ -317,7 +318,7 @@ def test_a_successor_keeps_the_target() -> None:
 
 def test_a_successor_elsewhere_makes_for_another_target() -> None:
     """It is no longer on the process of before; its predecessor is not counted as a member."""
-    world = World()
+    world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b")
     world.join(a)
     world.join(b)
@@ -333,7 +334,7 @@ def test_a_successor_elsewhere_makes_for_another_target() -> None:
 
 
 def test_targets_that_stay_are_not_written_again() -> None:
-    world, app = World(), Application("m")
+    world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
     world.configure(standby_replica_count=1)
@@ -345,7 +346,7 @@ def test_targets_that_stay_are_not_written_again() -> None:
 
 
 def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.beat(a, shutdown_application=True)
@@ -359,7 +360,7 @@ def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
 
 
 def test_whoever_leaves_may_ask_for_it() -> None:
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.leave(a, shutdown_application=True)
@@ -368,7 +369,7 @@ def test_whoever_leaves_may_ask_for_it() -> None:
 
 
 def test_client_tags_that_are_missing() -> None:
-    world = World(config=StreamsGroupConfig(rack_aware_assignment_tags=("zone", "cluster")))
+    world = StreamsGroupWorld(config=StreamsGroupConfig(rack_aware_assignment_tags=("zone", "cluster")))
     app = Application("a")
     world.join(app, client_tags=[KeyValue(key="zone", value="z")])
     assert app.statuses() == {StatusCode.MISSING_CLIENT_TAGS}
@@ -377,7 +378,7 @@ def test_client_tags_that_are_missing() -> None:
 
 
 def test_endpoints_of_interactive_queries() -> None:
-    world, a, b = World(), Application("a", endpoint=Endpoint(host="ha", port=1)), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a", endpoint=Endpoint(host="ha", port=1)), Application("b")
     world.join(a)
     world.join(b)
     world.settle(a, b)
@@ -396,7 +397,7 @@ def test_endpoints_of_interactive_queries() -> None:
 
 
 def test_endpoints_while_topics_are_missing() -> None:
-    world = World(topics=FixedTopics({}))
+    world = StreamsGroupWorld(topics=FakeTopics({}))
     app = Application("a", endpoint=Endpoint(host="ha", port=1))
     world.join(app)
     told = app.answer.partitions_by_user_endpoint
@@ -405,7 +406,7 @@ def test_endpoints_while_topics_are_missing() -> None:
 
 
 def test_task_offsets_are_kept_and_told() -> None:
-    world, app = World(), Application("a")
+    world, app = StreamsGroupWorld(), Application("a")
     world.join(app)
     world.beat(app, task_offsets=[TaskOffset(subtopology_id="0", partition=1, offset=7)])
     world.beat(app, task_end_offsets=[TaskOffset(subtopology_id="0", partition=1, offset=9)])
@@ -416,7 +417,7 @@ def test_task_offsets_are_kept_and_told() -> None:
 
 
 def test_other_configs_make_for_another_target() -> None:
-    world = World()
+    world = StreamsGroupWorld()
     a, b = Application("a", topology=STATEFUL), Application("b", topology=STATEFUL)
     world.join(a)
     world.join(b)
@@ -431,7 +432,7 @@ def test_other_configs_make_for_another_target() -> None:
 
 
 def test_a_group_is_described() -> None:
-    world, app = World(), Application("a", topology=STATEFUL, endpoint=Endpoint(host="ha", port=1))
+    world, app = StreamsGroupWorld(), Application("a", topology=STATEFUL, endpoint=Endpoint(host="ha", port=1))
     world.join(app)
     world.beat(app)
     group = world.shard.describe(GROUP)
@@ -478,5 +479,5 @@ def test_invalid_requests(options: dict[str, Any]) -> None:
     if options.get("member_epoch", 0) != 0:
         joining = {}
     with pytest.raises(KafkaError) as error:
-        check_heartbeat(World().request(Application("m"), **{**joining, **options}))
+        check_heartbeat(StreamsGroupWorld().request(Application("m"), **{**joining, **options}))
     assert error.value.code is Code.INVALID_REQUEST

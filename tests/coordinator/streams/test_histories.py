@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,9 +17,11 @@ from ottla.coordinator.group.streams.requests import StreamsGroupConfig, Streams
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, Subtopology, TaskOffset, TopicInfo, Topology
-from tests.coordinator.streams.world import BATCH_BYTES, GROUP, NOTHING, Application, FixedTopics, World, logged
+from tests.coordinator.group_world import FakeTopics
+from tests.coordinator.streams.world import GROUP, NOTHING, Application, StreamsGroupWorld
 from tests.support.levels import seeds
 
+T = TypeVar("T")
 STEPS = 150
 TOPOLOGY = Topology(
     epoch=0,
@@ -32,16 +34,15 @@ TOPOLOGY = Topology(
         ),
     ],
 )
-NOT_LOGGED = ("task_offsets", "shutdown_member_id", "endpoint_epoch", "sessions_ms", "revocations_ms", "delayed_until_ms")
 
 
-class History:
-    """Members that do what comes into their minds, in an application whose topics come and grow."""
+class StreamsHistoryWorld(StreamsGroupWorld):
+    """Members that send random heartbeats, in an application whose topics come and grow."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.world = World(
-            topics=FixedTopics({"in": 3}),
+        super().__init__(
+            topics=FakeTopics({"in": 3}),
             config=StreamsGroupConfig(
                 standby_replica_count=self.rng.choice([0, 1, 2]),
                 assignment_interval_ms=self.rng.choice([0, 0, 5_000]),
@@ -61,45 +62,29 @@ class History:
         self.joined: list[Application] = []
         self.away: list[Application] = []
         self.names = 5
-        self.failed_appends = 0
 
-    # carrying out
+    def run_retried(self, command: Callable[[], Result[T]], producer_id: int = -1) -> T:
+        results: list[Result[T]] = []
 
-    def state(self) -> Any:
-        shard = self.world.shard
-        kept = {g: [_copied(getattr(group, name)) for name in NOT_LOGGED] for g, group in shard.groups.items()}
-        return logged(shard), kept
+        def noted() -> Result[T]:
+            results.append(command())
+            return results[-1]
 
-    def run(self, command: Callable[[], Result[Any]]) -> Any:
-        """The log refuses the first attempt; what carries out the second one is compared with a reload."""
-        before = self.state()
-        try:
-            result = command()
-        except KafkaError:
-            assert self.state() == before, "a refusal has changed something"
-            raise
-        if result.records:
-            assert self.state() == before, "what is not in the log has happened"
-            self.failed_appends += 1
-            again = command()
-            assert again.records == result.records, "the second attempt decides otherwise"
-            result = again
-        response = self.world.run(result)
-        self.check()
+        response = super().run_retried(noted)
+        assert all(result.records == results[0].records for result in results), "the second attempt decides otherwise"
         return response
 
     def check(self) -> None:
-        shard = self.world.shard
-        assert logged(shard) == logged(self.world.reloaded())
-        for group in shard.groups.values():
+        self.check_reloaded()
+        for group in self.shard.groups.values():
             check_group(group)
 
     # what members do
 
-    def beat(self, app: Application, **options: Any) -> None:
-        request = self.world.request(app, **options)
+    def try_beat(self, app: Application, **options: Any) -> None:
+        request = self.request(app, **options)
         try:
-            outcome = self.run(lambda: self.world.shard.heartbeat(StreamsHeartbeat(request, "client", "/host"), self.world.now_ms))
+            outcome = self.run_retried(lambda: self.shard.heartbeat(StreamsHeartbeat(request, "client", "/host"), self.now_ms))
         except KafkaError:
             app.epoch, app.owned = 0, NOTHING
             if app in self.joined:
@@ -107,19 +92,19 @@ class History:
             return
         for name, topic in outcome.missing_topics.items():
             if self.rng.random() < 0.7:
-                self.world.topics.counts[name] = topic.partition_count
+                self.topics.counts[name] = topic.partition_count
         if request.member_epoch >= 0:
             app.take(outcome.answer)
             if app not in self.joined:
                 self.joined.append(app)
 
-    def join(self) -> None:
+    def join_any(self) -> None:
         app = self.rng.choice(self.apps)
         app.epoch, app.owned = 0, NOTHING
         if app in self.away and self.rng.random() < 0.7:
             app.member_id, self.names = f"m{self.names}", self.names + 1
             self.away.remove(app)
-        self.beat(
+        self.try_beat(
             app,
             topology=TOPOLOGY,
             rebalance_timeout_ms=10_000,
@@ -130,7 +115,7 @@ class History:
 
     def go_on(self) -> None:
         if self.joined:
-            self.beat(self.rng.choice(self.joined))
+            self.try_beat(self.rng.choice(self.joined))
 
     def hang_on(self) -> None:
         """A member keeps to what it is to give up, and tells of it."""
@@ -138,14 +123,14 @@ class History:
             app = self.rng.choice(self.joined)
             owned = app.owned
             offsets = [TaskOffset(subtopology_id="1", partition=p, offset=self.rng.randrange(100)) for p in range(2)]
-            self.beat(app, task_offsets=offsets)
+            self.try_beat(app, task_offsets=offsets)
             app.owned = owned
 
-    def leave(self) -> None:
+    def leave_any(self) -> None:
         if self.joined:
             app = self.rng.choice(self.joined)
             epoch = self.rng.choice([-1, -2]) if app.instance_id is not None else -1
-            self.beat(app, member_epoch=epoch, active_tasks=None, standby_tasks=None, warmup_tasks=None)
+            self.try_beat(app, member_epoch=epoch, active_tasks=None, standby_tasks=None, warmup_tasks=None)
             app.epoch, app.owned = 0, NOTHING
             if app in self.joined:
                 self.joined.remove(app)
@@ -153,15 +138,10 @@ class History:
                 self.away.append(app)
 
     def pass_time(self) -> None:
-        self.world.now_ms += self.rng.choice([1_000, 5_000, 20_000])
-        for _, result in self.world.shard.tick(self.world.now_ms, BATCH_BYTES):
-            before = len(self.world.log)
-            self.world.run(result)
-            assert len(self.world.log) - before == len(result.records)
-            self.check()
+        self.tick(self.rng.choice([1_000, 5_000, 20_000]))
 
     def grow(self) -> None:
-        counts = self.world.topics.counts
+        counts = self.topics.counts
         if counts["in"] < 6:
             counts["in"] += 1
             for name in ("app-r", "app-c"):
@@ -169,20 +149,18 @@ class History:
                     counts[name] = counts["in"]
 
     def step(self) -> None:
-        actions = [self.join, *[self.go_on] * 6, self.hang_on, self.leave, self.pass_time]
+        actions = [self.join_any, *[self.go_on] * 6, self.hang_on, self.leave_any, self.pass_time]
         if self.rng.random() < 0.03:
             actions = [self.grow]
         self.rng.choice(actions)()
 
     def come_to_rest(self) -> None:
-        self.world.topics.counts.setdefault("app-r", self.world.topics.counts["in"])
-        self.world.topics.counts.setdefault("app-c", self.world.topics.counts["in"])
+        self.topics.counts.setdefault("app-r", self.topics.counts["in"])
+        self.topics.counts.setdefault("app-c", self.topics.counts["in"])
         for _ in range(40):
-            self.world.now_ms += 5_000
-            for _, result in self.world.shard.tick(self.world.now_ms, BATCH_BYTES):
-                self.world.run(result)
+            self.tick(5_000)
             for app in list(self.joined):
-                self.beat(app)
+                self.try_beat(app)
 
 
 def check_group(group: StreamsGroup) -> None:
@@ -204,30 +182,26 @@ def check_group(group: StreamsGroup) -> None:
     assert group.revocations_ms.keys() <= group.members.keys()
 
 
-def _copied(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else value
-
-
 @pytest.mark.parametrize("seed", seeds(12, in_check=2))
 def test_histories(seed: int) -> None:
-    history = History(seed)
+    world = StreamsHistoryWorld(seed)
     for _ in range(STEPS):
-        history.step()
-    assert history.failed_appends > 10
-    history.come_to_rest()
-    group = history.world.shard.groups.get(GROUP)
-    if group is None or not history.joined:
+        world.step()
+    assert world.failed_appends > 10
+    world.come_to_rest()
+    group = world.shard.groups.get(GROUP)
+    if group is None or not world.joined:
         return
     assert group.state is StreamsGroupState.STABLE
-    assert group.members.keys() == {app.member_id for app in history.joined}
-    count = history.world.topics.counts["in"]
-    ran = Counter((i, p) for app in history.joined for i, partitions in app.owned.active.items() for p in partitions)
+    assert group.members.keys() == {app.member_id for app in world.joined}
+    count = world.topics.counts["in"]
+    ran = Counter((i, p) for app in world.joined for i, partitions in app.owned.active.items() for p in partitions)
     assert ran == Counter((i, p) for i in ("0", "1") for p in range(count))
 
 
 def test_a_group_is_deleted() -> None:
     """By tombstones of everything that the log has of it; what was logged before brings nothing back."""
-    world, app = World(), Application("a")
+    world, app = StreamsGroupWorld(), Application("a")
     world.join(app)
     assert not world.group.is_empty
     world.leave(app)

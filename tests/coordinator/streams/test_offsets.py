@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.streams.world import Application, World
+from tests.coordinator.streams.world import Application, StreamsGroupWorld
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> StreamsGroupWorld:
     """Two members at epoch 3; ``a`` has had two of its tasks since epoch 2."""
-    world, a, b = World(), Application("a"), Application("b")
+    world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
     world.settle(a, b)
@@ -19,19 +19,26 @@ def world() -> World:
     return world
 
 
-def task_of(world: World, member_id: str) -> int:
+def task_of(world: StreamsGroupWorld, member_id: str) -> int:
     return min(world.group.members[member_id].assigned.active["0"])
 
 
 def commit(
-    world: World, member_id: str, epoch: int, partition: int, topic: str = "in", *, transactional: bool = False, new: bool = True
+    world: StreamsGroupWorld,
+    member_id: str,
+    epoch: int,
+    partition: int,
+    topic: str = "in",
+    *,
+    transactional: bool = False,
+    new: bool = True,
 ) -> None:
     check = world.group.check_commit(member_id, None, epoch, transactional=transactional, has_new_error_codes=new)
     if check is not None:
         check(None, topic, partition)
 
 
-def test_commits_that_are_taken(world: World) -> None:
+def test_commits_that_are_taken(world: StreamsGroupWorld) -> None:
     commit(world, "a", 3, 0, "anything")
     commit(world, "a", 2, task_of(world, "a"))
     commit(world, "", -1, 0, transactional=True)
@@ -48,20 +55,20 @@ def test_commits_that_are_taken(world: World) -> None:
         ("b", 2, "in", Code.STALE_MEMBER_EPOCH),
     ],
 )
-def test_commits_that_are_refused(world: World, member_id: str, epoch: int, topic: str, code: Code) -> None:
+def test_commits_that_are_refused(world: StreamsGroupWorld, member_id: str, epoch: int, topic: str, code: Code) -> None:
     partition = task_of(world, member_id) if member_id in world.group.members else 0
     with pytest.raises(KafkaError) as error:
         commit(world, member_id, epoch, partition, topic)
     assert error.value.code is code
 
 
-def test_commits_of_tasks_that_another_has(world: World) -> None:
+def test_commits_of_tasks_that_another_has(world: StreamsGroupWorld) -> None:
     with pytest.raises(KafkaError) as error:
         commit(world, "a", 2, task_of(world, "b"))
     assert error.value.code is Code.STALE_MEMBER_EPOCH
 
 
-def test_commits_of_old_versions(world: World) -> None:
+def test_commits_of_old_versions(world: StreamsGroupWorld) -> None:
     with pytest.raises(KafkaError) as error:
         commit(world, "a", 3, 0, new=False)
     assert error.value.code is Code.UNSUPPORTED_VERSION
@@ -70,7 +77,7 @@ def test_commits_of_old_versions(world: World) -> None:
     assert error.value.code is Code.ILLEGAL_GENERATION
 
 
-def test_reading_offsets(world: World) -> None:
+def test_reading_offsets(world: StreamsGroupWorld) -> None:
     world.group.check_fetch(None, -1)
     world.group.check_fetch("a", 3)
     for member_id, code in (("a", Code.STALE_MEMBER_EPOCH), ("other", Code.UNKNOWN_MEMBER_ID)):
@@ -79,7 +86,7 @@ def test_reading_offsets(world: World) -> None:
         assert error.value.code is code
 
 
-def test_what_is_listed(world: World) -> None:
+def test_what_is_listed(world: StreamsGroupWorld) -> None:
     group = world.group
     assert (group.type_name, group.protocol_type_name, group.state_name) == ("streams", "streams", "Stable")
     assert group.topics_in_use() == {"in"}

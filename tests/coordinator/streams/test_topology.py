@@ -15,7 +15,7 @@ from ottla.coordinator.group.streams.topology import (
 )
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import CopartitionGroup, KeyValue, Subtopology, TopicInfo, Topology
-from tests.coordinator.streams.world import FixedTopics
+from tests.coordinator.group_world import FakeTopics
 
 CHANGELOG = TopicInfo(
     name="app-store-changelog", replication_factor=2, topic_configs=[KeyValue(key="cleanup.policy", value="compact")]
@@ -28,7 +28,7 @@ WORDS = Topology(epoch=3, subtopologies=[SPLIT, COUNT])
 
 
 def test_word_count() -> None:
-    configured = configure(topology_from_heartbeat(WORDS), FixedTopics({"lines": 4}))
+    configured = configure(topology_from_heartbeat(WORDS), FakeTopics({"lines": 4}))
     assert configured.subtopologies is not None
     assert {i: one.task_count for i, one in configured.subtopologies.items()} == {"0": 4, "1": 4}
     assert [one.is_stateful for one in configured.subtopologies.values()] == [False, True]
@@ -42,7 +42,7 @@ def test_word_count() -> None:
 
 
 def test_ready_once_the_topics_are_there() -> None:
-    topics = FixedTopics({"lines": 4, "app-repartition": 4, "app-store-changelog": 4})
+    topics = FakeTopics({"lines": 4, "app-repartition": 4, "app-store-changelog": 4})
     configured = configure(topology_from_heartbeat(WORDS), topics)
     assert configured.is_ready
     assert not configured.missing_topics
@@ -57,7 +57,7 @@ def test_ready_once_the_topics_are_there() -> None:
     ],
 )
 def test_topics_that_do_not_fit(counts: dict[str, int], code: StatusCode) -> None:
-    configured = configure(topology_from_heartbeat(WORDS), FixedTopics(counts))
+    configured = configure(topology_from_heartbeat(WORDS), FakeTopics(counts))
     assert configured.problem is not None
     assert configured.problem.status_code == code
     assert configured.subtopologies is None
@@ -78,19 +78,19 @@ def joined(left: TopicInfo, source: str) -> Topology:
 
 
 def test_a_repartition_topic_follows_whom_it_is_joined_with() -> None:
-    configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r"), "b")), FixedTopics({"a": 2, "b": 6}))
+    configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r"), "b")), FakeTopics({"a": 2, "b": 6}))
     assert configured.missing_topics["r"].partition_count == 6
 
 
 def test_unless_it_has_a_count_of_its_own() -> None:
-    configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r", partitions=3), "b")), FixedTopics({"a": 2, "b": 6}))
+    configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r", partitions=3), "b")), FakeTopics({"a": 2, "b": 6}))
     assert configured.problem is not None
     assert configured.problem.status_code == StatusCode.INCORRECTLY_PARTITIONED_TOPICS
 
 
 def test_a_status_names_three_topics_at_most() -> None:
     many = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=list("edcba"))])
-    problem = configure(topology_from_heartbeat(many), FixedTopics({})).problem
+    problem = configure(topology_from_heartbeat(many), FakeTopics({})).problem
     assert problem is not None
     assert problem.status_detail == "Source topics a, b, c and 2 additional topics are missing."
 
@@ -141,7 +141,7 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("subtopologies", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
 def test_what_no_topics_fit(subtopologies: list[Subtopology]) -> None:
     with pytest.raises(KafkaError) as refused:
-        configure(topology_from_heartbeat(Topology(epoch=0, subtopologies=subtopologies)), FixedTopics({"a": 1}))
+        configure(topology_from_heartbeat(Topology(epoch=0, subtopologies=subtopologies)), FakeTopics({"a": 1}))
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
@@ -161,9 +161,9 @@ def test_what_is_required_and_read() -> None:
 
 def test_the_hash_tells_of_topics_that_matter() -> None:
     topology = topology_from_heartbeat(WORDS)
-    assert required_topics_hash(topology, FixedTopics({"other": 4})) == 0
-    before = required_topics_hash(topology, FixedTopics({"lines": 4}))
-    assert before == required_topics_hash(topology, FixedTopics({"other": 4, "lines": 4}))
-    assert before != required_topics_hash(topology, FixedTopics({"lines": 5}))
-    assert before != required_topics_hash(topology, FixedTopics({"lines": 4, "app-repartition": 4}))
+    assert required_topics_hash(topology, FakeTopics({"other": 4})) == 0
+    before = required_topics_hash(topology, FakeTopics({"lines": 4}))
+    assert before == required_topics_hash(topology, FakeTopics({"other": 4, "lines": 4}))
+    assert before != required_topics_hash(topology, FakeTopics({"lines": 5}))
+    assert before != required_topics_hash(topology, FakeTopics({"lines": 4, "app-repartition": 4}))
     assert -(1 << 63) <= before < 1 << 63

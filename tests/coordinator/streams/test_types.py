@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from ottla.coordinator.group.classic.group import ClassicGroupState
-from ottla.coordinator.group.member_ids import MemberIds
 from ottla.coordinator.group.records import CommittedOffset
-from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.streams import configuration
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat
 from ottla.coordinator.result import LogRecord
@@ -21,23 +19,19 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     Subtopology,
     Topology,
 )
-from tests.coordinator.consumer_world import FakeTopics
-from tests.coordinator.streams.world import BATCH_BYTES, STATELESS
+from tests.coordinator.classic_world import Client
+from tests.coordinator.group_world import GROUP
+from tests.coordinator.streams.world import STATELESS
 from tests.coordinator.test_consumer_heartbeats import refused
-from tests.coordinator.test_group_types import TypesWorld, settle_classic
-from tests.coordinator.test_groups import GROUP, Client
+from tests.coordinator.test_group_types import GroupTypesWorld, settle_classic
 
 IN = ("in", 0)
 
 
-class StreamsWorld(TypesWorld):
+class StreamsTypesWorld(GroupTypesWorld):
     """The world of classic and consumer groups, with streams groups in it."""
 
-    def _new(self) -> GroupShard:
-        config = msgspec.structs.replace(super()._new().config, streams_of=self.config.streams_of)
-        return GroupShard(0, config, FakeTopics({"t": 2, "in": 2}), MemberIds(self._id, self._id))
-
-    def beat(self, member_id: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatResponse:
+    def beat_streams(self, member_id: str, epoch: int, **fields: Any) -> StreamsGroupHeartbeatResponse:
         if epoch == 0:
             joining = {"topology": STATELESS, "rebalance_timeout_ms": 10_000, "process_id": member_id}
             fields = {**joining, "active_tasks": [], "standby_tasks": [], "warmup_tasks": [], **fields}
@@ -54,32 +48,32 @@ class StreamsWorld(TypesWorld):
 
 
 @pytest.fixture
-def world() -> StreamsWorld:
-    return StreamsWorld()
+def world() -> StreamsTypesWorld:
+    return StreamsTypesWorld()
 
 
-def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: StreamsWorld) -> None:
+def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: StreamsTypesWorld) -> None:
     member = settle_classic(world)
     assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
-        world.beat("a", 0)
+        world.beat_streams("a", 0)
     world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
-        world.beat("a", 2)
-    assert world.beat("a", 0).member_epoch == 2
+        world.beat_streams("a", 2)
+    assert world.beat_streams("a", 0).member_epoch == 2
     assert (world.kind, world.shard.groups, world.fetched()) == (("streams", "Stable"), {}, 7)
     world.reload()
     assert (world.kind, world.shard.groups, world.fetched()) == (("streams", "Stable"), {}, 7)
 
 
-def test_offsets_alone_give_way(world: StreamsWorld) -> None:
+def test_offsets_alone_give_way(world: StreamsTypesWorld) -> None:
     world.commit(7)
-    world.beat("a", 0)
+    world.beat_streams("a", 0)
     assert (world.kind[0], world.fetched()) == ("streams", 7)
 
 
-def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsWorld) -> None:
-    world.beat("a", 0)
+def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsTypesWorld) -> None:
+    world.beat_streams("a", 0)
     assert world.commit_at(2, "a") is Code.NONE
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
         world.join(Client())
@@ -87,7 +81,7 @@ def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsWorld) 
         world.shard.membership.heartbeat(GROUP, 1, "a", None, world.now_ms)
     with refused(Code.UNKNOWN_MEMBER_ID):
         world.run(world.shard.leave(GROUP, [("a", None)], world.now_ms))
-    world.beat("a", -1)
+    world.beat_streams("a", -1)
     with refused(Code.UNKNOWN_MEMBER_ID):
         world.join(Client("stranger"))
     assert list(world.shard.streams.groups) == [GROUP], "whoever is refused changes nothing"
@@ -96,9 +90,9 @@ def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsWorld) 
     assert (world.state, world.fetched(), world.shard.streams.groups) == (ClassicGroupState.STABLE, 5, {})
 
 
-def test_streams_and_consumer_groups_do_not_give_way_to_each_other(world: StreamsWorld) -> None:
-    world.beat("a", 0)
-    world.beat("a", -1)
+def test_streams_and_consumer_groups_do_not_give_way_to_each_other(world: StreamsTypesWorld) -> None:
+    world.beat_streams("a", 0)
+    world.beat_streams("a", -1)
     for epoch in (0, 2):
         with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
             world.beat_consumer("b", epoch)
@@ -107,11 +101,11 @@ def test_streams_and_consumer_groups_do_not_give_way_to_each_other(world: Stream
     world.beat_consumer("b", -1)
     for epoch in (0, 2):
         with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
-            world.beat("a", epoch)
+            world.beat_streams("a", epoch)
 
 
-def test_deletion_and_expiry(world: StreamsWorld) -> None:
-    world.beat("a", 0)
+def test_deletion_and_expiry(world: StreamsTypesWorld) -> None:
+    world.beat_streams("a", 0)
     world.commit_at(2, "a", topic="in")
     assert world.run(world.shard.delete_offsets(GROUP, [IN])) == {IN: Code.GROUP_SUBSCRIBED_TO_TOPIC}
     with refused(Code.NON_EMPTY_GROUP):
@@ -119,12 +113,11 @@ def test_deletion_and_expiry(world: StreamsWorld) -> None:
     world.now_ms += world.config.offsets_retention_ms
     world.expire()
     assert world.shard.offset_count(GROUP) == 1, "a member reads the topic"
-    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
-        world.run(result)
+    world.tick()
     assert world.kind == ("streams", "Empty")
     world.expire()
     assert not world.shard.exists(GROUP)
-    assert {record.value for record in {r.key: r for r, _ in world.log}.values()} == {None}
+    assert {record.value for record in {r.key: r for r in world.log}.values()} == {None}
     world.reload()
     assert not world.shard.exists(GROUP)
 
@@ -133,32 +126,30 @@ def many_tasks(count: int) -> Topology:
     return Topology(subtopologies=[Subtopology(subtopology_id=str(i), source_topics=["in"]) for i in range(count)])
 
 
-def test_a_topology_of_too_many_tasks(world: StreamsWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topology_of_too_many_tasks(world: StreamsTypesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "MAX_TASKS", 8)
     with refused(Code.STREAMS_INVALID_TOPOLOGY, "The topology has 10 tasks, and may have 8 at most."):
-        world.beat("a", 0, topology=many_tasks(5))
+        world.beat_streams("a", 0, topology=many_tasks(5))
     assert not world.shard.exists(GROUP)
-    assert world.beat("a", 0, topology=many_tasks(4)).member_epoch == 2
+    assert world.beat_streams("a", 0, topology=many_tasks(4)).member_epoch == 2
 
 
 def test_a_delayed_target_whose_topics_have_grown_beyond_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = StreamsWorld()
+    world = StreamsTypesWorld()
     world.config = msgspec.structs.replace(world.config, streams_of=lambda _: StreamsGroupConfig(initial_rebalance_delay_ms=100))
     world.reload()
-    world.beat("a", 0, topology=many_tasks(4))
+    world.beat_streams("a", 0, topology=many_tasks(4))
     monkeypatch.setattr(configuration, "MAX_TASKS", 7)
-    world.now_ms += 200
-    for _, result in world.shard.tick(world.now_ms, BATCH_BYTES):
-        world.run(result)
+    world.tick(200)
     assert world.kind == ("streams", "Assigning")
     monkeypatch.undo()
-    assert world.beat("a", world.shard.streams.groups[GROUP].members["a"].member_epoch).error_code == 0
+    assert world.beat_streams("a", world.shard.streams.groups[GROUP].members["a"].member_epoch).error_code == 0
 
 
-def test_tombstones_alone_are_no_group(world: StreamsWorld) -> None:
-    world.beat("a", 0)
+def test_tombstones_alone_are_no_group(world: StreamsTypesWorld) -> None:
+    world.beat_streams("a", 0)
     world.run(world.shard.commit(GROUP, 2, "a", None, {IN: CommittedOffset(5, -1, "", 0)}, 0, transactional=True))
-    shard = world._new()
-    for at, key in enumerate({record.key for record, _ in world.log}):
+    shard = world.new_shard()
+    for at, key in enumerate({record.key for record in world.log}):
         shard.replay(LogRecord(key, None), at, -1, world.now_ms)
     assert not shard.streams.groups

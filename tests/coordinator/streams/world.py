@@ -1,8 +1,9 @@
-"""What tests of streams groups share: topics that are what a test says, topologies, heartbeats."""
+"""A shard of streams groups without a broker, topologies, and members with what they know."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,6 @@ from ottla.coordinator.group.streams.records import task_set
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode
 from ottla.coordinator.group.streams.tasks import Tasks
-from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.messages.streams_group_heartbeat import (
     Endpoint,
     StreamsGroupHeartbeatRequest,
@@ -25,30 +25,11 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     TopicInfo,
     Topology,
 )
-
-
-class FixedTopics:
-    """Partition counts by name. A topic's id is made of its name."""
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self.counts = dict(counts)
-
-    def topic_id(self, name: str) -> bytes | None:
-        return name.encode().ljust(16, b"\0")[:16] if name in self.counts else None
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name in self.counts if self.topic_id(name) == topic_id), None)
-
-    def partition_count(self, name: str) -> int:
-        return self.counts.get(name, 0)
-
-    def topic_names(self) -> Collection[str]:
-        return self.counts.keys()
-
+from tests.coordinator.group_world import FakeTopics, HeartbeatGroupsWorld
 
 GROUP = "app"
-BATCH_BYTES = 1 << 19
 NOTHING = Tasks()
+NOT_LOGGED = ("task_offsets", "shutdown_member_id", "endpoint_epoch", "sessions_ms", "revocations_ms", "delayed_until_ms")
 STATELESS = Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=["in"])])
 STATEFUL = Topology(
     epoch=0,
@@ -93,16 +74,12 @@ class Application:
 
 
 @dataclass
-class World:
-    """A shard of streams groups without a broker: its log, its topics and its clock."""
-
-    topics: FixedTopics = field(default_factory=lambda: FixedTopics({"in": 4, "app-store-changelog": 4}))
+class StreamsGroupWorld(HeartbeatGroupsWorld[StreamsGroups]):
+    topics: FakeTopics = field(default_factory=lambda: FakeTopics({"in": 4, "app-store-changelog": 4}))
     config: StreamsGroupConfig = field(default_factory=StreamsGroupConfig)
-    now_ms: int = 1_000_000
-    log: list[LogRecord] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.shard = StreamsGroups(lambda _: self.config, self.topics)
+    def new_shard(self) -> StreamsGroups:
+        return StreamsGroups(lambda _: self.config, self.topics)
 
     @property
     def group(self) -> StreamsGroup:
@@ -111,13 +88,27 @@ class World:
     def configure(self, **changes: Any) -> None:
         self.config = msgspec.structs.replace(self.config, **changes)
 
-    def run(self, result: Result[Any]) -> Any:
-        for record in result.records:
-            self.log.append(record)
-            replay(self.shard, record, self.now_ms)
-        for effect in result.effects:
-            self.shard.apply(effect)
-        return result.response
+    def logged(self, shard: StreamsGroups) -> dict[str, tuple[Any, ...]]:
+        return {
+            group_id: (
+                group.metadata,
+                group.assignment_epoch,
+                group.assigned_ms,
+                group.topology,
+                dict(group.members),
+                dict(group.static_members),
+                dict(group.targets),
+                (dict(group.holders.active), _copied(group.holders.standby), _copied(group.holders.warmup)),
+                sorted(group.sessions_ms),
+                sorted(group.revocations_ms),
+                group.state,
+            )
+            for group_id, group in shard.groups.items()
+        }
+
+    def snapshot(self) -> Any:
+        kept = {g: [copy.copy(getattr(group, name)) for name in NOT_LOGGED] for g, group in self.shard.groups.items()}
+        return self.logged(self.shard), kept
 
     def request(self, app: Application, **options: Any) -> StreamsGroupHeartbeatRequest:
         fields: dict[str, Any] = {
@@ -155,52 +146,6 @@ class World:
 
     def leave(self, app: Application, epoch: int = -1, **options: Any) -> StreamsHeartbeatOutcome:
         return self.beat(app, member_epoch=epoch, active_tasks=None, standby_tasks=None, warmup_tasks=None, **options)
-
-    def settle(self, *apps: Application) -> None:
-        """Heartbeats in turn until none of them changes anything."""
-        for _ in range(20):
-            before = len(self.log)
-            for app in apps:
-                self.beat(app)
-            if len(self.log) == before:
-                return
-        raise AssertionError("the group does not come to rest")
-
-    def tick(self, ms: int) -> None:
-        self.now_ms += ms
-        for _, result in self.shard.tick(self.now_ms, BATCH_BYTES):
-            self.run(result)
-
-    def reloaded(self) -> StreamsGroups:
-        shard = StreamsGroups(lambda _: self.config, self.topics)
-        for record in self.log:
-            replay(shard, record, self.now_ms)
-        return shard
-
-
-def replay(shard: StreamsGroups, record: LogRecord, now_ms: int) -> None:
-    assert record.key is not None
-    shard.replay(int.from_bytes(record.key[:2], "big"), record.key, record.value, now_ms)
-
-
-def logged(shard: StreamsGroups) -> dict[str, tuple[Any, ...]]:
-    """What the log tells of all groups."""
-    return {
-        group_id: (
-            group.metadata,
-            group.assignment_epoch,
-            group.assigned_ms,
-            group.topology,
-            dict(group.members),
-            dict(group.static_members),
-            dict(group.targets),
-            (dict(group.holders.active), _copied(group.holders.standby), _copied(group.holders.warmup)),
-            sorted(group.sessions_ms),
-            sorted(group.revocations_ms),
-            group.state,
-        )
-        for group_id, group in shard.groups.items()
-    }
 
 
 def _copied(held: Mapping[Any, set[str]]) -> dict[Any, set[str]]:

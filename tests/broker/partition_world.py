@@ -1,0 +1,55 @@
+"""A partition that this broker leads, with a follower that fetches when a test says so."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ottla.broker.disk_health import DiskHealth
+from ottla.broker.gate import Gate
+from ottla.broker.partitions import Partitions
+from ottla.coordinator.replication.leader import Leader, new_leader
+from ottla.protocol.records import build_batch
+from ottla.simulation.env import START_MS
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from tests.support.world import LoopWorld
+
+OWN, OTHER = 1, 2
+
+
+def make_leader(**fields: Any) -> Leader:
+    """Broker 1 leads, broker 2 is in sync and has fetched nothing yet, unless ``fields`` say otherwise."""
+    defaults = {
+        "broker_id": OWN,
+        "leader_epoch": 0,
+        "start_offset": 0,
+        "replicas": [OWN, OTHER],
+        "in_sync": [OWN, OTHER],
+        "partition_epoch": 0,
+        "max_lag_ms": 30_000,
+        "min_in_sync": 1,
+        "live_epoch": lambda broker_id: 7,
+        "now_ms": START_MS,
+    }
+    return new_leader(**{**defaults, **fields})
+
+
+class FollowedPartitionWorld(LoopWorld):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gate(None)
+        self.gate.is_replicated = True
+        self.partitions = Partitions(self.env, cast(Any, None), self.gate, DiskHealth(self.env, "/"), OWN)
+        self.partition = self.partitions.add(Log(self.fs, "/t-0", "t", 0, LogConfig(), bytes(16)), is_led=False)
+        self.lead(0)
+
+    def lead(self, leader_epoch: int) -> None:
+        start_offset = self.partition.log.log_end_offset
+        self.partition.lead(make_leader(leader_epoch=leader_epoch, start_offset=start_offset, now_ms=self.env.steady_ms()))
+
+    def write(self) -> None:
+        self.partition.append_own(build_batch([(b"k", b"v")], START_MS))
+
+    def fetched(self, offset: int) -> None:
+        """The follower fetches from an offset, so that it has all records before."""
+        self.partition.replica_fetched(OTHER, offset, 0, 7)
