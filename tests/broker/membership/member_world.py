@@ -39,7 +39,8 @@ class MemberWorld:
     def __init__(self, settings: dict[str, str] | None = None) -> None:
         self.fs = MemoryFilesystem()
         self.env = SimulatedEnv(self.fs, random.Random(1), START_MS)
-        self._settings = settings or {}
+        self.settings = settings or {}
+        """Of the brokers, besides those that each has of its own."""
         self.bugs = 0
         self.start_controller()
 
@@ -62,7 +63,7 @@ class MemberWorld:
             "controller.quorum.bootstrap.servers": f"{HOST}:{CONTROLLER_PORT}",
             "controller.listener.names": "CONTROLLER",
             "initial.broker.registration.timeout.ms": "30000",
-            **self._settings,
+            **self.settings,
         }
 
     def format(self, node_id: int) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any, TypeVar
 
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.broker_registration import ListenerEndpoint
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller import registrations
 from ottla.coordinator.controller.elections import Where
@@ -30,8 +32,11 @@ class AppendFailed(Exception):
 
 
 class World:
-    def __init__(self, brokers: int = 0, *, has_elr: bool = True) -> None:
+    def __init__(self, brokers: int = 0, *, has_elr: bool = True, server: Mapping[str, str] | None = None) -> None:
+        """``server``: the settings of the controller's server."""
         self.state = ClusterState(0)
+        self.server = LiveConfig(BrokerConfig(server or {}))
+        self.state.server_config = self.server.topic_config
         self.heartbeats = Heartbeats()
         self.log: list[LogRecord] = []
         self.now_ms = 1_000
@@ -50,6 +55,9 @@ class World:
         for record in result.records:
             self.state.replay(record, len(self.log))
             self.log.append(record)
+        dynamic = self.state.config_of(BROKER_RESOURCE, "")
+        if dynamic != self.server.current.dynamic:
+            self.server.set_dynamic(dynamic)
         for effect in result.effects:
             self.heartbeats.apply(effect, len(self.log))
         return result.response
