@@ -129,6 +129,7 @@ class ReplicaServer:
             controller=self,
             broker_epoch=lambda: self.state.registrations.brokers[self.broker_id].broker_epoch,
             live_epoch=self.live_epoch,
+            check_directory=lambda partition, registration: None,
         )
         self.applied = 0
         self.served: dict[tuple[str, int], PartitionRegistration] = {}
