@@ -56,6 +56,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     recovery_state: int = NO_RECOVERY_CHANGE
     unclean_shutdown: int = NO_BROKER
     """A broker that stopped uncleanly and so may lack records that it had: not eligible any more."""
+    begun_anew: int = NO_BROKER
+    """A broker whose replica's directory was gone, and whose replica has only what it has fetched since: no last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
     """Directories of replicas that are not those of the registration."""
     elr: tuple[int, ...] = ()
@@ -149,10 +151,14 @@ class PartitionChange(msgspec.Struct, kw_only=True):
 
     def _last_known_leader(self) -> int | None:
         """The last leader, where nobody else is known to have all that was committed: it lost the least (KIP-966)."""
-        known = self.before.last_known_elr
+        known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
         return known[0] if known[0] in self.before.replicas and self.may_lead(known[0]) else None
+
+    @property
+    def _last_known(self) -> list[int]:
+        return [replica for replica in self.before.last_known_elr if replica != self.begun_anew]
 
     # what the record says
 
@@ -171,6 +177,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             change.last_known_elr = [before.leader]
         elif before.last_known_elr and (change.leader >= 0 or (before.has_leader and change.leader != NO_LEADER)):
             change.last_known_elr = []
+        elif len(self._last_known) < len(before.last_known_elr):
+            change.last_known_elr = self._last_known
 
     def _note_assignment(self, change: PartitionChangeRecord) -> None:
         before = self.before

@@ -114,3 +114,24 @@ def test_a_partition_without_an_eligible_replica_comes_back_by_an_unclean_electi
     assert write(members, partition(world).leader, topic_id) == Code.NONE
     for member in members.values():
         world.stop(member)
+
+
+def test_the_last_leader_does_not_lead_with_an_empty_disk_while_others_have_the_records(world: MemberWorld) -> None:
+    members, topic_id = begin(world)
+    assert write(members, partition(world).leader, topic_id) == Code.NONE
+    world.sleep(1_000)
+    lose(world, members, 1, 2, 3)
+    assert partition(world).last_known_elr == (3,)
+    world.replace_disk(3)
+    for number in (3, 1, 2):
+        restart(world, members, number)
+    before = partition(world)
+    assert (before.leader, before.last_known_elr) == (NO_LEADER, ())
+    assert before.directory_of(3) == members[3].server.directory_id
+    world.stop(members.pop(3))
+    with members[1].connect() as client:
+        assert elect_uncleanly(client) == Code.NONE
+    world.sleep(200)
+    assert members[partition(world).leader].server.partitions.get("t", 0).log.log_end_offset == 1
+    for member in members.values():
+        world.stop(member)
