@@ -109,7 +109,7 @@ class ControllerMetadata:
                 setting=MIN_INSYNC_REPLICAS,
                 given=given,
                 used=in_force,
-                hint="the cluster keeps its first value; change it for all brokers by IncrementalAlterConfigs",
+                hint="the cluster keeps its first value; ottla config set broker default changes it",
             )
 
     def _set_dynamic_configs(self) -> None:

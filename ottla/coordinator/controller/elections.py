@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -197,10 +197,15 @@ class PartitionChange(msgspec.Struct, kw_only=True):
 
 
 def change_of(
-    state: ClusterState, topic: Topic, index: int, may_lead: Callable[[int], bool] | None = None, **fields: object
+    state: ClusterState,
+    topic: Topic,
+    index: int,
+    may_lead: Callable[[int], bool] | None = None,
+    directories: Mapping[int, bytes] | None = None,
+    **fields: object,
 ) -> PartitionChange:
     """A change that begins with all as it is. ``may_lead``: by default whoever is active, on a directory that works."""
-    before = topic.partitions[index]
+    before, moved = topic.partitions[index], dict(directories or {})
     alive = may_lead or (lambda broker_id: policies.is_active(state, broker_id))
     asked = {
         "isr": before.isr,
@@ -209,7 +214,8 @@ def change_of(
         "adding": before.adding_replicas,
         "elr": before.elr,
         "last_known_elr": before.last_known_elr,
-        "may_lead": lambda r: r in before.replicas and alive(r) and policies.has_online_directory(state, before, r),
+        "directories": moved,
+        "may_lead": lambda r: r in before.replicas and alive(r) and policies.has_online_directory(state, before, r, moved.get(r)),
         **fields,
     }
     return PartitionChange(state=state, topic=topic, index=index, **asked)  # type: ignore[arg-type]

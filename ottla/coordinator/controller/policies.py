@@ -38,12 +38,17 @@ def is_active(state: ClusterState, broker_id: int) -> bool:
     return registration is not None and registration.is_active
 
 
-def has_online_directory(state: ClusterState, partition: PartitionRegistration, broker_id: int) -> bool:
-    """Whether the directory of a partition's replica works, or nobody knows its directory (DirectoryId.isOnline)."""
+def has_online_directory(
+    state: ClusterState, partition: PartitionRegistration, broker_id: int, directory: bytes | None = None
+) -> bool:
+    """Whether the directory of a partition's replica works, or nobody knows its directory (DirectoryId.isOnline).
+
+    ``directory``: by default that of the registration.
+    """
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         return False
-    directory = partition.directory_of(broker_id)
+    directory = partition.directory_of(broker_id) if directory is None else directory
     if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
         return True
     return directory != LOST_DIRECTORY and (not registration.directories or directory in registration.directories)

@@ -64,6 +64,27 @@ def test_last_known_leader_is_elected_where_its_directory_was_not_replaced(befor
         assert world.partition().leader == 1
 
 
+def test_sole_replica_on_a_new_disk_is_elected_at_once() -> None:
+    """Nobody else has the records, so nothing more is lost by it."""
+    world = World(1)
+    world.topic("t", (1,))
+    world.expire(1)
+    start_with(world, 1, 7)
+    assert world.partition().leader == NO_LEADER
+    assign(world, 1, 7)
+    assert (world.partition().leader, world.partition().leader_recovery_state) == (1, RECOVERING)
+
+
+def test_replica_that_has_begun_anew_is_not_elected_by_naming_its_directory() -> None:
+    world = World(2)
+    world.topic("t", (1, 2), unclean_leader_election_enable="true")
+    world.expire(2)
+    world.expire(1)
+    start_with(world, 1, 7)
+    assign(world, 1, 7)
+    assert world.partition().leader == NO_LEADER
+
+
 def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None:
     """Its broker stopped cleanly, which another of its directories says, and lost the replica's."""
     world = World(3, server={"min.insync.replicas": "2"})
