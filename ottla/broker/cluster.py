@@ -60,14 +60,17 @@ class Cluster:
         metadata_log: MetadataLog,
         publish: Callable[[], None],
         controller: TopicCreation | None = None,
+        decide_features: Callable[[Mapping[str, int]], Result[None]] | None = None,
     ) -> None:
-        """``controller`` makes topics where the controller is elsewhere."""
+        """``controller`` makes topics where the controller is elsewhere. ``decide_features`` sets feature levels, by default as
+        `ClusterState.set_features` does."""
         self._randomness = randomness
         self._config = config
         self.state = state
         self.metadata_log = metadata_log
         self._publish = publish
         self._controller = controller
+        self._decide_features = state.set_features if decide_features is None else decide_features
         self._least_producer_id = 0
 
     @property
@@ -105,7 +108,10 @@ class Cluster:
         """Create a topic, by default with partitions of this broker's. Raises `KafkaError`, with nothing changed."""
         if self._controller is not None:
             self.state.check_new_topic(name)
-            self._controller.create_topic(NewTopic(name=name, partition_count=count, configs=dict(configs)))
+            factor = self._config.settings.default_replication_factor
+            self._controller.create_topic(
+                NewTopic(name=name, partition_count=count, configs=dict(configs), replication_factor=factor)
+            )
         topic_id = self._randomness.random_uuid()
         self._execute(self.state.create_topic(name, topic_id, count, configs, place and place()))
         return self.state.topics[name]
@@ -181,7 +187,7 @@ class Cluster:
 
     def set_features(self, levels: Mapping[str, int]) -> None:
         """Set feature levels. Raises `KafkaError`, with nothing changed."""
-        self._execute(self.state.set_features({n: level for n, level in levels.items() if self.state.features.get(n, 0) != level}))
+        self._execute(self._decide_features({n: level for n, level in levels.items() if self.state.features.get(n, 0) != level}))
 
     @property
     def next_producer_id(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ottla.broker.config.settings import BrokerConfig, Settings
+from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 
 _FACTORS = {
@@ -12,15 +13,20 @@ _FACTORS = {
     TRANSACTION_TOPIC: "transaction.state.log.replication.factor",
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.replication.factor",
 }
+_MIN_INSYNC_REPLICAS = {
+    TRANSACTION_TOPIC: "transaction.state.log.min.isr",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic.min.isr",
+}
+"""The settings of the topics that do not follow the broker's ``min.insync.replicas``."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic to be made. A replication factor of -1 stands for the controller's default."""
+    """A topic to be made."""
 
     name: str
     partition_count: int
     configs: dict[str, str]
-    replication_factor: int = -1
+    replication_factor: int
 
 
 def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
@@ -33,7 +39,9 @@ def internal_topic(name: str, config: BrokerConfig) -> NewTopic:
     else:
         count = settings.transaction_state_log_num_partitions
         configs = _compacted("uncompressed", settings.transaction_state_log_segment_bytes)
-        configs |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
+        configs |= {"unclean.leader.election.enable": "false"}
+    if name in _MIN_INSYNC_REPLICAS:
+        configs[MIN_INSYNC_REPLICAS] = config.text(_MIN_INSYNC_REPLICAS[name]) or "1"
     return NewTopic(name=name, partition_count=count, configs=configs, replication_factor=int(config.text(_FACTORS[name]) or 1))
 
 
@@ -47,6 +55,5 @@ def _share_state_configs(settings: Settings) -> dict[str, str]:
         "cleanup.policy": "delete",
         "compression.type": "producer",
         "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
-        "min.insync.replicas": "1",
         "retention.ms": "-1",
     }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from ottla.broker.config.settings import BrokerConfig, Settings
+from ottla.broker.config.topics import effective
 
 log = structlog.get_logger("broker")
 
@@ -24,6 +25,10 @@ class LiveConfig:
     @property
     def settings(self) -> Settings:
         return self.current.settings
+
+    def topic_config(self, name: str) -> str:
+        """The value of a topic config for topics without one of their own. Implements `coordinator.server_config.ServerConfig`."""
+        return effective(name, {}, self.current) or ""
 
     def set_dynamic(self, dynamic: Mapping[str, str]) -> None:
         """Put dynamic configs into force, after they were loaded or changed. A config that is not valid is logged and ignored."""

@@ -1,4 +1,4 @@
-"""``ottla cluster``: describes a cluster."""
+"""``ottla cluster``: describes a cluster, and says which partitions have no leader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.cli.options import asks, cluster_at
 from ottla.cli.output import NOTHING, show_json, show_pairs, show_table
 
 
-@click.command("cluster", help="Shows the cluster's id, its brokers and the levels of its features.")
+@click.command("cluster", help="Shows the cluster's id, its brokers, the levels of its features, and partitions without a leader.")
 @asks
 def command(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client.description import describe
@@ -22,6 +22,17 @@ def command(bootstrap: str, timeout_s: float, as_json: bool) -> None:
                 "controller": described.controller,
                 "brokers": [{"id": n.node_id, "host": n.host, "port": n.port, "rack": n.rack} for n in described.brokers],
                 "features": described.features,
+                "leaderless": [
+                    {
+                        "topic": p.topic,
+                        "partition": p.partition,
+                        "replicas": p.replicas,
+                        "offline": p.offline,
+                        "reason": p.reason,
+                        "remedy": p.remedy,
+                    }
+                    for p in described.leaderless
+                ],
             }
         )
         return
@@ -31,3 +42,7 @@ def command(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     if described.features:
         click.echo()
         show_table(["FEATURE", "LEVEL"], list(described.features.items()))
+    if described.leaderless:
+        click.echo()
+        rows = [(f"{p.topic}:{p.partition}", p.reason, p.remedy) for p in described.leaderless]
+        show_table(["WITHOUT LEADER", "BECAUSE", "WHAT TO DO"], rows)

@@ -1,4 +1,4 @@
-"""``ottla topic``: lists, describes, makes and deletes topics."""
+"""``ottla topic``: lists, describes, makes and deletes topics, and elects leaders."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.commands import CommandGroup
-from ottla.cli.options import COUNT, KEY_VALUE, asks, cluster_at
+from ottla.cli.options import COUNT, KEY_VALUE, TOPIC_PARTITION, asks, cluster_at
 from ottla.cli.output import note, progress, show_json, show_line, show_pairs, show_table
 
 if TYPE_CHECKING:
     from ottla.client.topics import Config, TopicDescription
 
 
-@click.group("topic", cls=CommandGroup, help="Topics: create, list, describe, delete.")
+@click.group("topic", cls=CommandGroup, help="Topics: create, list, describe, elect leaders, delete.")
 def command() -> None:
     pass
 
@@ -131,6 +131,27 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
         ],
         "configs": {config.name: config.value for config in configs},
     }
+
+
+@command.command("elect", help="Elects leaders of partitions: the preferred ones, or with --unclean any where there is none.")
+@click.argument("partitions", metavar="TOPIC:PARTITION...", nargs=-1, required=True, type=TOPIC_PARTITION)
+@click.option(
+    "--unclean", is_flag=True, help="elect any running replica where there is no leader; committed records that it lacks are lost"
+)
+@asks
+def elect(partitions: tuple[tuple[str, int], ...], unclean: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    from ottla.client.leadership import described, elect_leader
+
+    leaders = []
+    with cluster_at(bootstrap, timeout_s) as cluster:
+        for topic, partition in partitions:
+            elect_leader(cluster.brokers, topic, partition, is_unclean=unclean)
+            leader = described(cluster.brokers, topic, partition).leader_id
+            leaders.append({"topic": topic, "partition": partition, "leader": leader})
+            if not as_json:
+                show_line(f"broker {leader} leads {topic}:{partition}")
+    if as_json:
+        show_json(leaders)
 
 
 @command.command("delete", help="Deletes topics and all that is in them.")

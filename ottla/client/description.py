@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.client.brokers import BrokerNode, Brokers, nodes_of
+from ottla.client.leaderless import LeaderlessPartition, leaderless
 
 
 @dataclass(slots=True, frozen=True)
@@ -15,6 +16,7 @@ class ClusterDescription:
     controller: int
     brokers: list[BrokerNode]
     features: dict[str, int]
+    leaderless: list[LeaderlessPartition]
 
 
 def describe(brokers: Brokers) -> ClusterDescription:
@@ -25,4 +27,5 @@ def describe(brokers: Brokers) -> ClusterDescription:
         controller=metadata.controller_id,
         brokers=[node for _, node in sorted(nodes_of(metadata).items())],
         features=dict(sorted(features.items())),
+        leaderless=leaderless(brokers),
     )

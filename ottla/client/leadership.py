@@ -13,7 +13,8 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.metadata import MetadataResponsePartition
 
-PREFERRED = 0
+PREFERRED, UNCLEAN = 0, 1
+"""Types of election in an ElectLeaders request."""
 
 
 def described(brokers: Brokers, topic: str, index: int) -> MetadataResponsePartition:
@@ -41,14 +42,24 @@ def move_leader(brokers: Brokers, topic: str, index: int, to: int) -> None:
         check(what, answer.error_code, answer.error_message)
         result = answer.responses[0].partitions[0]
         check(what, result.error_code, result.error_message)
-        _elect(brokers, what, topic, index)
+        _elect(brokers, what, topic, index, PREFERRED)
 
     brokers.until_final(what, attempt)
 
 
-def _elect(brokers: Brokers, what: str, topic: str, index: int) -> None:
+def elect_leader(brokers: Brokers, topic: str, index: int, *, is_unclean: bool = False) -> None:
+    """Elect a partition's preferred leader, or with ``is_unclean`` any running replica where the partition has no leader.
+
+    Such a leader may lack committed records. Raises `UnknownTopic` and `KafkaAnswered`.
+    """
+    what = f"electing a leader of {topic}-{index}"
+    kind = UNCLEAN if is_unclean else PREFERRED
+    brokers.until_final(what, lambda: _elect(brokers, what, topic, index, kind))
+
+
+def _elect(brokers: Brokers, what: str, topic: str, index: int, election_type: int) -> None:
     asked = TopicPartitions(topic=topic, partitions=[index])
-    answer = brokers.ask(brokers.controller(), ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[asked]))
+    answer = brokers.ask(brokers.controller(), ElectLeadersRequest(election_type=election_type, topic_partitions=[asked]))
     check(what, answer.error_code)
     for result in answer.replica_election_results[0].partition_result:
         if result.error_code != Code.ELECTION_NOT_NEEDED:

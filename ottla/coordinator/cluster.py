@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from ottla.coordinator import eligible_replicas
 from ottla.coordinator.broker_registration import UNKNOWN_OFFSET, Registrations
 from ottla.coordinator.client_quotas import ClientQuotas
 from ottla.coordinator.config_totals import ConfigTotals, characters_of
@@ -18,6 +19,7 @@ from ottla.coordinator.metadata_transaction import MetadataTransaction
 from ottla.coordinator.partition_registration import PartitionRegistration, changed, merged, registered, sole_replica
 from ottla.coordinator.result import LogRecord, Result
 from ottla.coordinator.scram_credentials import ScramCredentials
+from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS, ServerConfig, no_server
 from ottla.coordinator.topic_names import TakenNames, check_creatable, check_topic_name
 from ottla.coordinator.topics import SharedPartitions, Topic, check_partition_count, new_partition_records
 from ottla.protocol.codec import decode_body
@@ -87,6 +89,8 @@ class ClusterState:
         self.credentials = ScramCredentials()
         self.registrations = Registrations()
         self.next_producer_id = 0
+        self.server_config: ServerConfig = no_server
+        """Set by a controller, which decides for topics that have no config of their own by its server's."""
         self.delta: MetadataDelta | None = None
         """Where replay notes what it changes; None where nobody wants to know."""
         self._alike: _Alike | None = None
@@ -153,7 +157,10 @@ class ClusterState:
 
     def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> Result[None]:
         """Set or, with None, remove configs of one resource."""
-        return Result(None, [self._config(resource_type, name, key, value) for key, value in changes.items()])
+        records = [self._config(resource_type, name, key, value) for key, value in changes.items()]
+        if MIN_INSYNC_REPLICAS in changes and resource_type in (TOPIC_RESOURCE, BROKER_RESOURCE):
+            records += eligible_replicas.cleared(self.topics, name if resource_type == TOPIC_RESOURCE else "")
+        return Result(None, records)
 
     def set_features(self, levels: Mapping[str, int]) -> Result[None]:
         """Set the levels of all features in ``levels``. Only features that have another level now get a record."""

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.coordinator.topics import Topic
 from ottla.protocol.messages import config_record, feature_level_record, partition_record, remove_topic_record, topic_record
 
-PARTITION_CHANGE = 5
+PARTITION_CHANGE, CLEAR_ELR = 5, 28
 BROKER_RECORDS = frozenset({0, 1, 7, 8, 17})
 """The types of the records that register a broker, remove one, or change whether it is fenced, going, or where its directories are.
 By number, because the start of a cluster of one broker does without their modules."""
@@ -69,6 +69,13 @@ class MetadataDelta:
         if message.topic_id not in self.created:
             self.partitions.setdefault(message.topic_id, {})[message.partition_id] = None
 
+    def _clear_elr(self, message: Any, topics: Topics) -> None:
+        for topic in topics.values():
+            if message.topic_name in ("", topic.name) and topic.topic_id not in self.created:
+                changed = {index: None for index, p in enumerate(topic.partitions) if p.elr or p.last_known_elr}
+                if changed:
+                    self.partitions.setdefault(topic.topic_id, {}).update(changed)
+
     def _remove_topic(self, message: Any, topics: Topics) -> None:
         topic = topics.get(message.topic_id)
         if topic is not None:
@@ -88,6 +95,7 @@ _NOTED: dict[int, Callable[[MetadataDelta, Any, Topics], None]] = {
     topic_record.RECORD_TYPE: MetadataDelta._topic,
     partition_record.RECORD_TYPE: MetadataDelta._partition,
     PARTITION_CHANGE: MetadataDelta._partition_change,
+    CLEAR_ELR: MetadataDelta._clear_elr,
     remove_topic_record.RECORD_TYPE: MetadataDelta._remove_topic,
     config_record.RECORD_TYPE: MetadataDelta._config,
     feature_level_record.RECORD_TYPE: MetadataDelta._feature,

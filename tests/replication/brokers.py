@@ -129,6 +129,7 @@ class ReplicaServer:
             controller=self,
             broker_epoch=lambda: self.state.registrations.brokers[self.broker_id].broker_epoch,
             live_epoch=self.live_epoch,
+            check_directory=lambda partition, registration: None,
         )
         self.applied = 0
         self.served: dict[tuple[str, int], PartitionRegistration] = {}
@@ -297,6 +298,7 @@ class ReplicaBrokersWorld:
         self.log_config = LogConfig(segment_bytes=3_000, index_interval_bytes=200, min_insync_replicas=min_in_sync)
         self.metadata: list[LogRecord] = []
         self.state = ClusterState(3_000)
+        self.state.server_config = LiveConfig(BrokerConfig(settings or {})).topic_config
         self.answers_controller = True
         self.nodes = {
             broker_id: Node(
@@ -338,8 +340,11 @@ class ReplicaBrokersWorld:
     def _crashed(self, node: Node) -> None:
         """Nothing starts a machine again but the test."""
 
-    def start(self, node: Node) -> None:
-        """Start a machine. Its broker registers, and is unfenced once it has read the metadata."""
+    def start(self, node: Node, *, previous_epoch: int = -1) -> None:
+        """Start a machine. Its broker registers, and is unfenced once it has read the metadata.
+
+        ``previous_epoch``: that of its clean stop, as `shut_down` returns it.
+        """
         node.start()
         assert node.is_up, "a machine that does not start"
         registering = registrations.Registering(
@@ -350,6 +355,7 @@ class ReplicaBrokersWorld:
             features=SUPPORTED_FEATURES,
             rack=f"rack-{node.node_id}",
             directories=(bytes([node.node_id]) * 16,),
+            previous_broker_epoch=previous_epoch,
         )
         result = registrations.register_broker(
             self.state,
@@ -365,6 +371,14 @@ class ReplicaBrokersWorld:
 
     def kill(self, broker_id: int, *, power_cut: bool = False) -> None:
         self.nodes[broker_id].crash(power_cut=power_cut)
+
+    def shut_down(self, broker_id: int) -> int:
+        """Stop a broker cleanly, after it has given its leaderships away; returns its epoch."""
+        epoch = self.state.registrations.brokers[broker_id].broker_epoch
+        self.fence(broker_id)
+        self.tell_all()
+        self.kill(broker_id)
+        return epoch
 
     def fence(self, broker_id: int) -> None:
         """The controller has heard nothing of a broker for too long: others lead what it led, where they may."""

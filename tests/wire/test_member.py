@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from ottla import Broker
@@ -192,3 +192,31 @@ def test_the_controller_may_go_and_come_back(
     oracle.wait_for(f"the controller creates {another!r}", is_made)
     consumer = closing(Confluent().consumer(member.bootstrap, [topic], group=unique("g")))
     assert values(read(consumer, 2)) == [b"before", b"meanwhile"]
+
+
+def test_a_broker_whose_directory_has_another_id_may_lead_again(
+    admin: AdminClient, member: Broker, controller: ApacheKafka, unique: Unique, closing: Closing
+) -> None:
+    """It tells Apache Kafka's controller where its replicas are now (AssignReplicasToDirs, KIP-858), which can elect them then."""
+    from tests.wire.clients.confluent import Confluent
+
+    topic = unique("moved")
+    done(admin.create_topics([NewTopic(topic, 1, 1)]))
+    producer = closing(Confluent().producer(member.bootstrap))
+    producer.send(topic, b"before")
+    producer.flush()
+    member.stop()
+    identity = Identity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=uuid_text(random_uuid()))
+    write_identity(RealFilesystem(), str(member.data_dir), identity)
+    member.start()
+
+    def is_elected() -> bool:
+        """All partitions, because other tests' internal topics have waited for the same."""
+        admin.elect_leaders(ElectionType.UNCLEAN, None).result(PATIENCE_S)
+        return all(p.leader == BROKER for t in admin.list_topics(timeout=10).topics.values() for p in t.partitions.values())
+
+    oracle.wait_until("the broker leads every partition", is_elected)
+    producer.send(topic, b"after")
+    producer.flush()
+    consumer = closing(Confluent().consumer(member.bootstrap, [topic], group=unique("g")))
+    assert values(read(consumer, 2)) == [b"before", b"after"]

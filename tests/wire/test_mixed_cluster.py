@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Iterator
 
@@ -10,6 +11,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
+from ottla.broker.env import random_uuid
+from ottla.brokers.plan import format_directory
+from ottla.storage.real_filesystem import RealFilesystem
 from tests.support import oracle
 from tools.kafka import ApacheKafka, Unavailable
 
@@ -102,4 +106,26 @@ def test_each_goes_on_without_the_other(cluster: ottla.Cluster, kafka: ApacheKaf
     story.wait_in_sync(1, 2, KAFKA)
     cluster.move_leader(story.topic, 0, KAFKA)
     story.write("Apache Kafka has it all")
+    story.check()
+
+
+def test_each_leads_again_on_a_new_disk(cluster: ottla.Cluster, kafka: ApacheKafka) -> None:
+    """The controller learns from both kinds where their replicas are now (AssignReplicasToDirs, KIP-858)."""
+    story = Story(cluster, kafka)
+    story.write("first")
+    kafka.kill()
+    cluster.wait_for(lambda: KAFKA not in cluster.in_sync(story.topic), PATIENCE_S)
+    shutil.rmtree(kafka.log_dir)
+    kafka.start()
+    cluster.kill(1)
+    cluster.wait_for(lambda: 1 not in cluster.in_sync(story.topic), PATIENCE_S)
+    directory = cluster.data_dir / "broker-1"
+    shutil.rmtree(directory)
+    format_directory(RealFilesystem(), str(directory), 1, random_uuid, cluster.cluster_id)
+    cluster.restart(1)
+    for leader in (KAFKA, 1):
+        story.wait_in_sync(1, 2, KAFKA)
+        if cluster.leader(story.topic) != leader:
+            cluster.move_leader(story.topic, 0, leader)
+        story.write(f"{leader} leads")
     story.check()

@@ -22,8 +22,9 @@ def validate(name: str, text: str) -> Value:
     return known[name].check(text)
 
 
-def validate_all(overrides: Mapping[str, str]) -> None:
-    """Check all configs that a topic is about to have. Raises `ConfigError` as LogConfig.validate does."""
+def validate_all(overrides: Mapping[str, str], config: BrokerConfig) -> None:
+    """Check all configs that a topic is about to have, against each other and the server's. Raises `ConfigError` as
+    LogConfig.validate does."""
     values = {name: validate(name, text) for name, text in overrides.items()}
     if values.get("remote.storage.enable"):
         raise ConfigError(
@@ -31,8 +32,7 @@ def validate_all(overrides: Mapping[str, str]) -> None:
         )
     known = topic_definitions()
     low, high = (
-        values.get(name, known[name].parse(known[name].default or "0"))
-        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+        known[name].parse(effective(name, overrides, config) or "0") for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     assert isinstance(low, int)
     assert isinstance(high, int)

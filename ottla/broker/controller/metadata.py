@@ -20,11 +20,12 @@ from ottla.broker.metadata_log import LocalMetadataLog
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.broker_registration import ControllerRegistration
 from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
-from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, reassignment, registrations
+from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
 from ottla.coordinator.controller.registrations import Registering
 from ottla.coordinator.result import Effect, Result
+from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
 from ottla.protocol.errors import KafkaError
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
@@ -56,6 +57,7 @@ class ControllerMetadata:
         self._config = config
         self.node_id = config.settings.node_id
         self.state = ClusterState(self.node_id)
+        self.state.server_config = config.topic_config
         self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
         self.log = LocalMetadataLog(
             env=env,
@@ -67,7 +69,12 @@ class ControllerMetadata:
             carry_out_effect=self._carry_out_effect,
         )
         self.cluster = Cluster(
-            randomness=env, config=config, state=self.state, metadata_log=self.log, publish=self._set_dynamic_configs
+            randomness=env,
+            config=config,
+            state=self.state,
+            metadata_log=self.log,
+            publish=self._set_dynamic_configs,
+            decide_features=self._decide_features,
         )
 
     def _carry_out_effect(self, effect: Effect) -> None:
@@ -81,14 +88,29 @@ class ControllerMetadata:
         is_new = self.log.load()
         self.log.begin_epoch()
         try:
-            if is_new:
-                self._execute(self.state.set_features(features))
+            self._execute(self._decide_features(features if is_new else {}))
             if self.state.metadata_version >= registrations.CONTROLLER_REGISTRATION:
                 self._execute(registrations.register_controller(self.state, registration))
         except KafkaError as error:
             raise DirectoryError(f"cannot write the cluster's metadata: {error.message}; make room, then start again") from error
         self.heartbeats.start(self.state, self._env.steady_ms())
         self._set_dynamic_configs()
+        self._log_overridden()
+
+    def _decide_features(self, levels: Mapping[str, int]) -> Result[None]:
+        return policies.set_features(self.state, levels, self._config.current.static_text(MIN_INSYNC_REPLICAS) or "1")
+
+    def _log_overridden(self) -> None:
+        """Log that the cluster's own ``min.insync.replicas`` overrides the one with which this controller was started."""
+        given, in_force = self._config.current.given.get(MIN_INSYNC_REPLICAS), self._config.topic_config(MIN_INSYNC_REPLICAS)
+        if given not in (None, in_force):
+            log.warning(
+                "setting_overridden",
+                setting=MIN_INSYNC_REPLICAS,
+                given=given,
+                used=in_force,
+                hint="the cluster keeps its first value; ottla config set broker default changes it",
+            )
 
     def _set_dynamic_configs(self) -> None:
         """Put the configs into force that clients have set for all nodes, or for this one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Protocol
 
 import msgspec
@@ -10,6 +10,9 @@ import msgspec
 from ottla.broker.cluster import Cluster
 from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.broker_registration import BrokerRegistration
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.controller.policies import has_online_directory
+from ottla.coordinator.partition_registration import PartitionRegistration
 
 
 class Ports(Protocol):
@@ -50,6 +53,11 @@ def broker_address(ports: Ports, listener: str, node_id: int) -> BrokerAddress |
         return BrokerAddress(node_id=own.node_id, host=host, port=port, rack=own.broker_rack)
     broker = ports.cluster.state.registrations.brokers.get(node_id)
     return next(iter(_on(broker, listener)), None) if broker is not None and not broker.is_fenced else None
+
+
+def offline_replicas(state: ClusterState, partition: PartitionRegistration, alive: Container[int]) -> list[int]:
+    """The replicas whose broker is not among ``alive``, or has not registered the replica's log directory."""
+    return [r for r in partition.replicas if r not in alive or not has_online_directory(state, partition, r)]
 
 
 def addresses_of(ports: Ports, listener: str, node_ids: Iterable[int]) -> list[BrokerAddress]:

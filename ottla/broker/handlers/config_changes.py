@@ -17,8 +17,16 @@ from ottla.broker.config.groups import validate_group
 from ottla.broker.config.topics import validate_all
 from ottla.broker.handlers.each import made
 from ottla.broker.live_config import LiveConfig
-from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.cluster import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterState,
+)
 from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, ConfigTotals, characters_of
+from ottla.coordinator.controller.policies import has_eligible_leader_replicas
+from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
 from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import WORK_A_STEP, Steps
@@ -135,17 +143,30 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
     wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
     if resource_type == TOPIC_RESOURCE:
         try:
-            validate_all(wanted)
+            validate_all(wanted, ports.live_config.current)
         except ConfigError as error:
             raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
         if name not in ports.cluster.state.topics:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif resource_type == BROKER_RESOURCE:
         _check_broker(ports, name, wanted)
+        _check_min_insync_replicas(ports.cluster.state, name, changes)
     else:
         _check_kept(ports, resource_type, name, wanted)
     if not validate_only:
         ports.cluster.set_configs(resource_type, name, {k: v for k, v in changes.items() if own.get(k) != v})
+
+
+def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:
+    """Raises INVALID_CONFIG for changes that would end the one ``min.insync.replicas`` of a cluster with eligible leader replicas
+    (ConfigurationControlManager.validateAlterConfig)."""
+    has_one = has_eligible_leader_replicas(state) and MIN_INSYNC_REPLICAS in state.config_of(BROKER_RESOURCE, "")
+    if not has_one or MIN_INSYNC_REPLICAS not in changes:
+        return
+    if node:
+        raise KafkaError(Code.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.")
+    if changes[MIN_INSYNC_REPLICAS] is None:
+        raise KafkaError(Code.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.")
 
 
 def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:

@@ -81,7 +81,7 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
             raise KafkaError(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {config.name}")
         configs[config.name] = config.value
     try:
-        validate_all(configs)
+        validate_all(configs, ports.live_config.current)
     except ConfigError as error:
         raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
     count, place = _placing(ports, asked)

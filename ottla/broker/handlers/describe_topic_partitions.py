@@ -10,10 +10,11 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.handlers.brokers import known_brokers
+from ottla.broker.handlers.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.live_config import LiveConfig
+from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.topic_names import check_topic_name
 from ottla.coordinator.topics import Topic
@@ -105,9 +106,10 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 def _describe(ports: Ports, alive: set[int], topic: Topic, begin: int, end: int) -> DescribeTopicPartitionsResponseTopic:
     node_id = ports.live_config.settings.node_id
-    is_alone = ports.cluster.is_alone
+    state, is_alone = ports.cluster.state, ports.cluster.is_alone
     partitions = [
-        _here(node_id, i, topic.partitions[i]) if is_alone else _partition(alive, i, topic.partitions[i]) for i in range(begin, end)
+        _here(node_id, i, topic.partitions[i]) if is_alone else _partition(state, alive, i, topic.partitions[i])
+        for i in range(begin, end)
     ]
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
@@ -134,7 +136,9 @@ def _here(node_id: int, index: int, partition: PartitionRegistration) -> Describ
     )
 
 
-def _partition(alive: set[int], index: int, partition: PartitionRegistration) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    state: ClusterState, alive: set[int], index: int, partition: PartitionRegistration
+) -> DescribeTopicPartitionsResponsePartition:
     has_leader = partition.leader in alive
     return DescribeTopicPartitionsResponsePartition(
         # Unlike Metadata, this has no error where there is no leader (KRaftMetadataCache).
@@ -146,7 +150,7 @@ def _partition(alive: set[int], index: int, partition: PartitionRegistration) ->
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=[node_id for node_id in partition.replicas if node_id not in alive],
+        offline_replicas=offline_replicas(state, partition, alive),
     )
 
 

@@ -19,7 +19,7 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
-from ottla.broker.handlers.brokers import known_brokers
+from ottla.broker.handlers.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.broker.live_config import LiveConfig
@@ -214,7 +214,7 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=[node_id for node_id in partition.replicas if node_id not in alive],
+        offline_replicas=offline_replicas(ports.cluster.state, partition, alive),
     )
 
 

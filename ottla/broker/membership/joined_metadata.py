@@ -17,6 +17,7 @@ from ottla.broker.config.settings import Settings
 from ottla.broker.env import Waiter
 from ottla.broker.local_partitions import LocalPartitions, MetadataParts
 from ottla.broker.membership.controller_log import ControllerLog
+from ottla.broker.membership.directory_assignments import DirectoryAssignments
 from ottla.broker.membership.forwarding import Forwarding
 from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
 from ottla.broker.membership.membership import Membership
@@ -96,7 +97,8 @@ class JoinedMetadata:
             host, port = self._address
             return Peer(env, host, port, client_id=f"broker-{settings.node_id}-{purpose}", bug=bug, buffers=buffers)
 
-        self._in_sync_changes = peer("in-sync")
+        self._in_sync_changes, self._directories = peer("in-sync"), peer("directories")
+        self._assignments = DirectoryAssignments(env, self._directories, self.lifecycle, self.state, identity.directory_uuid)
         self.peers = BrokerPeers(
             env,
             lambda: self.state.registrations,
@@ -115,6 +117,7 @@ class JoinedMetadata:
             controller=self._in_sync_changes,
             broker_epoch=lambda: self.lifecycle.broker_epoch,
             live_epoch=self._live_epoch,
+            check_directory=self._assignments.check,
         )
         self.local_partitions = LocalPartitions(parts, self.state, self.replicas)
         self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
@@ -233,7 +236,9 @@ class JoinedMetadata:
         """Send nothing more. The controller fences this broker when its session ends, unless it has left."""
         self.membership.stop()
         self.replicas.close()
+        self._assignments.close()
         self._in_sync_changes.close()
+        self._directories.close()
         self.controller.close()
 
     async def _until(self, state: BrokerState, limit_ms: float) -> bool:

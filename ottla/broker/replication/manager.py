@@ -50,8 +50,12 @@ class ReplicaManager:
         controller: Controller,
         broker_epoch: Callable[[], int],
         live_epoch: LiveEpoch,
+        check_directory: Callable[[Partition, PartitionRegistration], None],
     ) -> None:
-        """``broker_epoch`` is that of this broker's registration, ``live_epoch`` that of any broker which is not fenced."""
+        """``broker_epoch`` is that of this broker's registration, ``live_epoch`` that of any broker which is not fenced.
+
+        ``check_directory`` compares where the metadata has a replica with where it is. It is called after each change of one.
+        """
         self._env = env
         self._live_config = live_config
         self._directory = directory
@@ -60,6 +64,7 @@ class ReplicaManager:
         self._peers = peers
         self._own_epoch = broker_epoch
         self._live_epoch = live_epoch
+        self._check_directory = check_directory
         self.broker_id = live_config.settings.node_id
         self._logs = FollowerLogs(env, directory, disk, gate)
         self._in_sync_changes = InSyncChanges(
@@ -85,6 +90,7 @@ class ReplicaManager:
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
         """This broker leads from now on; or leads already, and the replicas or the in-sync set have changed."""
+        self._check_directory(partition, registration)
         if partition.is_led and partition.log.leader_epoch == registration.leader_epoch:
             partition.leader.assigned(registration.replicas)
             partition.leader.learned(frozenset(registration.isr), registration.partition_epoch)
@@ -125,6 +131,7 @@ class ReplicaManager:
 
     def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
         """Another broker leads from now on, or nobody does."""
+        self._check_directory(partition, registration)
         is_new = partition.is_led or partition.log.leader_epoch != registration.leader_epoch
         is_new = is_new or partition.leader_id != registration.leader
         if not is_new and (partition in self._followed or registration.leader == NOBODY):

@@ -19,7 +19,9 @@ def assign_directories(
 ) -> Result[list[KafkaError | None]]:
     """The answers are in the order asked. Raises STALE_BROKER_EPOCH, or UNSUPPORTED_VERSION below KIP-858's metadata.version.
 
-    A directory that the broker has not registered has failed meanwhile: the replica in it leads no more, and is out of sync.
+    A directory that the broker has not registered has failed meanwhile: the replica in it leads no more, and is out of sync. Where
+    the replica's directory before is gone, on a disk that was replaced, the replica has begun anew: until it is in sync again it is
+    neither eligible nor a last known leader, unless there is no other replica.
     """
     if state.metadata_version < DIRECTORY_ASSIGNMENT:
         raise KafkaError(Code.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -54,14 +56,18 @@ def _assigned(state: ClusterState, broker_id: int, directory: bytes, topic_id: b
         raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
     is_online = directory in state.registrations.brokers[broker_id].directories
     isr = before.isr if is_online else tuple(replica for replica in before.isr if replica != broker_id)
+    has_begun_anew = not policies.has_online_directory(state, before, broker_id) and len(before.replicas) > 1
+    begun_anew = broker_id if has_begun_anew else elections.NO_BROKER
     election = elections.usual_election(state, topic)
     change = elections.change_of(
         state,
         topic,
         index,
-        None if is_online else lambda replica: replica != broker_id and policies.is_active(state, replica),
+        lambda replica: policies.is_active(state, replica) and (replica != broker_id or (is_online and not has_begun_anew)),
         isr=isr,
         directories={broker_id: directory},
+        unclean_shutdown=begun_anew,
+        begun_anew=begun_anew,
         election=election,
     ).build()
     return None if change is None else elections.change_record(state, change)

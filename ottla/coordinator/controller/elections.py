@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -56,6 +56,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
     recovery_state: int = NO_RECOVERY_CHANGE
     unclean_shutdown: int = NO_BROKER
     """A broker that stopped uncleanly and so may lack records that it had: not eligible any more."""
+    begun_anew: int = NO_BROKER
+    """A broker whose replica's directory was gone, and whose replica has only what it has fetched since: no last known leader."""
     directories: dict[int, bytes] = msgspec.field(default_factory=dict)
     """Directories of replicas that are not those of the registration."""
     elr: tuple[int, ...] = ()
@@ -149,10 +151,14 @@ class PartitionChange(msgspec.Struct, kw_only=True):
 
     def _last_known_leader(self) -> int | None:
         """The last leader, where nobody else is known to have all that was committed: it lost the least (KIP-966)."""
-        known = self.before.last_known_elr
+        known = self._last_known
         if not self._has_elr or self.elr or self.isr or len(known) != 1:
             return None
         return known[0] if known[0] in self.before.replicas and self.may_lead(known[0]) else None
+
+    @property
+    def _last_known(self) -> list[int]:
+        return [replica for replica in self.before.last_known_elr if replica != self.begun_anew]
 
     # what the record says
 
@@ -171,6 +177,8 @@ class PartitionChange(msgspec.Struct, kw_only=True):
             change.last_known_elr = [before.leader]
         elif before.last_known_elr and (change.leader >= 0 or (before.has_leader and change.leader != NO_LEADER)):
             change.last_known_elr = []
+        elif len(self._last_known) < len(before.last_known_elr):
+            change.last_known_elr = self._last_known
 
     def _note_assignment(self, change: PartitionChangeRecord) -> None:
         before = self.before
@@ -189,10 +197,15 @@ class PartitionChange(msgspec.Struct, kw_only=True):
 
 
 def change_of(
-    state: ClusterState, topic: Topic, index: int, may_lead: Callable[[int], bool] | None = None, **fields: object
+    state: ClusterState,
+    topic: Topic,
+    index: int,
+    may_lead: Callable[[int], bool] | None = None,
+    directories: Mapping[int, bytes] | None = None,
+    **fields: object,
 ) -> PartitionChange:
     """A change that begins with all as it is. ``may_lead``: by default whoever is active, on a directory that works."""
-    before = topic.partitions[index]
+    before, moved = topic.partitions[index], dict(directories or {})
     alive = may_lead or (lambda broker_id: policies.is_active(state, broker_id))
     asked = {
         "isr": before.isr,
@@ -201,7 +214,8 @@ def change_of(
         "adding": before.adding_replicas,
         "elr": before.elr,
         "last_known_elr": before.last_known_elr,
-        "may_lead": lambda r: r in before.replicas and alive(r) and policies.has_online_directory(state, before, r),
+        "directories": moved,
+        "may_lead": lambda r: r in before.replicas and alive(r) and policies.has_online_directory(state, before, r, moved.get(r)),
         **fields,
     }
     return PartitionChange(state=state, topic=topic, index=index, **asked)  # type: ignore[arg-type]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
+from collections.abc import Mapping
+
+from ottla.coordinator.cluster import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterState,
+)
+from ottla.coordinator.eligible_replicas import ELIGIBLE_LEADER_REPLICAS_VERSION
 from ottla.coordinator.metadata_records import ELIGIBLE_LEADER_REPLICAS
 from ottla.coordinator.partition_registration import (
     LOST_DIRECTORY,
@@ -10,6 +17,8 @@ from ottla.coordinator.partition_registration import (
     UNASSIGNED_DIRECTORY,
     PartitionRegistration,
 )
+from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
 from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 
@@ -29,12 +38,17 @@ def is_active(state: ClusterState, broker_id: int) -> bool:
     return registration is not None and registration.is_active
 
 
-def has_online_directory(state: ClusterState, partition: PartitionRegistration, broker_id: int) -> bool:
-    """Whether the directory of a partition's replica works, or nobody knows its directory (DirectoryId.isOnline)."""
+def has_online_directory(
+    state: ClusterState, partition: PartitionRegistration, broker_id: int, directory: bytes | None = None
+) -> bool:
+    """Whether the directory of a partition's replica works, or nobody knows its directory (DirectoryId.isOnline).
+
+    ``directory``: by default that of the registration.
+    """
     registration = state.registrations.brokers.get(broker_id)
     if registration is None:
         return False
-    directory = partition.directory_of(broker_id)
+    directory = partition.directory_of(broker_id) if directory is None else directory
     if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
         return True
     return directory != LOST_DIRECTORY and (not registration.directories or directory in registration.directories)
@@ -52,21 +66,40 @@ def default_directory(state: ClusterState, broker_id: int) -> bytes:
 
 
 def allows_unclean_elections(state: ClusterState, topic: str) -> bool:
-    return _config(state, topic, "unclean.leader.election.enable", "false").lower() == "true"
+    return topic_config(state, topic, "unclean.leader.election.enable").strip().lower() == "true"
 
 
 def effective_min_insync_replicas(state: ClusterState, topic: Topic) -> int:
     """``min.insync.replicas``, at most the topic's replication factor."""
     factor = len(topic.partitions[0].replicas) if topic.partitions else 1
-    return min(int(_config(state, topic.name, "min.insync.replicas", "1")), factor)
+    return min(int(topic_config(state, topic.name, MIN_INSYNC_REPLICAS)), factor)
 
 
 def has_eligible_leader_replicas(state: ClusterState) -> bool:
     """Whether KIP-966 is in force."""
-    enabled = state.features.get("eligible.leader.replicas.version", 0) >= 1
+    enabled = state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
     return enabled and state.metadata_version >= ELIGIBLE_LEADER_REPLICAS
 
 
-def _config(state: ClusterState, topic: str, key: str, default: str) -> str:
-    own = state.config_of(TOPIC_RESOURCE, topic).get(key)
-    return own if own is not None else state.config_of(BROKER_RESOURCE, "").get(key, default)
+def set_features(state: ClusterState, levels: Mapping[str, int], static_min_insync_replicas: str) -> Result[None]:
+    """Set feature levels. With eligible leader replicas ``min.insync.replicas`` becomes one value for the whole cluster.
+
+    Who is eligible is decided by the controller's value, and what is committed by that of each leader's broker. So the cluster gets
+    the controller's static one, unless it has one, and no broker keeps its own (maybeGenerateElrSafetyRecords of Kafka). With all
+    levels as they are the records are those that a log of before lacks.
+    """
+    records: list[LogRecord] = []
+    level = levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, state.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0))
+    if level >= 1:
+        if MIN_INSYNC_REPLICAS not in state.config_of(BROKER_RESOURCE, ""):
+            records += state.set_configs(BROKER_RESOURCE, "", {MIN_INSYNC_REPLICAS: static_min_insync_replicas}).records
+        for kind, name in [*state.configs]:
+            if kind == BROKER_RESOURCE and name and MIN_INSYNC_REPLICAS in state.config_of(kind, name):
+                records += state.set_configs(kind, name, {MIN_INSYNC_REPLICAS: None}).records
+    return Result(None, [*state.set_features(levels).records, *records])
+
+
+def topic_config(state: ClusterState, topic: str, name: str) -> str:
+    """The value of a topic's config: its own, or else the server's."""
+    own = state.config_of(TOPIC_RESOURCE, topic).get(name)
+    return state.server_config(name) if own is None else own

@@ -37,7 +37,9 @@ class Member:
 class MemberWorld(LoopWorld):
     def __init__(self, settings: dict[str, str] | None = None) -> None:
         super().__init__()
-        self._settings = settings or {}
+        self.settings = settings or {}
+        """Of the brokers, besides those that each has of its own."""
+        self._formatted = 0
         self.start_controller()
 
     def start_controller(self) -> None:
@@ -59,14 +61,20 @@ class MemberWorld(LoopWorld):
             "controller.quorum.bootstrap.servers": f"{HOST}:{CONTROLLER_PORT}",
             "controller.listener.names": "CONTROLLER",
             "initial.broker.registration.timeout.ms": "30000",
-            **self._settings,
+            **self.settings,
         }
 
     def format(self, node_id: int) -> None:
+        """Make a broker's directory, with an id that none has had before."""
         path = f"/broker-{node_id}"
         self.fs.make_dir(path)
-        directory_id = uuid_text(bytes([node_id]) * 16)
+        self._formatted += 1
+        directory_id = uuid_text(bytes([node_id, self._formatted]) * 8)
         write_identity(self.fs, path, Identity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
+
+    def replace_disk(self, node_id: int) -> None:
+        """Give a broker that is down a new, empty disk."""
+        self.fs.remove_dir(f"/broker-{node_id}")
 
     def start(self, node_id: int) -> Member:
         if self.fs.read_file(f"/broker-{node_id}/meta.properties") is None:

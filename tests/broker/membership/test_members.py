@@ -12,6 +12,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.serving import Serving
+from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import incremental_alter_configs as configs
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -50,8 +51,8 @@ def client(member: Member) -> Iterator[SimulatedClient]:
         yield made
 
 
-def created(client: SimulatedClient, name: str, partitions: int = 1) -> Any:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+def created(client: SimulatedClient, name: str, partitions: int = 1, factor: int = 1) -> Any:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
     (result,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000)).topics
     return result
 
@@ -399,3 +400,50 @@ def test_a_broker_whose_controller_has_lost_metadata_ends_and_goes_on_after_a_st
         kept_id = again.server.cluster.state.topics["kept"].topic_id
         assert produce(client, kept_id) == Code.NONE
     world.stop(again)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("__transaction_state", "transaction.state.log.min.isr"), ("__share_group_state", "share.coordinator.state.topic.min.isr")],
+)
+def test_a_coordinators_topic_has_the_brokers_min_isr(name: str, setting: str) -> None:
+    world = MemberWorld({setting: "2", "min.insync.replicas": "1"})
+    member = world.start(1)
+    with member.connect() as client:
+        described(client, name)
+        world.sleep(100)
+    assert world.controller.cluster.state.config_of(TOPIC_RESOURCE, name)["min.insync.replicas"] == "2"
+    assert member.server.partitions.get(name, 0).log.config.min_insync_replicas == 2
+    world.stop(member)
+    world.close()
+    assert world.bugs == 0
+
+
+def test_a_topic_of_a_metadata_request_has_the_brokers_own_defaults() -> None:
+    """As in Apache Kafka, where the broker names them, and not the controller (AutoTopicCreationManager)."""
+    world = MemberWorld({"num.partitions": "3", "default.replication.factor": "2"})
+    members = [world.start(number) for number in (1, 2)]
+    with members[0].connect() as client:
+        described(client, "auto")
+        world.sleep(100)
+        assert [len(p.replica_nodes) for p in described(client, "auto").partitions] == [2, 2, 2]
+        assert created(client, "of-controller", -1, -1).replication_factor == 1
+    for member in members:
+        world.stop(member)
+    world.close()
+    assert world.bugs == 0
+
+
+def test_a_leader_goes_by_the_clusters_min_insync_replicas_and_not_by_its_own_setting(world: MemberWorld) -> None:
+    """The controller decides by the cluster's value who is eligible (KIP-966), so leaders must commit by the same."""
+    world.settings["min.insync.replicas"] = "2"
+    member = world.start(1)
+    with member.connect() as client:
+        created(client, "t")
+        world.sleep(50)
+        partition = member.server.partitions.get("t", 0)
+        assert partition.log.config.min_insync_replicas == 1
+        assert alter(client, (4, "", "min.insync.replicas", "3")) == [(Code.NONE, 4, None)]
+        world.sleep(50)
+        assert partition.log.config.min_insync_replicas == 3
+    world.stop(member)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.broker_registration import ListenerEndpoint
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller import registrations
 from ottla.coordinator.controller.elections import Where
@@ -26,7 +29,9 @@ FEATURES = {"metadata.version": 33, "eligible.leader.replicas.version": 1}
 class ControllerWorld(ShardWorld[ClusterState]):
     """A controller's cluster state, and what it knows of brokers by their heartbeats."""
 
-    def __init__(self, brokers: int = 0, *, has_elr: bool = True) -> None:
+    def __init__(self, brokers: int = 0, *, has_elr: bool = True, server: Mapping[str, str] | None = None) -> None:
+        """``server``: the settings of the controller's server."""
+        self.server = LiveConfig(BrokerConfig(server or {}))
         super().__init__(now_ms=1_000)
         self.heartbeats = Heartbeats()
         self.random = Random(7)
@@ -41,10 +46,15 @@ class ControllerWorld(ShardWorld[ClusterState]):
         return self.shard
 
     def new_shard(self) -> ClusterState:
-        return ClusterState(0)
+        state = ClusterState(0)
+        state.server_config = self.server.topic_config
+        return state
 
     def replay(self, shard: ClusterState, record: LogRecord, offset: int) -> None:
         shard.replay(record, offset)
+        dynamic = shard.config_of(BROKER_RESOURCE, "")
+        if dynamic != self.server.current.dynamic:
+            self.server.set_dynamic(dynamic)
 
     def apply(self, effect: Effect) -> None:
         self.heartbeats.apply(effect, len(self.log))

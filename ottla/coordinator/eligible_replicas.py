@@ -1,0 +1,26 @@
+"""The end of replicas' eligibility by another ``min.insync.replicas`` (KIP-966)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.result import LogRecord
+from ottla.coordinator.topics import Topic
+
+ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
+
+
+def cleared(topics: Mapping[str, Topic], name: str) -> list[LogRecord]:
+    """The record by which a topic, or every one where ``name`` is empty, has no eligible leader replicas; none where it has none.
+
+    A replica is eligible because nothing could be committed without it. Another ``min.insync.replicas`` ends that
+    (ConfigurationControlManager.createClearElrRecordsAsNeeded).
+    """
+    named = topics.values() if not name else [topics[name]] if name in topics else []
+    if not any(partition.elr or partition.last_known_elr for topic in named for partition in topic.partitions):
+        return []
+    # Not at the top: a cluster of one broker has no such records, and its start does without their module.
+    from ottla.protocol.messages import clear_elr_record
+
+    return [metadata_record(clear_elr_record, clear_elr_record.ClearElrRecord(topic_name=name))]

@@ -1,0 +1,99 @@
+"""A broker names the directory of its replicas: what that says of a replica whose directory before is there, or is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.controller.directories import assign_directories
+from ottla.coordinator.partition_registration import NO_LEADER, RECOVERING
+from tests.coordinator.controller.world import ControllerWorld, directory
+
+
+def assign(world: ControllerWorld, broker: int, number: int) -> None:
+    """The broker says that its replica is in its directory of this number."""
+    asked = [(directory(broker, number), world.state.topics["t"].topic_id, 0)]
+    assert world.run(assign_directories(world.state, broker, world.epoch(broker), asked)) == [None]
+
+
+def start_with(world: ControllerWorld, broker: int, *numbers: int, **fields: Any) -> None:
+    """A new process of a broker registers these directories, and is unfenced."""
+    world.now_ms += 1
+    world.incarnations[broker] += 1
+    world.run(world.registered(broker, directories=tuple(directory(broker, number) for number in numbers), **fields))
+    assert not world.beat(broker).is_fenced
+
+
+def test_replica_on_a_new_disk_leads_after_its_directory_was_named() -> None:
+    world = ControllerWorld(2)
+    world.topic("t", (1, 2))
+    world.expire(2)
+    start_with(world, 2, 7)
+    assign(world, 2, 7)
+    assert world.partition().directory_of(2) == directory(2, 7)
+    assert world.partition().isr == (1,), "it has begun anew"
+
+
+def test_last_known_leader_on_a_new_disk_is_not_elected() -> None:
+    """Others have the records, and would give them up to follow it. Apache Kafka 4.4.0 elects it, and loses them."""
+    world = ControllerWorld(2)
+    world.topic("t", (1, 2))
+    world.expire(2)
+    world.expire(1)
+    start_with(world, 1, 7)
+    assert world.partition().last_known_elr == (1,)
+    assign(world, 1, 7)
+    world.now_ms += 1
+    world.start(2)
+    after = world.partition()
+    assert (after.leader, after.isr, after.elr, after.last_known_elr) == (NO_LEADER, (), (), ())
+
+
+@pytest.mark.parametrize("before", [(1,), (1, 7)])
+def test_last_known_leader_is_elected_where_its_directory_was_not_replaced(before: tuple[int, ...]) -> None:
+    """Also where the broker has a second directory, and has moved the replica there."""
+    world = ControllerWorld(2)
+    world.topic("t", (1, 2))
+    world.expire(2)
+    world.expire(1)
+    start_with(world, 1, *before)
+    assert (world.partition().leader, world.partition().leader_recovery_state) == (1, RECOVERING)
+    if 7 in before:
+        assign(world, 1, 7)
+        assert world.partition().leader == 1
+
+
+def test_sole_replica_on_a_new_disk_is_elected_at_once() -> None:
+    """Nobody else has the records, so nothing more is lost by it."""
+    world = ControllerWorld(1)
+    world.topic("t", (1,))
+    world.expire(1)
+    start_with(world, 1, 7)
+    assert world.partition().leader == NO_LEADER
+    assign(world, 1, 7)
+    assert (world.partition().leader, world.partition().leader_recovery_state) == (1, RECOVERING)
+
+
+def test_replica_that_has_begun_anew_is_not_elected_by_naming_its_directory() -> None:
+    world = ControllerWorld(2)
+    world.topic("t", (1, 2), unclean_leader_election_enable="true")
+    world.expire(2)
+    world.expire(1)
+    start_with(world, 1, 7)
+    assign(world, 1, 7)
+    assert world.partition().leader == NO_LEADER
+
+
+def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None:
+    """Its broker stopped cleanly, which another of its directories says, and lost the replica's."""
+    world = ControllerWorld(3, server={"min.insync.replicas": "2"})
+    world.topic("t", (1, 2, 3))
+    epoch = world.epoch(3)
+    world.expire(2)
+    world.expire(3)
+    assert world.partition().elr == (3,)
+    start_with(world, 3, 7, previous_broker_epoch=epoch)
+    assert world.partition().elr == (3,)
+    assign(world, 3, 7)
+    assert (world.partition().isr, world.partition().elr) == ((1,), ())

@@ -1,0 +1,45 @@
+"""Acknowledged records outlive the leader's disk, by the settings of the server and of the topic alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.coordinator.cluster import TOPIC_RESOURCE
+from ottla.coordinator.partition_registration import RECOVERED
+from ottla.protocol.errors import Code
+from tests.replication.brokers import TOPIC, World
+from tests.replication.test_brokers import Producer, values
+
+RECORDS = 50
+MIN_INSYNC = {"min.insync.replicas": "2"}
+
+
+@pytest.mark.parametrize("is_topics_own", [False, True])
+def test_acknowledged_records_outlive_a_power_cut_of_the_last_leader(is_topics_own: bool) -> None:
+    """Both followers stop cleanly, the leader's power is cut, and all start again (KIP-966)."""
+    world = World(5, min_in_sync=2, settings={} if is_topics_own else MIN_INSYNC)
+    world.log(*world.state.set_features({"eligible.leader.replicas.version": 1}).records)
+    if is_topics_own:
+        world.log(*world.state.set_configs(TOPIC_RESOURCE, TOPIC, MIN_INSYNC).records)
+    world.settle()
+    producer = Producer(world)
+    sent = [b"record %d" % number for number in range(RECORDS)]
+    for value in sent:
+        producer.send(1, value)
+    world.wait(2_000)
+    assert set(producer.codes.values()) == {Code.NONE} and len(producer.codes) == RECORDS
+
+    epochs = {follower: world.shut_down(follower) for follower in (2, 3)}
+    world.kill(1, power_cut=True)
+    world.fence(1)
+    world.start(world.nodes[1])
+    world.settle()
+    lost = RECORDS - len(values(world, 1))
+    assert lost > 0, "the power cut took what the leader had not synced"
+    for follower in (2, 3):
+        world.start(world.nodes[follower], previous_epoch=epochs[follower])
+        world.settle()
+    assert world.registration().leader_recovery_state == RECOVERED
+    for broker_id in (1, 2, 3):
+        stored = b"".join(values(world, broker_id, committed=True))
+        assert [value for value in sent if value not in stored] == []
