@@ -8,7 +8,7 @@ import msgspec
 
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import parse_uuid, uuid_text
-from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.filesystem import Filesystem, described, sync_file, sync_names
 
 META_FILE = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -92,7 +92,8 @@ def check_not_a_clusters(fs: Filesystem, path: str) -> None:
         raise DirectoryError(f"{path} has the data of a cluster; start that on it with --brokers, or give another --data-dir")
 
 
-def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
+def write_identity(fs: Filesystem, path: str, identity: Identity, *, is_synced: bool = False) -> None:
+    """Write meta.properties. Raises OSError."""
     lines = [
         "#",
         f"cluster.id={identity.cluster_id}",
@@ -101,6 +102,9 @@ def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
         "version=1",
     ]
     fs.write_file(f"{path}/{META_FILE}", ("\n".join(lines) + "\n").encode())
+    if is_synced:
+        sync_file(fs, f"{path}/{META_FILE}")
+        sync_names(fs, path)
 
 
 def check_formatted(fs: Filesystem, path: str) -> None:
