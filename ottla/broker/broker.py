@@ -165,7 +165,6 @@ class BrokerServer:
             create_first_topics(self, self._first_topics)
             self.lifecycle.is_serving = True
         except BaseException:
-            self.lifecycle.is_stopping = True
             self._end_steps()
             self.directory.abandon()
             if self._inherited is None:
@@ -349,7 +348,8 @@ class BrokerServer:
     def _identify(self) -> None:
         if self.settings.is_member:
             check_formatted(self.env.fs, self.directory.path)
-        self.identity, _ = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid)
+        fs, path, is_synced = self.env.fs, self.directory.path, self.settings.ottla_durability == POWER
+        self.identity, _ = identify(fs, path, self.settings.node_id, self.env.random_uuid, is_synced=is_synced)
         self._last_stop = "none" if not self.directory.was_used else "clean" if self.directory.was_clean else "crash"
         self.cluster_id, self.directory_id = self.identity.cluster_id, self.identity.directory_uuid
 
@@ -384,8 +384,7 @@ class BrokerServer:
     def hand_over(self, *, is_written: bool) -> Inherited:
         """Stop, but keep the listeners open, so that another broker in this process can take them over.
 
-        Unless ``is_written`` no state is written, because the data is about to be replaced. Where that fails, the next broker
-        recovers the data as after a crash.
+        Unless ``is_written`` no state is written, and a later broker recovers the data as after a crash.
         """
         assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
         self._end_work()
@@ -403,12 +402,12 @@ class BrokerServer:
 
     def _end_work(self) -> None:
         """Begin no new work and stop all work in the background, because the directory is about to be closed."""
-        self.lifecycle.is_stopping = True
         self.metadata.close()
         self.housekeeping.stop()
         self._end_steps()
 
     def _end_steps(self) -> None:
+        self.lifecycle.is_stopping = True
         self.stepping.stop()
         self.gate.stop()
         # Work in another thread may be writing a checkpoint.

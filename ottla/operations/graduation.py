@@ -33,6 +33,7 @@ from ottla.storage.identity import (
     write_identity,
 )
 from ottla.storage.names import parse_directory_name
+from ottla.storage.replacement import check_not_replacing
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 KRAFT_VERSION = "kraft.version"
@@ -65,6 +66,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
 
     Raises OSError, or `DirectoryError` with file and offset.
     """
+    check_not_replacing(fs, source)
     identity = read_identity(fs, source)
     if identity is None:
         raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
@@ -159,7 +161,7 @@ def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, pr
         fs.remove_dir(growing)
     try:
         _copy(fs, source, growing, plan, progress)
-        write_identity(fs, growing, plan.identity)
+        write_identity(fs, growing, plan.identity, is_synced=True)
         _write_bootstrap(fs, growing, plan)
         if not fs.list_dir(target):
             fs.remove_empty_dir(target)

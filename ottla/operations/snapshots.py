@@ -115,7 +115,7 @@ def restore_snapshot(fs: Filesystem, source: str, target: str, node_id: int, *, 
         if path == META_FILE:
             continue
         if _copy(fs, f"{source}/{path}", target, path, is_synced=is_synced) != expected:
-            raise _damaged(source, f"{path} has not the size and checksum of when it was taken")
+            raise _damaged(source, f"{path} does not have the size and checksum that {MANIFEST_FILE} records")
     if is_synced:
         _sync_directories(fs, target, manifest)
 

@@ -116,12 +116,19 @@ def check_formatted(fs: Filesystem, path: str) -> None:
 
 
 def identify(
-    fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None = None
+    fs: Filesystem,
+    path: str,
+    node_id: int,
+    new_uuid: Callable[[], bytes],
+    cluster_id: str | None = None,
+    *,
+    is_synced: bool = False,
 ) -> tuple[Identity, bool]:
     """The identity of a directory, and whether no broker has run on it yet.
 
     A directory without an identity is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new
-    cluster. Raises `DirectoryError` for a directory of another node, and for a directory whose identity cannot be read.
+    cluster. With ``is_synced`` the new identity survives a power cut. Raises `DirectoryError` for a directory of another node, and
+    for a directory whose identity cannot be read.
     """
     identity = read_identity(fs, path)
     if identity is not None:
@@ -131,5 +138,5 @@ def identify(
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or uuid_text(new_uuid())
     identity = Identity(cluster_id, node_id, uuid_text(new_uuid()))
-    write_identity(fs, path, identity)
+    write_identity(fs, path, identity, is_synced=is_synced)
     return identity, True

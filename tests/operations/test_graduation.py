@@ -200,6 +200,7 @@ def test_what_was_handed_over_survives_a_power_cut() -> None:
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
     assert {op.path for op in disk.trace if op.kind == "sync_dir"} == {
+        "/kafka.partial",
         "/kafka",
         *(f"/kafka.partial/{name}" for name in disk.list_dir("/kafka") if disk.is_dir(f"/kafka/{name}")),
     }
