@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Callable, Mapping
+from os.path import normpath
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import msgspec
@@ -102,6 +103,8 @@ def graduate(
     from ottla.operations.guards import locked_for_writing
     from ottla.storage.real_filesystem import RealFilesystem
 
+    # The names of directories beside these are made of theirs, so a path must not end with a slash.
+    source, target = normpath(source), None if target is None else normpath(target)
     # A directory that is only read need not be writable.
     fs, reading = RealFilesystem(), RealFilesystem(read_only=True)
 

@@ -116,7 +116,7 @@ class BrokerServer:
         self.connections = Connections(env, self.settings, self.descriptors.connections)
         self.response_budget = self.connections.response_budget
         self.live_config.on_change.append(self.connections.set_limits)
-        self.directory = LogDirectory(env.fs, self.settings.log_dirs)
+        self.directory = LogDirectory(env.fs, self.settings.log_dirs, None if inherited is None else inherited.lock)
         self.disk = DiskHealth(env, self.settings.log_dirs)
         self.write_stop = WriteStop(self.directory, self.disk)
         self.gate = Gate(None)
@@ -165,8 +165,10 @@ class BrokerServer:
             create_first_topics(self, self._first_topics)
             self.lifecycle.is_serving = True
         except BaseException:
+            self._end_steps()
             self.directory.abandon()
-            self.addresses.close()
+            if self._inherited is None:
+                self.addresses.close()
             raise
         try:
             await self.addresses.listen(lambda listener: Connection(self, listener))
@@ -179,6 +181,7 @@ class BrokerServer:
             raise
         self._begin_housekeeping()
         await self.metadata.serve()
+        self.directory.keeps_lock = False
         self.startup_ms = self.env.monotonic_ms() - started_ms
         if not self.settings.is_member:
             self.live_config.log_lowered_factors()
@@ -242,7 +245,7 @@ class BrokerServer:
         buffers = self.connections.buffers
         joined = JoinedMetadata(
             parts,
-            identity=self._identity,
+            identity=self.identity,
             addresses=self.addresses,
             buffers=buffers,
             bug=self._bug,
@@ -345,10 +348,10 @@ class BrokerServer:
     def _identify(self) -> None:
         if self.settings.is_member:
             check_formatted(self.env.fs, self.directory.path)
-        cluster_id = None if self._inherited is None else self._inherited.cluster_id
-        self._identity, _ = identify(self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, cluster_id)
+        fs, path, is_synced = self.env.fs, self.directory.path, self.settings.ottla_durability == POWER
+        self.identity, _ = identify(fs, path, self.settings.node_id, self.env.random_uuid, is_synced=is_synced)
         self._last_stop = "none" if not self.directory.was_used else "clean" if self.directory.was_clean else "crash"
-        self.cluster_id, self.directory_id = self._identity.cluster_id, self._identity.directory_uuid
+        self.cluster_id, self.directory_id = self.identity.cluster_id, self.identity.directory_uuid
 
     @property
     def metrics_url(self) -> str | None:
@@ -381,16 +384,17 @@ class BrokerServer:
     def hand_over(self, *, is_written: bool) -> Inherited:
         """Stop, but keep the listeners open, so that another broker in this process can take them over.
 
-        Unless ``is_written`` no state is written, because the directory is about to be emptied.
+        Unless ``is_written`` no state is written, and a later broker recovers the data as after a crash.
         """
         assert not self.lifecycle.is_stopping, "a broker that stops has nothing to hand over"
         self._end_work()
+        self.directory.keeps_lock = True
         if is_written:
             log_unwritten(self.directory.close(self.metadata.broker_epoch))
         else:
             self.directory.abandon()
         return Inherited(
-            cluster_id=self.cluster_id,
+            lock=self.directory.lock,
             first_producer_id=self.cluster.next_producer_id,
             addresses=self.addresses,
             metrics=self._metrics.served,
@@ -398,9 +402,12 @@ class BrokerServer:
 
     def _end_work(self) -> None:
         """Begin no new work and stop all work in the background, because the directory is about to be closed."""
-        self.lifecycle.is_stopping = True
         self.metadata.close()
         self.housekeeping.stop()
+        self._end_steps()
+
+    def _end_steps(self) -> None:
+        self.lifecycle.is_stopping = True
         self.stepping.stop()
         self.gate.stop()
         # Work in another thread may be writing a checkpoint.

@@ -69,6 +69,11 @@ def _no_metadata(reason: str) -> DirectoryError:
     return DirectoryError(f"cannot start without the cluster's metadata: {reason}; restore it, or start with another directory")
 
 
+def metadata_not_written(error: KafkaError) -> DirectoryError:
+    """The error of a start that could not append a record to the metadata log."""
+    return DirectoryError(f"cannot write the cluster's metadata: {error.message}; make room, then start again")
+
+
 class LocalMetadataLog:
     """Implements `MetadataLog`. The constructor opens the log, and `load` replays it. Both raise `DirectoryError`."""
 

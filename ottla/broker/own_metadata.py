@@ -8,12 +8,13 @@ import structlog
 
 from ottla.broker.cluster import Cluster
 from ottla.broker.local_partitions import LocalPartitions, MetadataParts, SoleReplicas
-from ottla.broker.metadata_log import LocalMetadataLog
+from ottla.broker.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata_source import Repeat
 from ottla.broker.producer_ids import ProducerIds
 from ottla.coordinator.cluster import ClusterState
 from ottla.operations.metadata_log import topics_born
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
@@ -46,17 +47,24 @@ class OwnMetadata:
         self.producer_ids = ProducerIds(self.cluster)
 
     async def load(self, features: Mapping[str, int]) -> None:
-        self.cluster.set_up(features, is_new=self.log.load())
+        is_new = self.log.load()
+        try:
+            self.cluster.set_up(features, is_new=is_new)
+        except KafkaError as error:
+            raise metadata_not_written(error) from error
         self.publisher.begin()
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
         """A power cut may remove the end of the metadata log exactly between two batches, which recovery cannot detect. So every
         producer id that is in use anywhere is skipped then."""
-        self.cluster.skip_producer_ids(least - 1)
-        if self.log.has_lost or not self._was_clean:
-            highest = known()
-            if self.cluster.skip_producer_ids(highest):
-                log.warning("producer_ids_skipped", next_producer_id=highest + 1)
+        try:
+            self.cluster.skip_producer_ids(least - 1)
+            if self.log.has_lost or not self._was_clean:
+                highest = known()
+                if self.cluster.skip_producer_ids(highest):
+                    log.warning("producer_ids_skipped", next_producer_id=highest + 1)
+        except KafkaError as error:
+            raise metadata_not_written(error) from error
 
     def begin_housekeeping(self, repeat: Repeat) -> None:
         """A sole replica has no timed work."""

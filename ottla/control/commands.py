@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePosixPath
 from posixpath import realpath
 from typing import Any
 
 import msgspec
 
+from ottla.broker.config.definitions import ConfigError
 from ottla.control.asking import Command, NoParameters, Refused, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
+from ottla.operations.snapshots import growing_snapshot
 from ottla.storage.filesystem import described
+from ottla.storage.identity import DirectoryError
 
 IDS_SHOWN = 1_000
 """How many transactional ids are listed: those with the newest events."""
@@ -42,8 +47,8 @@ async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
 
 
 async def _reset(steered: Steered, _: NoParameters) -> None:
-    steered.faults.clear()
-    await steered.serving.reset()
+    with _data_kept(steered, "reset"):
+        await steered.serving.reset(steered.faults.clear)
     steered.history.clear()
 
 
@@ -52,14 +57,26 @@ async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
     try:
         await steered.serving.snapshot(parameters.path)
     except OSError as error:
-        why = error.strerror if error.filename == parameters.path else described(error)
+        is_of_copy = str(error.filename).startswith((growing_snapshot(parameters.path), f"{parameters.path}/"))
+        why = error.strerror if is_of_copy or error.filename == parameters.path else described(error)
         raise Refused(409, f"no snapshot at {parameters.path}: {why}; nothing is left of it") from None
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
     _check_outside(steered, parameters.path)
-    await steered.serving.restore(parameters.path)
+    with _data_kept(steered, "restored"):
+        await steered.serving.restore(parameters.path)
     steered.history.clear()
+
+
+@contextmanager
+def _data_kept(steered: Steered, done: str) -> Iterator[None]:
+    """Turn an error of a reset or restore into `Refused` with a line that says what became of the data."""
+    try:
+        yield
+    except (OSError, DirectoryError, ConfigError) as error:
+        left = "the broker has its earlier data" if steered.serving.failure is None else "the broker has stopped"
+        raise Refused(409, f"Not {done}: {described(error)}; {left}.") from error
 
 
 def _check_outside(steered: Steered, path: str) -> None:

@@ -10,7 +10,7 @@ from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState, as_allotted
 from ottla.coordinator.partition_registration import sole_replica
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.topics import MAX_PARTITIONS_PER_TOPIC, Topic
-from ottla.operations.copying import COPIED, Progress, copy, sync_names
+from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
 from ottla.operations.kept import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
@@ -23,7 +23,7 @@ from ottla.protocol.records import build_batch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
-from ottla.storage.filesystem import Filesystem
+from ottla.storage.filesystem import Filesystem, sync_names
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity, check_not_kafkas, read_identity, write_identity
 from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
@@ -286,9 +286,9 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
         for name in fs.list_dir(adopted.path):
             if not name.endswith(COPIED):
                 continue
-            for size in copy(fs, f"{adopted.path}/{name}", f"{directory}/{name}"):
+            for piece in copy(fs, f"{adopted.path}/{name}", f"{directory}/{name}"):
                 if name.endswith(LOG_SUFFIX):
-                    done += size
+                    done += len(piece)
                     progress(done, total)
         sync_names(fs, directory)
     for directory, final in growing:

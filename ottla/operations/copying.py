@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 
-from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
+from ottla.storage.filesystem import Filesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 
 COPIED = (
@@ -24,23 +23,16 @@ Progress = Callable[[int, int], None]
 """Called with the number of bytes that are done, and of all bytes."""
 
 
-def copy(fs: Filesystem, source: str, target: str, *, is_synced: bool = True) -> Iterator[int]:
-    """Copy a file in pieces, and sync it if ``is_synced``. Yields the size of each piece after it was written."""
+def copy(fs: Filesystem, source: str, target: str, *, is_synced: bool = True) -> Iterator[bytes]:
+    """Copy a file in pieces, and sync it if ``is_synced``. Yields each piece after it was written."""
     reading, writing = fs.open(source), fs.open(target)
     # An empty segment must be created as well: its name alone keeps the log's offset after retention has removed all records.
     writing.append(b"")
     for at in range(0, reading.size, PIECE_BYTES):
         piece = reading.read(min(PIECE_BYTES, reading.size - at), at)
         writing.append(piece)
-        yield len(piece)
+        yield piece
     reading.close()
     if is_synced:
         writing.sync()
     writing.close()
-
-
-def sync_names(fs: Filesystem, directory: str) -> None:
-    """Sync the names in a directory, and the directory's own name."""
-    # Some file systems cannot sync directories, and some parents cannot be read.
-    with suppress(SyncFailed):
-        sync_dir(fs, directory)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
-from ottla.operations.copying import COPIED, Progress, copy, sync_names
+from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with, replay_batch
@@ -22,7 +22,7 @@ from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.filesystem import Filesystem, sync_file
+from ottla.storage.filesystem import Filesystem, sync_file, sync_names
 from ottla.storage.identity import (
     BOOTSTRAP_FILE,
     METADATA_DIRECTORY,
@@ -33,6 +33,7 @@ from ottla.storage.identity import (
     write_identity,
 )
 from ottla.storage.names import parse_directory_name
+from ottla.storage.replacement import check_not_replacing
 from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
 
 KRAFT_VERSION = "kraft.version"
@@ -65,6 +66,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
 
     Raises OSError, or `DirectoryError` with file and offset.
     """
+    check_not_replacing(fs, source)
     identity = read_identity(fs, source)
     if identity is None:
         raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
@@ -159,7 +161,7 @@ def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, pr
         fs.remove_dir(growing)
     try:
         _copy(fs, source, growing, plan, progress)
-        write_identity(fs, growing, plan.identity)
+        write_identity(fs, growing, plan.identity, is_synced=True)
         _write_bootstrap(fs, growing, plan)
         if not fs.list_dir(target):
             fs.remove_empty_dir(target)
@@ -178,8 +180,8 @@ def _copy(fs: Filesystem, source: str, growing: str, plan: GraduationPlan, progr
     for name, files in plan.directories.items():
         fs.make_dir(f"{growing}/{name}")
         for file, _ in files:
-            for size in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
-                done += size
+            for piece in copy(fs, f"{source}/{name}/{file}", f"{growing}/{name}/{file}"):
+                done += len(piece)
                 progress(done, total)
         sync_names(fs, f"{growing}/{name}")
 

@@ -12,6 +12,8 @@ from ottla.storage.filesystem import Filesystem
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.names import parse_directory_name
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.replacement import check_not_replacing
 from ottla.storage.segment import LOG_SUFFIX
 
 
@@ -19,7 +21,8 @@ from ottla.storage.segment import LOG_SUFFIX
 def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
     """Hold the lock that a broker takes on its directory. Creates the directory where it does not exist.
 
-    Raises `DirectoryError` where a broker, or another command that works on the directory, has the lock.
+    Raises `DirectoryError` where a broker, or another command that works on the directory, has the lock, and where a reset or
+    restore was interrupted.
     """
     if Path(directory).exists() and not Path(directory).is_dir():
         raise DirectoryError(f"{directory} is no directory; name another")
@@ -28,6 +31,7 @@ def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
     if lock is None:
         raise DirectoryError(f"{directory} is in use by a broker or another command; stop it, or wait for it")
     try:
+        check_not_replacing(fs, directory)
         yield
     finally:
         fs.unlock(lock)
@@ -37,10 +41,12 @@ def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
 def locked_for_reading(directory: str) -> Iterator[None]:
     """Hold shared locks, so that no broker starts to write into the directory. Nothing is written, not even a lock file.
 
-    A broker holds its lock as long as it runs. Raises `DirectoryError` where a broker has it.
+    A broker holds its lock as long as it runs. Raises `DirectoryError` where a broker has it, and where a reset or restore was
+    interrupted.
     """
-    lock = Path(directory, LOCK_FILE)
+    fs, lock = RealFilesystem(read_only=True), Path(directory, LOCK_FILE)
     if not lock.exists():
+        check_not_replacing(fs, directory)
         yield
         return
     if not lock.is_file():
@@ -52,6 +58,7 @@ def locked_for_reading(directory: str) -> Iterator[None]:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DirectoryError(f"{directory} is in use by a broker; stop it first, or work on a copy") from None
+        check_not_replacing(fs, directory)
         yield
 
 

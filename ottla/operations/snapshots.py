@@ -1,62 +1,142 @@
-"""Copies and empties whole data directories whose broker does not run. For tests that start from an earlier state."""
+"""Snapshots: copies of a data directory whose broker does not run. For tests that start from an earlier state.
+
+A snapshot is a data directory after a clean stop, with a manifest that has the size and checksum of each file. So a restore detects
+every file that has changed or is missing.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from zlib import crc32
+
+import msgspec
+
 from ottla.operations.copying import copy
-from ottla.storage.filesystem import Filesystem
+from ottla.storage.filesystem import Filesystem, sync_file, sync_names
 from ottla.storage.identity import META_FILE, DirectoryError
 from ottla.storage.last_stop import CLEAN_FILE
-from ottla.storage.names import DELETED_NAME, STRAY_SUFFIX, parse_directory_name
+from ottla.storage.replacement import is_broker_data
 
-CHECKPOINT_SUFFIX = "-checkpoint"
-"""The ending of the names of all checkpoints, Kafka's and ottla's."""
-
-
-def _broker_names(fs: Filesystem, directory: str) -> list[str]:
-    """The names that a broker has created in its directory, except the lock. Other names are left alone."""
-
-    def is_brokers(name: str) -> bool:
-        if name in (CLEAN_FILE, META_FILE) or name.endswith(CHECKPOINT_SUFFIX):
-            return True
-        return parse_directory_name(name) is not None or bool(DELETED_NAME.fullmatch(name)) or name.endswith(STRAY_SUFFIX)
-
-    # The mark of a clean stop comes first, so that a directory that was copied or removed in part never looks complete.
-    return sorted(filter(is_brokers, fs.list_dir(directory)), key=lambda name: (name != CLEAN_FILE, name))
+MANIFEST_FILE = "ottla-snapshot.json"
+VERSION = 1
+"""The version of the manifest. A later version of ottla whose files this one cannot read gives its manifests a higher number."""
+_PATH = re.compile(r"([^/\0]+)(/[^/\0]+)?")
 
 
-def wipe(fs: Filesystem, directory: str) -> None:
-    """Remove everything that a broker has created in a directory, except the lock, which the caller may hold. Raises OSError."""
-    for name in _broker_names(fs, directory):
-        path = f"{directory}/{name}"
-        if fs.is_dir(path):
-            fs.remove_dir(path)
-        else:
-            fs.unlink(path)
+class _Version(msgspec.Struct):
+    version: int
 
 
-def copy_directory(fs: Filesystem, source: str, target: str) -> None:
-    """Copy everything that a broker has created in ``source`` to ``target``, the mark of a clean stop last.
+class Manifest(msgspec.Struct):
+    """``files`` has the size in bytes and the CRC-32 of each file by its path in the snapshot."""
 
-    Nothing is synced, because the copy need not survive a power cut. Raises OSError.
+    version: int
+    node_id: int
+    files: dict[str, tuple[int, int]]
+
+
+def take_snapshot(fs: Filesystem, directory: str, target: str, node_id: int, *, is_synced: bool) -> None:
+    """Copy the data of node ``node_id`` to ``target``, which does not exist. It appears as a whole, or not at all.
+
+    Raises `DirectoryError` for a directory without a clean stop, and OSError.
     """
-    fs.make_dir(target)
-    for name in reversed(_broker_names(fs, source)):
-        path = f"{source}/{name}"
-        if fs.is_dir(path):
-            fs.make_dir(f"{target}/{name}")
-            for file in fs.list_dir(path):
-                _copy_file(fs, f"{path}/{file}", f"{target}/{name}/{file}")
+    growing = growing_snapshot(target)
+    try:
+        _fill(fs, directory, growing, node_id, is_synced=is_synced)
+        fs.rename(growing, target)
+        if is_synced:
+            sync_names(fs, target)
+    except Exception:
+        with suppress(OSError):
+            fs.remove_dir(growing)
+        raise
+
+
+def growing_snapshot(target: str) -> str:
+    """The directory in which a snapshot is made. A killed process may leave it, and the next snapshot of the name removes it."""
+    return f"{target}.ottla-partial"
+
+
+def _fill(fs: Filesystem, directory: str, growing: str, node_id: int, *, is_synced: bool) -> None:
+    if fs.is_dir(growing):
+        fs.remove_dir(growing)
+    fs.make_dir(growing)
+    manifest = Manifest(VERSION, node_id, {})
+    for path in _files(fs, directory):
+        manifest.files[path] = _copy(fs, f"{directory}/{path}", growing, path, is_synced=is_synced)
+    if CLEAN_FILE not in manifest.files:
+        raise DirectoryError("the broker could not write all of its data; its log names the files")
+    fs.write_file(f"{growing}/{MANIFEST_FILE}", msgspec.json.encode(manifest))
+    if is_synced:
+        sync_file(fs, f"{growing}/{MANIFEST_FILE}")
+        _sync_directories(fs, growing, manifest)
+
+
+def _files(fs: Filesystem, directory: str) -> Iterator[str]:
+    """The paths, relative to the directory, of all files that a broker has created there."""
+    for name in filter(is_broker_data, fs.list_dir(directory)):
+        if fs.is_dir(f"{directory}/{name}"):
+            yield from (f"{name}/{file}" for file in fs.list_dir(f"{directory}/{name}"))
         else:
-            _copy_file(fs, path, f"{target}/{name}")
+            yield name
 
 
-def _copy_file(fs: Filesystem, source: str, target: str) -> None:
-    for _ in copy(fs, source, target, is_synced=False):
-        pass
+def _copy(fs: Filesystem, source: str, target: str, path: str, *, is_synced: bool) -> tuple[int, int]:
+    """Copy a file to ``path`` in the directory ``target``. Returns its size in bytes and its CRC-32. Raises OSError."""
+    parent, separator, _ = path.rpartition("/")
+    if separator:
+        fs.make_dir(f"{target}/{parent}")
+    size_bytes = checksum = 0
+    for piece in copy(fs, source, f"{target}/{path}", is_synced=is_synced):
+        size_bytes, checksum = size_bytes + len(piece), crc32(piece, checksum)
+    return size_bytes, checksum
 
 
-def check_snapshot(fs: Filesystem, source: str) -> None:
-    """Raises `DirectoryError` for a directory that is not a copy of a clean stop."""
-    names = fs.list_dir(source)
-    if META_FILE not in names or CLEAN_FILE not in names:
-        raise DirectoryError(f"{source} is no snapshot of a broker")
+def _sync_directories(fs: Filesystem, directory: str, manifest: Manifest) -> None:
+    for parent in {path.rpartition("/")[0] for path in manifest.files} - {""}:
+        sync_names(fs, f"{directory}/{parent}")
+    sync_names(fs, directory)
+
+
+def restore_snapshot(fs: Filesystem, source: str, target: str, node_id: int, *, is_synced: bool) -> None:
+    """Copy a snapshot to ``target``, except for the file that says which cluster the snapshot was taken of.
+
+    Raises OSError, and `DirectoryError` for a snapshot that is damaged, or not of node ``node_id``.
+    """
+    manifest = _read_manifest(fs, source)
+    if manifest.node_id != node_id:
+        raise DirectoryError(f"{source} is a snapshot of node {manifest.node_id}, and node.id is {node_id}")
+    for path, expected in manifest.files.items():
+        parts = _PATH.fullmatch(path)
+        if parts is None or not is_broker_data(parts[1]) or parts[2] == "/..":
+            raise _damaged(source, f"{MANIFEST_FILE} names {path}, which is not a file of a broker")
+        if path == META_FILE:
+            continue
+        if _copy(fs, f"{source}/{path}", target, path, is_synced=is_synced) != expected:
+            raise _damaged(source, f"{path} does not have the size and checksum that {MANIFEST_FILE} records")
+    if is_synced:
+        _sync_directories(fs, target, manifest)
+
+
+def _read_manifest(fs: Filesystem, source: str) -> Manifest:
+    raw = fs.read_file(f"{source}/{MANIFEST_FILE}")
+    if raw is None:
+        raise DirectoryError(f"{source} is not a snapshot: it has no {MANIFEST_FILE}")
+    try:
+        version = msgspec.json.decode(raw, type=_Version).version
+        if version != VERSION:
+            raise DirectoryError(
+                f"{source} was taken by another version of ottla: it has version {version}, and {VERSION} is supported"
+            )
+        manifest = msgspec.json.decode(raw, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(source, f"{MANIFEST_FILE}: {error}") from error
+    if CLEAN_FILE not in manifest.files:
+        raise _damaged(source, f"{MANIFEST_FILE} has no {CLEAN_FILE}")
+    return manifest
+
+
+def _damaged(source: str, reason: str) -> DirectoryError:
+    return DirectoryError(f"{source} is damaged ({reason}); take a new snapshot")

@@ -116,11 +116,13 @@ class MemoryFilesystem:
     def spare_descriptors(self, count: int) -> None: ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory. A file replaces an existing file; a directory is merged into an existing one."""
+        """Rename a file or directory. A file replaces an existing file, and a directory an empty one."""
         if old in self._files:
             self._enter(new)
             self._files[new] = self._files.pop(old)
         elif old in self._names:
+            if self._names.get(new):
+                raise OSError(errno.ENOTEMPTY, "Directory not empty", new)
             self.make_dir(new)
             for name in self.list_dir(old):
                 self.rename(f"{old}/{name}", f"{new}/{name}")

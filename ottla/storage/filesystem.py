@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from ottla.protocol.primitives import Buffer
@@ -175,6 +176,16 @@ def sync_file(fs: Filesystem, path: str) -> None:
 def sync_dir(fs: Filesystem, path: str) -> None:
     """Bring a directory's entries and the directory's own entry to the disk. Raises the same errors as `sync_file`."""
     _synced(fs.sync_dir, path)
+
+
+def sync_names(fs: Filesystem, path: str) -> None:
+    """`sync_dir`, except that a directory that cannot be synced is no error.
+
+    Some file systems cannot sync directories, and some parent directories may not be opened. There a power cut may also lose any
+    new file.
+    """
+    with suppress(SyncFailed):
+        sync_dir(fs, path)
 
 
 def _synced(sync: Callable[[str], None], path: str) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import parse_uuid, uuid_text
-from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.filesystem import Filesystem, described, sync_file, sync_names
 
 META_FILE = "meta.properties"
 METADATA_DIRECTORY = "__cluster_metadata-0"
@@ -92,7 +92,8 @@ def check_not_a_clusters(fs: Filesystem, path: str) -> None:
         raise DirectoryError(f"{path} has the data of a cluster; start that on it with --brokers, or give another --data-dir")
 
 
-def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
+def write_identity(fs: Filesystem, path: str, identity: Identity, *, is_synced: bool = False) -> None:
+    """Write meta.properties. Raises OSError."""
     lines = [
         "#",
         f"cluster.id={identity.cluster_id}",
@@ -101,6 +102,9 @@ def write_identity(fs: Filesystem, path: str, identity: Identity) -> None:
         "version=1",
     ]
     fs.write_file(f"{path}/{META_FILE}", ("\n".join(lines) + "\n").encode())
+    if is_synced:
+        sync_file(fs, f"{path}/{META_FILE}")
+        sync_names(fs, path)
 
 
 def check_formatted(fs: Filesystem, path: str) -> None:
@@ -112,12 +116,19 @@ def check_formatted(fs: Filesystem, path: str) -> None:
 
 
 def identify(
-    fs: Filesystem, path: str, node_id: int, new_uuid: Callable[[], bytes], cluster_id: str | None = None
+    fs: Filesystem,
+    path: str,
+    node_id: int,
+    new_uuid: Callable[[], bytes],
+    cluster_id: str | None = None,
+    *,
+    is_synced: bool = False,
 ) -> tuple[Identity, bool]:
     """The identity of a directory, and whether no broker has run on it yet.
 
     A directory without an identity is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new
-    cluster. Raises `DirectoryError` for a directory of another node, and for a directory whose identity cannot be read.
+    cluster. With ``is_synced`` the new identity survives a power cut. Raises `DirectoryError` for a directory of another node, and
+    for a directory whose identity cannot be read.
     """
     identity = read_identity(fs, path)
     if identity is not None:
@@ -127,5 +138,5 @@ def identify(
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or uuid_text(new_uuid())
     identity = Identity(cluster_id, node_id, uuid_text(new_uuid()))
-    write_identity(fs, path, identity)
+    write_identity(fs, path, identity, is_synced=is_synced)
     return identity, True

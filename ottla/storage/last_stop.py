@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, parse_offsets, write_offsets
-from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir
+from ottla.storage.filesystem import Filesystem, sync_names
 from ottla.storage.identity import META_FILE
 from ottla.storage.names import parse_directory_name
 
@@ -33,10 +32,8 @@ def remove_clean_file(fs: Filesystem, directory: str) -> bytes | None:
         return None
     fs.unlink(path)
     # Bring the removal to the disk: after a later power cut the file must not come back, because a start would then report torn
-    # batches as damage to cleanly closed logs. Some file systems cannot sync directories, and some parent directories may not be
-    # opened; there a power cut may also lose any new file.
-    with suppress(SyncFailed):
-        sync_dir(fs, directory)
+    # batches as damage to cleanly closed logs.
+    sync_names(fs, directory)
     return content
 
 

@@ -24,6 +24,7 @@ from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, c
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
 from ottla.storage.recovery import RecoveryReport, open_log
+from ottla.storage.replacement import finish_replacement
 from ottla.storage.retention import delete_old
 from ottla.storage.settling import settle
 from ottla.storage.steps import Pace, Steps, run
@@ -39,11 +40,15 @@ RETENTION_SEGMENTS_PER_STEP = 20
 class LogDirectory:
     """The one log directory of a broker, with all of the broker's logs."""
 
-    def __init__(self, fs: Filesystem, path: str) -> None:
+    def __init__(self, fs: Filesystem, path: str, lock: object | None = None) -> None:
+        """``lock`` is the directory's lock, where an earlier `LogDirectory` has kept it (`keeps_lock`)."""
         self.fs = fs
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
-        self._lock: object | None = None
+        self.lock = lock
+        self.keeps_lock = lock is not None
+        """Whether `close`, `abandon` and a failing `acquire` leave the directory locked, for the next `LogDirectory` of it."""
+        self._is_acquired = False
         self._last_stop = LastStop()
         self.checkpoints = CheckpointWriter(fs, path, self.logs)
         self._is_loaded = False
@@ -88,19 +93,22 @@ class LogDirectory:
 
     def acquire(self) -> None:
         """Lock the directory and read its checkpoints. A second call does nothing. Raises `DirectoryError`."""
-        if self._lock is not None:
+        if self._is_acquired:
             return
         try:
-            self.fs.make_dir(self.path)
-            self._lock = self.fs.lock(f"{self.path}/{LOCK_FILE}")
-            if self._lock is None:
-                raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
+            if self.lock is None:
+                self.fs.make_dir(self.path)
+                self.lock = self.fs.lock(f"{self.path}/{LOCK_FILE}")
+                if self.lock is None:
+                    raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
+                finish_replacement(self.fs, self.path)
             check_not_kafkas(self.fs, self.path)
             check_not_a_clusters(self.fs, self.path)
             self._last_stop = take_last_stop(self.fs, self.path)
+            self._is_acquired = True
         except (OSError, DirectoryError) as error:
-            self.fs.unlock(self._lock)
-            self._lock = None
+            self._unlock()
+            self.lock = None
             if isinstance(error, DirectoryError):
                 raise
             raise DirectoryError(f"cannot use {self.path}: {described(error)}") from error
@@ -110,7 +118,7 @@ class LogDirectory:
 
         Where it does not, the directory was moved or replaced: writes would be lost, or mix with those of another broker.
         """
-        return self.fs.holds(self._lock, f"{self.path}/{LOCK_FILE}")
+        return self.fs.holds(self.lock, f"{self.path}/{LOCK_FILE}")
 
     def partitions_on_disk(self) -> Iterator[TopicPartition]:
         """The partitions that have a directory. Removes the directories of deleted partitions."""
@@ -356,14 +364,19 @@ class LogDirectory:
     def abandon(self) -> None:
         """Close all logs and unlock the directory without writing anything, as after a start that fails."""
         for log in self.logs.values():
-            log.abandon()
+            with suppress(OSError):
+                log.abandon()
         self._let_go()
 
     def _let_go(self) -> None:
         """Unlock the directory. All logs refuse appends first: a timer that still fires must not write beside another broker."""
         for log in self.logs.values():
             log.is_failed = True
-        self.fs.unlock(self._lock)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if not self.keeps_lock:
+            self.fs.unlock(self.lock)
 
     def close(self, broker_epoch: int = 0) -> list[str]:
         """Stop: close all logs, write all checkpoints, unlock the directory. Returns a line for each failed write.

@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterator
-from typing import Any, cast
+from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker.broker import BrokerServer
-from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.logs import LOG_LEVELS
-from ottla.broker.network.connection import Connection
-from ottla.broker.serving import Serving
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.broker.metadata_log import LocalMetadataLog
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.simulation.broker import DATA_DIR
 from ottla.simulation.client import Closed, SimulatedClient
-from ottla.simulation.memory_filesystem import MemoryFile
 from ottla.storage.identity import DirectoryError
+from tests.broker.serving_world import ServingWorld, make_topic, topics
 from tests.broker.share_world import produce
-from tests.support.world import LoopWorld
-
-
-class ServingWorld(LoopWorld):
-    """A process that serves, in a simulated world; clients talk to the broker of the moment."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._loop = asyncio.new_event_loop()
-        config = BrokerConfig({"log.dirs": DATA_DIR})
-        self.serving = Serving(self.env, lambda inherited: BrokerServer(self.env, config, inherited=inherited))
-        self.run(self.serving.start())
-
-    @property
-    def broker(self) -> BrokerServer:
-        return self.serving.broker
-
-    def run(self, doing: Coroutine[Any, Any, None]) -> None:
-        self._loop.run_until_complete(doing)
-        self.env.settle()
-
-    def connection(self) -> Connection:
-        return Connection(self.broker, "PLAINTEXT")
-
-    def connect(self) -> SimulatedClient:
-        return SimulatedClient(cast(Any, self), "simulated")
-
-    def close(self) -> None:
-        self.run(self.serving.stop())
-        assert not self.broker.unexpected_errors
-        self._loop.close()
 
 
 @pytest.fixture
@@ -60,15 +21,6 @@ def world() -> Iterator[ServingWorld]:
     world = ServingWorld()
     yield world
     world.close()
-
-
-def make_topic(client: SimulatedClient, name: str) -> None:
-    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    assert not client.call(CreateTopicsRequest(topics=[topic], timeout_ms=1_000)).topics[0].error_code
-
-
-def topics(client: SimulatedClient) -> set[str]:
-    return {topic.name for topic in client.call(MetadataRequest(topics=None)).topics}
 
 
 def producer_id(client: SimulatedClient, transactional_id: str | None = None) -> int:
@@ -127,43 +79,15 @@ def test_snapshots(world: ServingWorld) -> None:
     assert topics(world.connect()) == {"t"}
 
 
-def test_a_snapshot_for_which_there_is_no_room_changes_nothing(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = world.connect()
-    make_topic(client, "t")
-    opened = world.fs.open
-
-    def open_some(path: str) -> MemoryFile:
-        if path.startswith("/kept/t-"):
-            raise OSError(28, "No space left on device")
-        return opened(path)
-
-    produce(client, 1)
+def test_process_ends_when_no_broker_can_start(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(world.fs, "open", open_some)
-        with pytest.raises(OSError, match="No space"):
-            world.run(world.serving.snapshot("/kept"))
-    assert world.fs.is_dir("/kept") is None
-    assert produce(world.connect(), 1) == 1
-
-
-def test_what_is_no_snapshot_changes_nothing(world: ServingWorld) -> None:
-    client = world.connect()
-    make_topic(client, "t")
-    with pytest.raises(DirectoryError, match="/nowhere is no snapshot"):
-        world.run(world.serving.restore("/nowhere"))
-    assert topics(client) == {"t"}
-
-
-def test_where_no_broker_can_take_the_place_the_process_ends(world: ServingWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(path: str) -> None:
-        raise OSError(30, "Read-only file system")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.fs, "unlink", refused)
-        with pytest.raises(OSError, match="Read-only"):
+        patched.setattr(LocalMetadataLog, "load", lambda _: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
             world.run(world.serving.reset())
     assert world.serving.stop_wanted.is_set()
-    assert isinstance(world.serving.failure, OSError)
+    assert isinstance(world.serving.failure, ZeroDivisionError)
+    with pytest.raises(DirectoryError, match="the broker stops"):
+        world.run(world.serving.reset())
 
 
 def test_levels_of_log_lines_are_those_of_the_start(world: ServingWorld) -> None:

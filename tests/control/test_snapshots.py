@@ -1,16 +1,19 @@
-"""A snapshot that the disk refuses."""
+"""Snapshots, resets and restores that fail: what the control API answers."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from ottla.broker.config.definitions import ConfigError
 from ottla.control.asking import Refused
 from ottla.control.commands import COMMANDS
+from ottla.storage.identity import DirectoryError
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,61 @@ def test_a_full_disk_is_named_by_the_path_that_was_asked_for(file: str | None, t
     with pytest.raises(Refused) as refused:
         asyncio.run(command.run(steered, command.parsed(b'{"path": "/full/s"}')))
     assert str(refused.value) == f"no snapshot at /full/s: {told}; nothing is left of it"
+
+
+class FailingServing:
+    """Fails before or after the data is replaced; ``failure`` is set where no broker runs afterwards."""
+
+    directory = "/data"
+
+    def __init__(self, error: Exception, *, is_replaced: bool, has_stopped: bool) -> None:
+        self._error = error
+        self._is_replaced = is_replaced
+        self.failure = error if has_stopped else None
+
+    async def reset(self, on_replaced: Callable[[], None]) -> None:
+        if self._is_replaced:
+            on_replaced()
+        raise self._error
+
+    async def restore(self, source: str, on_replaced: Callable[[], None] = lambda: None) -> None:
+        await self.reset(on_replaced)
+
+
+def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[Refused, list[str]]:
+    """The refusal of a command, and what it has cleared."""
+    cleared: list[str] = []
+    steered = cast(
+        Any,
+        SimpleNamespace(
+            serving=serving,
+            faults=SimpleNamespace(clear=lambda: cleared.append("faults")),
+            history=SimpleNamespace(clear=lambda: cleared.append("history")),
+        ),
+    )
+    (command,) = [command for command in COMMANDS if command.path == path]
+    with pytest.raises(Refused) as refused:
+        asyncio.run(command.run(steered, command.parsed(body)))
+    return refused.value, cleared
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/data/x"), "/data/x: No space left on device"),
+        (DirectoryError("/kept is damaged"), "/kept is damaged"),
+        (ConfigError("cannot listen"), "cannot listen"),
+    ],
+)
+def test_failed_reset_and_restore_say_what_became_of_the_data(error: Exception, reason: str) -> None:
+    serving = FailingServing(error, is_replaced=False, has_stopped=False)
+    refused, cleared = refusal("/v1/reset", b"", serving)
+    assert (refused.status, str(refused)) == (409, f"Not reset: {reason}; the broker has its earlier data.")
+    assert not cleared, "the faults are as they were"
+    refused, cleared = refusal("/v1/restore", b'{"path": "/kept"}', serving)
+    assert (refused.status, str(refused)) == (409, f"Not restored: {reason}; the broker has its earlier data.")
+    assert not cleared
+    serving = FailingServing(error, is_replaced=True, has_stopped=True)
+    refused, cleared = refusal("/v1/reset", b"", serving)
+    assert (refused.status, str(refused)) == (409, f"Not reset: {reason}; the broker has stopped.")
+    assert cleared == ["faults"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+from ottla.directories import graduate
 from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
 from ottla.protocol.codec import decode_body
 from ottla.protocol.messages import feature_level_record
@@ -53,6 +55,16 @@ def notes_of(fs: MemoryFilesystem) -> list[str]:
 
 def flip(raw: bytearray, number: int, field: int) -> None:
     raw[[position for position, _ in batches(bytes(raw))][number] + field] ^= 0x41
+
+
+def test_paths_that_end_with_a_slash_name_the_same_directories(tmp_path: Path) -> None:
+    for path, content in written(kill=False).items():
+        file = tmp_path / f"data{path.removeprefix(DATA_DIR)}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    for target in (f"{tmp_path}/kafka/", None):
+        assert graduate(f"{tmp_path}/data/", target, dry_run=False, in_place=target is None, say=lambda line: None) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "kafka", "data.ottla-metadata"}
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -200,6 +212,7 @@ def test_what_was_handed_over_survives_a_power_cut() -> None:
     disk = TracingFilesystem(MemoryFilesystem(written(kill=False)))
     carry_out(disk, DATA_DIR, "/kafka", plan_graduation(disk, DATA_DIR, {}), lambda done, total: None)
     assert {op.path for op in disk.trace if op.kind == "sync_dir"} == {
+        "/kafka.partial",
         "/kafka",
         *(f"/kafka.partial/{name}" for name in disk.list_dir("/kafka") if disk.is_dir(f"/kafka/{name}")),
     }

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,44 @@ def test_a_snapshot_is_gone_back_to_as_often_as_wanted(broker: Broker) -> None:
         assert topics(broker) == {"orders"}
         assert consumed(broker, "orders", 2) == [b"1", b"2"]
     assert snapshot.path.is_dir()
+
+
+def test_damaged_snapshot_is_refused_and_the_data_stays(broker: Broker) -> None:
+    produce(broker, "orders", b"1", b"2")
+    snapshot = broker.snapshot()
+    produce(broker, "orders", b"3")
+    (log,) = snapshot.path.glob("orders-0/*.log")
+    log.write_bytes(log.read_bytes()[:-1])
+    with pytest.raises(ControlError) as refused:
+        broker.restore(snapshot)
+    reason = f"orders-0/{log.name} does not have the size and checksum that ottla-snapshot.json records"
+    assert str(refused.value) == (
+        f"Not restored: {snapshot.path} is damaged ({reason}); take a new snapshot; the broker has its earlier data."
+    )
+    assert consumed(broker, "orders", 3) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.full
+def test_killed_resets_and_restores_leave_old_or_new_data() -> None:
+    """Each operation on the disk is killed in simulation. These kills show that nothing was left out there."""
+    with Broker() as broker:
+        produce(broker, "orders", b"1", b"2")
+        snapshot = broker.snapshot()
+        broker.reset()
+        for number in range(10):
+            produce(broker, "others", b"3")
+            command = (broker.reset, lambda: broker.restore(snapshot))[number % 2]
+            with ThreadPoolExecutor(1) as threads:
+                running = threads.submit(command)
+                time.sleep(number * 0.003)
+                broker.kill()
+                with suppress(ControlError):
+                    running.result()
+            broker.start()
+            assert topics(broker) in ({"others"}, {"orders"} if number % 2 else set())
+            broker.restore(snapshot)
+            assert topics(broker) == {"orders"}
+            broker.reset()
 
 
 def test_a_paused_broker_stands_still(broker: Broker) -> None:

@@ -16,7 +16,7 @@ from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
-from ottla.broker.metadata_log import LocalMetadataLog
+from ottla.broker.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.broker_registration import ControllerRegistration
 from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
@@ -27,7 +27,6 @@ from ottla.coordinator.controller.registrations import Registering
 from ottla.coordinator.result import Effect, Result
 from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
 from ottla.protocol.errors import KafkaError
-from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
 
 MAX_ELECTIONS_AT_ONCE = 1_000
@@ -92,7 +91,7 @@ class ControllerMetadata:
             if self.state.metadata_version >= registrations.CONTROLLER_REGISTRATION:
                 self._execute(registrations.register_controller(self.state, registration))
         except KafkaError as error:
-            raise DirectoryError(f"cannot write the cluster's metadata: {error.message}; make room, then start again") from error
+            raise metadata_not_written(error) from error
         self.heartbeats.start(self.state, self._env.steady_ms())
         self._set_dynamic_configs()
         self._log_overridden()

@@ -1,0 +1,139 @@
+"""Replaces all data in a data directory by other data, so that a crash leaves either the old data or the new data.
+
+The new data is built in a subdirectory, and then takes the place of the old data by renames. The data directory itself cannot be
+renamed: it may be a mount point, it holds the lock, and it may hold files of other programs. So the progress is recorded on the
+disk, and the next start completes or undoes an interrupted replacement (`finish_replacement`). The record is the name of the
+directory that holds the new data:
+
+- ``incoming``: the old data is in the data directory or already in ``outgoing``. A start moves the old data back.
+- ``arriving``: all old data is in ``outgoing``. A start moves the rest of the new data into the data directory.
+- ``rejected``: the broker could not start on the new data. A start moves the new data out and the old data back.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from ottla.storage.filesystem import Filesystem, sync_names
+from ottla.storage.identity import META_FILE, DirectoryError
+from ottla.storage.last_stop import CLEAN_FILE
+from ottla.storage.names import DELETED_NAME, STRAY_SUFFIX, parse_directory_name
+
+REPLACEMENT_DIRECTORY = ".ottla-replacement"
+CHECKPOINT_SUFFIX = "-checkpoint"
+"""The ending of the names of all checkpoints, Kafka's and ottla's."""
+
+
+def is_broker_data(name: str) -> bool:
+    """Whether a broker has created a file or directory of this name in its data directory. The lock does not count."""
+    if name in (CLEAN_FILE, META_FILE) or name.endswith(CHECKPOINT_SUFFIX):
+        return True
+    return parse_directory_name(name) is not None or bool(DELETED_NAME.fullmatch(name)) or name.endswith(STRAY_SUFFIX)
+
+
+def finish_replacement(fs: Filesystem, directory: str) -> None:
+    """Complete or undo a replacement that a crash has interrupted. The caller holds the directory's lock. Raises OSError."""
+    base = f"{directory}/{REPLACEMENT_DIRECTORY}"
+    if not fs.is_dir(base):
+        return
+    if fs.is_dir(f"{base}/rejected"):
+        _move_data(fs, directory, f"{base}/rejected")
+        fs.rename(f"{base}/rejected", f"{base}/incoming")
+        sync_names(fs, base)
+    if fs.is_dir(f"{base}/incoming"):
+        _move_data(fs, f"{base}/outgoing", directory)
+    elif fs.is_dir(f"{base}/arriving"):
+        _move_data(fs, f"{base}/arriving", directory)
+    sync_names(fs, directory)
+    with suppress(OSError):
+        # What cannot be removed now is not needed any longer, and the next start tries again.
+        fs.remove_dir(base)
+
+
+def check_not_replacing(fs: Filesystem, directory: str) -> None:
+    """Raises `DirectoryError` where a replacement was interrupted, so that the directory may hold only a part of its data."""
+    if fs.is_dir(f"{directory}/{REPLACEMENT_DIRECTORY}"):
+        raise DirectoryError(f"A reset or restore of {directory} was interrupted; start ottla serve on it once to complete it.")
+
+
+class Replacement:
+    """One replacement of a directory's data. Call `build`, `exchange`, and then `complete` or `undo`.
+
+    The caller holds the directory's lock, and after `build` no broker uses the directory. With ``is_synced`` each step is on the
+    disk before the next step, so that also a power cut leaves the old or the new data.
+    """
+
+    def __init__(self, fs: Filesystem, directory: str, *, is_synced: bool) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._base = f"{directory}/{REPLACEMENT_DIRECTORY}"
+        self._is_synced = is_synced
+
+    def build(self, fill: Callable[[str], None]) -> None:
+        """Have ``fill`` create the new data in the directory that it is given. Where that fails, nothing is left of the new data.
+
+        ``fill`` syncs what it creates. The names that `is_broker_data` does not know are lost. Raises OSError, and the errors of
+        ``fill``.
+        """
+        fs, incoming = self._fs, f"{self._base}/incoming"
+        if fs.is_dir(self._base):
+            # A start, or an earlier `complete`, could not remove this directory, whose data is not needed any longer.
+            fs.remove_dir(self._base)
+        try:
+            fs.make_dir(incoming)
+            fs.make_dir(f"{self._base}/outgoing")
+            fill(incoming)
+            self._sync(incoming, self._base)
+        except Exception:
+            with suppress(OSError):
+                fs.remove_dir(self._base)
+            raise
+
+    def exchange(self) -> None:
+        """Move the old data out of the directory, and the new data in. Raises OSError; then call `undo`."""
+        fs, base = self._fs, self._base
+        _move_data(fs, self._directory, f"{base}/outgoing")
+        self._sync(f"{base}/outgoing", self._directory)
+        fs.rename(f"{base}/incoming", f"{base}/arriving")
+        self._sync(base)
+        _move_data(fs, f"{base}/arriving", self._directory)
+        self._sync(f"{base}/arriving", self._directory)
+
+    def undo(self) -> None:
+        """Put the old data back, also where a broker has already started on the new data. Raises OSError."""
+        if self._fs.is_dir(f"{self._base}/arriving"):
+            self._fs.rename(f"{self._base}/arriving", f"{self._base}/rejected")
+            self._sync(self._base)
+        finish_replacement(self._fs, self._directory)
+
+    def complete(self) -> None:
+        """Remove the old data. Never raises OSError: what cannot be removed now is removed by the next start."""
+        with suppress(OSError):
+            self._fs.remove_dir(self._base)
+
+    def _sync(self, *directories: str) -> None:
+        if self._is_synced:
+            for directory in directories:
+                sync_names(self._fs, directory)
+
+
+def _move_data(fs: Filesystem, source: str, target: str) -> None:
+    names = list(filter(is_broker_data, fs.list_dir(source)))
+    _move(fs, source, target, names)
+
+
+def _move(fs: Filesystem, source: str, target: str, names: Iterable[str]) -> None:
+    for name in names:
+        old, new = f"{source}/{name}", f"{target}/{name}"
+        try:
+            fs.rename(old, new)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.ENOTEMPTY, errno.EEXIST) or not fs.is_dir(old):
+                raise
+            # Overlay file systems refuse to rename a directory of a container's image, but not the files in it. A crash between
+            # these renames leaves the directory on both sides.
+            fs.make_dir(new)
+            _move(fs, old, new, fs.list_dir(old))
+            fs.remove_empty_dir(old)

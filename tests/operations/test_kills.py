@@ -1,0 +1,135 @@
+"""Commands that work on a directory at rest are killed at any operation: the next start, and the next command, find it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count, groupby
+
+import pytest
+
+from ottla.brokers.plan import format_directory
+from ottla.operations.adoption import carry_out as adopt
+from ottla.operations.adoption import plan_adoption
+from ottla.operations.graduation import bootstrap, hand_over, plan_graduation
+from ottla.operations.graduation import carry_out as graduate
+from ottla.protocol.primitives import Buffer
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.faulty_filesystem import PowerCut
+from ottla.storage.identity import BOOTSTRAP_FILE, DirectoryError, Identity, check_not_kafkas
+from tests.operations.test_graduation import SETTINGS, written
+from tests.storage.killing_filesystem import KillingFilesystem
+from tests.storage.logs import NOW_MS, Logs, put, stored
+
+
+def with_files(disk: Mapping[str, Buffer]) -> KillingFilesystem:
+    fs = KillingFilesystem()
+    for path, content in disk.items():
+        fs.write_file(path, content)
+    return fs
+
+
+def kills(disk: Mapping[str, Buffer], work: Callable[[KillingFilesystem], object]) -> Iterator[KillingFilesystem]:
+    """The disk after a kill at each operation of ``work``, and last after ``work`` as a whole."""
+    for number in count():
+        fs = with_files(disk)
+        fs.kill_at(number)
+        was_killed = False
+        try:
+            work(fs)
+        except PowerCut:
+            was_killed = True
+        fs.begin()
+        yield fs
+        if not was_killed:
+            assert number > 0
+            return
+
+
+def progress(done: int, total: int) -> None: ...
+
+
+def topics_on(fs: KillingFilesystem, directory: str) -> dict[str, int]:
+    """How many records each topic of a broker on the directory has."""
+    broker = SimulatedBroker({**SETTINGS, "log.dirs": directory}, fs=fs).start()
+    found = {}
+    for name, topic in broker.broker.cluster.state.topics.items():
+        logs = [broker.broker.partitions.get(name, index).log for index in range(topic.partition_count)]
+        assert not any(log.offline_reason for log in logs)
+        found[name] = sum(header.record_count for log in logs for header, _ in stored(log))
+    broker.stop()
+    assert broker.bugs == 0
+    return found
+
+
+def test_killed_graduation_leaves_a_whole_copy_or_none() -> None:
+    def work(fs: KillingFilesystem) -> None:
+        graduate(fs, DATA_DIR, "/kafka", plan_graduation(fs, DATA_DIR, {}), progress)
+
+    *_, done = kills(written(kill=False), work)
+    whole = {path: bytes(content) for path, content in done.files.items() if path.startswith("/kafka/")}
+    assert f"/kafka/{BOOTSTRAP_FILE}" in whole
+    seen = []
+    for fs in kills(written(kill=False), work):
+        found = {path: bytes(content) for path, content in fs.files.items() if path.startswith("/kafka/")}
+        assert found in ({}, whole)
+        seen.append(bool(found))
+        if not found:
+            work(fs)
+        assert fs.files.keys() == done.files.keys()
+    assert [has_copy for has_copy, _ in groupby(seen)] == [False, True]
+
+
+def test_killed_graduation_in_place_leaves_the_directory_ottlas_or_kafkas() -> None:
+    whole = with_files(written(kill=False))
+    snapshot = bootstrap(plan_graduation(whole, DATA_DIR, {}).records)
+    topics = topics_on(whole, DATA_DIR)
+    seen = []
+    for fs in kills(written(kill=False), lambda fs: hand_over(fs, DATA_DIR, plan_graduation(fs, DATA_DIR, {}))):
+        try:
+            check_not_kafkas(fs, DATA_DIR)
+        except DirectoryError:
+            assert fs.read_file(f"{DATA_DIR}/{BOOTSTRAP_FILE}") == snapshot
+            seen.append(True)
+        else:
+            assert topics_on(fs, DATA_DIR) == topics
+            hand_over(fs, DATA_DIR, plan_graduation(fs, DATA_DIR, {}))
+            seen.append(False)
+    assert [is_kafkas for is_kafkas, _ in groupby(seen)] == [False, True]
+
+
+@pytest.mark.heavy
+def test_killed_adoption_adopts_each_topic_as_a_whole_or_not_at_all() -> None:
+    sources = KillingFilesystem()
+    for directory in ("/source/t-0", "/source/t-1", "/source/u-0", "/earlier/v-0"):
+        log = Logs(sources, directory).new()
+        put(log, 3)
+        log.close()
+
+    def work(fs: KillingFilesystem, source: str = "/source") -> None:
+        plan = plan_adoption(fs, source, [], (bytes([number]) * 16 for number in count(1)))
+        adopt(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, progress)
+
+    work(sources, "/earlier")
+    before, after = {"v": 3}, {"v": 3, "t": 6, "u": 3}
+    seen = []
+    for fs in kills(sources.files, work):
+        found = topics_on(fs, "/target")
+        assert found in (before, after)
+        if found == before:
+            work(fs)
+            assert topics_on(fs, "/target") == after
+        seen.append(found == after)
+    assert [is_adopted for is_adopted, _ in groupby(seen)] == [False, True]
+
+
+def test_killed_format_of_a_cluster_gives_all_nodes_the_same_cluster_in_the_end() -> None:
+    uuids = (bytes([number]) * 16 for number in count(1))
+
+    def work(fs: KillingFilesystem) -> None:
+        cluster_id: str | None = None
+        for node_id, name in ((3000, "controller"), (1, "broker-1"), (2, "broker-2")):
+            cluster_id = format_directory(fs, f"/cluster/{name}", node_id, lambda: next(uuids), cluster_id)
+
+    for fs in kills({}, work):
+        work(fs)
+        assert len(fs.files) == 6

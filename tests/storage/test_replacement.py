@@ -1,0 +1,224 @@
+"""A directory's data is replaced as a whole: whatever interrupts it, the next start finds the old data or the new."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from ottla.simulation.faulty_filesystem import PowerCut
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.identity import DirectoryError
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.replacement import REPLACEMENT_DIRECTORY, Replacement, check_not_replacing, finish_replacement, is_broker_data
+from tests.storage.killing_filesystem import KillingFilesystem
+
+DIRECTORY = "/data"
+OLD = {"meta.properties": b"old", "t-0/0.log": b"old", "t-0/0.index": b"", "u-0/0.log": b"old", "x-0.1-stray/0.log": b"old"}
+NEW = {"meta.properties": b"new", "t-0/0.log": b"new", "v-0/0.log": b"new", "cleaner-offset-checkpoint": b"new"}
+CHANGED = {path: content for path, content in NEW.items() if "checkpoint" not in path} | {"w-0/0.log": b"newer"}
+"""The new data after a broker has changed it."""
+OTHERS = {"notes.txt": b"mine", "backup/t-0/0.log": b"mine", ".lock": b""}
+"""Files that are not the broker's."""
+
+
+def write_all(fs: Filesystem, directory: str, files: dict[str, bytes]) -> None:
+    for path, content in files.items():
+        fs.make_dir(f"{directory}/{path}".rpartition("/")[0])
+        fs.write_file(f"{directory}/{path}", content)
+
+
+def begun() -> KillingFilesystem:
+    fs = KillingFilesystem()
+    write_all(fs, DIRECTORY, OLD | OTHERS)
+    return fs
+
+
+def contents(fs: MemoryFilesystem) -> dict[str, bytes]:
+    return {path.removeprefix(f"{DIRECTORY}/"): bytes(content) for path, content in fs.files.items()}
+
+
+def replace(fs: Filesystem, *, is_synced: bool = False) -> None:
+    replacement = Replacement(fs, DIRECTORY, is_synced=is_synced)
+    replacement.build(lambda incoming: write_all(fs, incoming, NEW))
+    replacement.exchange()
+    replacement.complete()
+
+
+def replace_and_undo(fs: Filesystem) -> None:
+    """A broker has started on the new data, has changed it, and could not go on."""
+    replacement = Replacement(fs, DIRECTORY, is_synced=True)
+    replacement.build(lambda incoming: write_all(fs, incoming, NEW))
+    replacement.exchange()
+    write_all(fs, DIRECTORY, CHANGED)
+    fs.unlink(f"{DIRECTORY}/cleaner-offset-checkpoint")
+    replacement.undo()
+
+
+def renames_of_directories_refused(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an overlay file system, for directories of the image."""
+    rename = fs.rename
+
+    def refusing(old: str, new: str) -> None:
+        if fs.is_dir(old) and REPLACEMENT_DIRECTORY not in old:
+            raise OSError(errno.EXDEV, "Invalid cross-device link", old)
+        rename(old, new)
+
+    monkeypatch.setattr(fs, "rename", refusing)
+
+
+@pytest.mark.parametrize("is_overlay", [False, True])
+def test_replaced_directory_has_the_new_data_and_the_files_of_others(is_overlay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = begun()
+    if is_overlay:
+        renames_of_directories_refused(fs, monkeypatch)
+    replace(fs)
+    assert contents(fs) == NEW | OTHERS
+    replace_and_undo(fs)
+    assert contents(fs) == NEW | OTHERS
+
+
+def killed(fs: KillingFilesystem, number: int, work: Callable[[], None]) -> bool:
+    """Whether the process was killed at an operation of ``work``, because ``work`` has that many."""
+    fs.kill_at(number)
+    try:
+        work()
+    except PowerCut:
+        return True
+    finally:
+        fs.begin()
+    return False
+
+
+def generation(fs: MemoryFilesystem) -> str:
+    """Whether the directory has the old or the new data, as a whole."""
+    found = contents(fs)
+    assert found.items() >= OTHERS.items()
+    data = {path: content for path, content in found.items() if path not in OTHERS}
+    if data == OLD:
+        return "old"
+    assert data in (NEW, CHANGED, NEW | CHANGED)
+    return "new"
+
+
+@pytest.mark.parametrize("is_overlay", [False, True])
+@pytest.mark.parametrize(("run", "expected"), [(replace, ["old", "new"]), (replace_and_undo, ["old", "new", "old"])])
+def test_kills_leave_the_old_or_the_new_data(
+    run: Callable[[Filesystem], None], expected: list[str], is_overlay: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second kill interrupts the start after the first, at each of its operations, and changes nothing."""
+    seen: list[str] = []
+    first = second = 0
+    while True:
+        fs = begun()
+        if is_overlay:
+            renames_of_directories_refused(fs, monkeypatch)
+        if not killed(fs, first, lambda fs=fs: run(fs)):  # type: ignore[misc]
+            break
+        was_killed = killed(fs, second, lambda fs=fs: finish_replacement(fs, DIRECTORY))  # type: ignore[misc]
+        finish_replacement(fs, DIRECTORY)
+        assert REPLACEMENT_DIRECTORY not in fs.list_dir(DIRECTORY)
+        if second == 0:
+            seen.append(generation(fs))
+        assert generation(fs) == seen[-1]
+        first, second = (first, second + 1) if was_killed else (first + 1, 0)
+    assert [name for name, _ in groupby(seen)] == expected
+
+
+def test_refused_operation_is_undone() -> None:
+    fs = begun()
+    fs.begin()
+    replace(fs)
+    for number in range(len(fs.operations)):
+        fs = begun()
+        fs.begin(lambda at, kind, path, wanted=number: at == wanted)
+        replacement = Replacement(fs, DIRECTORY, is_synced=True)
+        has_exchanged = False
+        try:
+            replacement.build(lambda incoming, fs=fs: write_all(fs, incoming, NEW))  # type: ignore[misc]
+            replacement.exchange()
+            has_exchanged = True
+        except OSError:
+            fs.begin()
+            replacement.undo()
+        if has_exchanged:
+            replacement.complete()
+            fs.begin()
+            finish_replacement(fs, DIRECTORY)
+        assert contents(fs) == (NEW if has_exchanged else OLD) | OTHERS
+
+
+def test_old_data_that_cannot_be_removed_is_removed_by_the_next_start() -> None:
+    fs = begun()
+    fs.begin(lambda number, kind, path: kind == "unlink")
+    replace(fs)
+    assert REPLACEMENT_DIRECTORY in fs.list_dir(DIRECTORY)
+    finish_replacement(fs, DIRECTORY)
+    with pytest.raises(OSError, match="No space"):
+        replace(fs)
+    fs.begin()
+    finish_replacement(fs, DIRECTORY)
+    assert contents(fs) == NEW | OTHERS
+    replace(fs)
+    assert contents(fs) == NEW | OTHERS
+
+
+def test_each_step_is_synced_before_the_next() -> None:
+    fs = begun()
+    fs.begin()
+    replace(fs, is_synced=True)
+    base = f"{DIRECTORY}/{REPLACEMENT_DIRECTORY}"
+    names = [("sync_dir", path) for path in (f"{base}/incoming", base, f"{base}/outgoing", DIRECTORY, f"{base}/arriving")]
+    synced = [operation for operation in fs.operations if operation[0] == "sync_dir"]
+    assert synced == [names[0], names[1], names[2], names[3], names[1], names[4], names[3]]
+    decision = fs.operations.index(("rename", f"{base}/incoming"))
+    assert fs.operations[decision - 2 : decision + 2] == [names[2], names[3], fs.operations[decision], names[1]]
+    last_move = max(at for at, operation in enumerate(fs.operations) if operation[0] == "rename")
+    assert fs.operations[last_move + 1 : last_move + 3] == [names[4], names[3]]
+
+
+def test_interrupted_replacement_is_named_to_commands_on_the_directory() -> None:
+    fs = begun()
+    check_not_replacing(fs, DIRECTORY)
+    fs.kill_at(12)
+    with pytest.raises(PowerCut):
+        replace(fs)
+    fs.begin()
+    with pytest.raises(DirectoryError, match="A reset or restore of /data was interrupted; start ottla serve on it once"):
+        check_not_replacing(fs, DIRECTORY)
+
+
+def test_replacement_on_a_real_disk(tmp_path: Path) -> None:
+    fs = RealFilesystem()
+    write_all(fs, str(tmp_path), OLD | OTHERS)
+    for run in (True, False):
+        replacement = Replacement(fs, str(tmp_path), is_synced=True)
+        replacement.build(lambda incoming: write_all(fs, incoming, NEW))
+        replacement.exchange()
+        replacement.complete() if run else replacement.undo()
+        found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        assert found == NEW | OTHERS
+
+
+@pytest.mark.parametrize(
+    ("name", "is_data"),
+    [
+        ("t-0", True),
+        ("__cluster_metadata-0", True),
+        ("meta.properties", True),
+        (".kafka_cleanshutdown", True),
+        ("recovery-point-offset-checkpoint", True),
+        ("t-0.0123456789abcdef0123456789abcdef-delete", True),
+        ("t-0.0123456789abcdef0123456789abcdef-stray", True),
+        (".lock", False),
+        (REPLACEMENT_DIRECTORY, False),
+        ("lost+found", False),
+        ("..", False),
+    ],
+)
+def test_names_of_broker_data(name: str, is_data: bool) -> None:
+    assert is_broker_data(name) is is_data
