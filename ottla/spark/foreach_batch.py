@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.spark.driver import DriverTransaction
+    from ottla.spark.driver import DriverTransaction, Row
     from ottla.spark.listening import StreamProgress
 
 logger = logging.getLogger("ottla.spark")
@@ -295,10 +295,7 @@ class ExactlyOnceSink:
     def _run_by_driver(self, frame: DataFrame, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
         partitions = self._partitions()
         iterator = self._outgoing.rows(frame).toLocalIterator(prefetchPartitions=True)
-        return transaction.write(
-            ((r.topic, _bytes(r.key), _bytes(r.value), _headers(r.headers), r.partition) for r in _while_active(iterator, query)),
-            partitions,
-        )
+        return transaction.write(map(_row, _while_active(iterator, query)), partitions)
 
     def _run_gathered(self, frame: DataFrame, query: RunningQuery | None, producer: Producer) -> list[Written]:
         """One Spark job without Python's workers; see `gathering`."""
@@ -386,6 +383,12 @@ def _write(
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 
     return write
+
+
+def _row(row: Any) -> Row:
+    """Raises `PipelineError`."""
+    headers = _headers(row.headers) if "headers" in row else []
+    return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
 
 
 def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
