@@ -117,9 +117,9 @@ def streaming(name: str) -> Callable[[C], C]:
             help="who writes; driver needs no transaction.version 2 (default: tasks)",
         ),
         click.option(
-            "--mark-log-topic",
+            "--progress-topic",
             metavar="TOPIC",
-            help="a compacted topic that has the marks as well: they outlive the group's offsets",
+            help="compacted topic with the job's progress, created if missing; none: the group alone (default: ottla-progress)",
         ),
         click.option(
             "--state-store",

@@ -135,7 +135,7 @@ def _stream_options(options: StreamSettings) -> StreamOptions:
         values=FORMATS[options.format],
         transaction_timeout_ms=options.transaction_timeout_ms,
         terms=options.terms,
-        mark_log_topic=options.mark_log_topic,
+        progress_topic=options.progress_topic,
         state_store=options.state_store,
     )
 

@@ -52,7 +52,7 @@ class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):
     terms: Terms
     run_id: str | None
     sink: str
-    mark_log_topic: str | None
+    progress_topic: str | None
     state_store: str
     forever: bool
     accept_data_loss: bool

@@ -52,8 +52,8 @@ class StreamOptions(msgspec.Struct, frozen=True):
     """The options of a stream. ``batch_records`` bounds a micro-batch; ``is_bounded`` stops after everything that existed at the
     start was read.
 
-    ``mark_log_topic`` also gets the marks; ``state_store`` is one of `STATE_STORES`. A job asks the broker for the limits of
-    ``terms`` when it starts. ``query_name`` is the name of the stream in Spark, by default the job's.
+    ``progress_topic`` is the sink's, None for its default; ``state_store`` is one of `STATE_STORES`. A job asks the broker for the
+    limits of ``terms`` when it starts. ``query_name`` is the name of the stream in Spark, by default the job's.
     """
 
     bootstrap: str
@@ -69,7 +69,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     terms: Terms = DEFAULT_TERMS
     query_name: str = ""
-    mark_log_topic: str | None = None
+    progress_topic: str | None = None
     state_store: str = "memory"
 
 
@@ -232,4 +232,4 @@ def _sink_options(job: Job, options: StreamOptions) -> dict[str, str]:
         "run.id": options.run,
         "topics": ",".join(job.targets),
     }
-    return settings if options.mark_log_topic is None else {**settings, "mark.log.topic": options.mark_log_topic}
+    return settings if options.progress_topic is None else {**settings, "progress.topic": options.progress_topic}

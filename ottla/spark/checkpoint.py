@@ -25,9 +25,9 @@ digest, because a broker takes 4 KiB of metadata with an offset (offset.metadata
 class InputEnds(msgspec.Struct, frozen=True):
     """The ends of a batch's input. ``text`` is equal for equal ends; ``offsets`` are those of sources that are Kafka topics.
 
-    ``begin`` is where the input of the stream's first batch begins, in the form of ``text``. ``content`` is a digest of the files
-    that were read. All are empty where they are unknown. ``at`` is the topic in ``offsets`` at which `standing.MarkPlace` puts the
-    batch's mark.
+    ``begin`` is where the input of the stream's first batch begins, in the form of ``text``, where that is asked for. ``content``
+    is a digest of the files that were read. All are empty where they are unknown. ``at`` is the topic in ``offsets`` at which
+    `standing.MarkPlace` puts the batch's mark. ``planned_ms`` is when Spark has planned the batch, by its driver's clock.
     """
 
     text: str = ""
@@ -35,6 +35,11 @@ class InputEnds(msgspec.Struct, frozen=True):
     begin: str = ""
     content: str = ""
     at: str = ""
+    planned_ms: int = 0
+
+    def topics(self) -> set[str]:
+        """The topics of the input, as far as they are on the cluster that is written to."""
+        return {topic for topic, _ in self.offsets} - {self.at}
 
     def committed_beside(self) -> int:
         """How many of the input's offsets are committed with the batch."""
@@ -64,8 +69,11 @@ class Checkpoint:
         text = self._read(f"offsets/{batch}")
         if text is None:
             raise PipelineError(f"the checkpoint {self.root} has no offsets of batch {batch}")
-        ends = with_content(parse_input(text, batch), text, batch, self._read)
-        return ends if batch else msgspec.structs.replace(ends, begin=parse_begin(self._begins()))
+        return with_content(parse_input(text, batch), text, batch, self._read)
+
+    def first_begin(self) -> str:
+        """Where the input of the stream's first batch begins, as `InputEnds.begin`."""
+        return parse_begin(self._begins())
 
     def begin_of(self, batch: int) -> dict[tuple[str, int], int]:
         """Where a batch's input begins, of sources that are Kafka topics; empty where that is unknown."""
@@ -155,7 +163,16 @@ def _begins_of(texts: Sequence[str]) -> list[Any]:
 def parse_input(text: str, batch: int) -> InputEnds:
     """The input ends in a batch's offsets. Raises `PipelineError`."""
     ends = parse_sources(text, batch)
-    return InputEnds(_shown(ends), {where: offset for source in ends for where, offset in offsets_of(source)})
+    offsets = {where: offset for source in ends for where, offset in offsets_of(source)}
+    return InputEnds(_shown(ends), offsets, planned_ms=_planned_ms(text))
+
+
+def _planned_ms(text: str) -> int:
+    """The time in a batch's settings (OffsetSeqMetadata of Spark); 0 where there is none."""
+    try:
+        return int(json.loads(text.splitlines()[1])["batchTimestampMs"])
+    except (LookupError, TypeError, ValueError):
+        return 0
 
 
 def parse_sources(text: str, batch: int) -> list[Any]:

@@ -7,33 +7,47 @@ committed nothing may be forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import check_query
-from ottla.spark.mark_log import MarkLog
 from ottla.spark.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of, newer, read_standing
+from ottla.spark.progress_topic import ProgressTopic
 from ottla.spark.standing import check_recreated
 from ottla.spark.transaction import ONGOING, state_of
 from ottla.spark.wire import ClusterClient
 
 
 def claim(
-    cluster: ClusterClient, transactional_id: str, query: str, batch: int, run: str, ends: InputEnds, log: MarkLog | None = None
+    cluster: ClusterClient,
+    transactional_id: str,
+    query: str,
+    batch: int,
+    run: str,
+    ends: InputEnds,
+    log: ProgressTopic | None = None,
+    is_new: Callable[[], bool] = lambda: False,
 ) -> None:
     """Check that no other stream has the id, and claim the id for a stream that has not committed anything yet. Raises
     `PipelineError`.
 
-    ``ends`` are those of the next batch, with a place for the mark.
+    ``ends`` are those of the next batch, with a place for the mark. ``is_new`` says whether that batch was certainly not written
+    before: the first batches of a stream may have been skipped (`skipped`).
     """
     standing = read_standing(cluster, group_of(transactional_id), is_stable=False)
-    kept = None if log is None else log.read(transactional_id)
-    last = newer((None if standing is None else standing.mark, None if kept is None else kept.mark))
-    check_query(last, query, ends.begin if batch == 0 else "")
+    kept = None if log is None else log.read()
+    last = newer((None if kept is None else kept.mark, None if standing is None else standing.mark))
+    check_query(last, query, ends.begin)
     if standing is not None and standing.mark == last and last.query == query:
         check_recreated(standing, ends)
     if log is not None and kept is not None and kept.mark == last:
-        log.check_topics(kept, {topic for topic, _ in ends.offsets} - {ends.at})
-    if batch > 0 or (last is not None and (last.batch > NO_BATCH or last.query == query)):
+        log.inputs.know(kept.ids)
+        log.inputs.check(ends.topics())
+    if last is not None and (last.batch > NO_BATCH or last.query == query):
+        return
+    if batch > 0 and not is_new():
+        # What was committed may have been deleted. A claim would say that nothing was.
         return
     if state_of(cluster, transactional_id) in ONGOING:
         whose = "nobody has said whose" if last is None else f"of another checkpoint (query {last.query})"

@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from ottla.spark.choosing import check_place
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.limits import BATCH_BYTES, small_batches
-from ottla.spark.mark_log import PARTITION, MarkLog, last_mark
 from ottla.spark.marks import Mark, commit_of, group_of
 from ottla.spark.options import SinkOptions
+from ottla.spark.progress_topic import PARTITION, ProgressTopic, last_mark
 from ottla.spark.sending import too_large
 from ottla.spark.stock_client import settings_of
 from ottla.spark.topics import partition_counts
@@ -48,10 +48,10 @@ class DriverTransaction:
     """A `BatchTransaction` in the driver only. A producer of librdkafka can take over its id only once, so each `begin` makes a new
     producer."""
 
-    def __init__(self, cluster: ClusterClient, options: SinkOptions, mark_log: MarkLog | None = None) -> None:
+    def __init__(self, cluster: ClusterClient, options: SinkOptions, progress: ProgressTopic | None = None) -> None:
         self._cluster = cluster
         self._options = options
-        self._mark_log = mark_log
+        self._progress = progress
         self.transactional_id = options.transactional_id
         self._stock: Producer | None = None
         self._group: Any = None
@@ -67,7 +67,7 @@ class DriverTransaction:
         self._stock = Producer({**_settings(self._options), "batch.size": largest})
         self._group = self._group or _group_metadata(self._options)
         self._do("taking the transactional id", lambda stock: stock.init_transactions(TIMEOUT_S))
-        return last_mark(self._cluster, self.transactional_id, self._mark_log)
+        return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def write(self, rows: Iterable[Row], partitions: Mapping[str, int]) -> list[Written]:
         """Begin a transaction and write all rows in it. ``partitions`` has the number of partitions by topic.
@@ -112,17 +112,18 @@ class DriverTransaction:
                 return
 
     def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
-        notes = [
-            TopicPartition(topic, index, offset, metadata=metadata)
-            for topic, partitions in commit_of(mark, ends).items()
-            for index, (offset, metadata) in partitions.items()
-        ]
-        log = self._mark_log
+        log = self._progress
         if log is not None:
             # The producer reports at the commit whether the record was written.
-            key, value = log.record(self.transactional_id, mark, ends)
+            key, value = log.record(mark, ends)
             self._do("marking the batch", lambda stock: stock.produce(log.topic, value, key, PARTITION))
-        self._do("marking the batch", lambda stock: stock.send_offsets_to_transaction(notes, self._group, TIMEOUT_S))
+        if ends:
+            notes = [
+                TopicPartition(topic, index, offset, metadata=metadata)
+                for topic, partitions in commit_of(mark, ends).items()
+                for index, (offset, metadata) in partitions.items()
+            ]
+            self._do("marking the batch", lambda stock: stock.send_offsets_to_transaction(notes, self._group, TIMEOUT_S))
 
     def end(self, *, commit: bool) -> None:
         if commit:

@@ -54,12 +54,13 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 def encode(
     rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[Part], timestamp_ms: int, batch_bytes: int
 ) -> Iterator[Encoded]:
-    """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and headers, see `segments.reading.COLUMNS`.
+    """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and perhaps headers, see
+    `segments.reading.COLUMNS`.
 
     All parts are encoded together, because one call of Arrow takes longer than a hundred rows.
     """
     keys, values = (rows.column(name).cast(pa.binary()) for name in ("key", "value"))
-    headers = _headers(rows.column("headers"))
+    headers = _headers(rows.column("headers")) if "headers" in rows.schema.names else varints(np.zeros(len(rows), np.int64))
     sizes = _lengths(keys) + _lengths(values) + _lengths(headers) + _LARGEST_OVERHEAD_BYTES
     limits = [*(part.start for part in parts[1:]), len(rows)]
     by_part = [

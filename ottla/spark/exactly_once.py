@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import Fenced, IdExpired, PipelineError
+from ottla.spark.input_topics import InputTopics
 from ottla.spark.marks import NO_BATCH, Mark
 from ottla.spark.metrics import BatchReport, report_of
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
@@ -52,8 +53,11 @@ class ExactlyOnce(Generic[P]):
         run: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         now_s: Callable[[], float] = time.monotonic,
+        inputs: InputTopics | None = None,
     ) -> None:
+        """``inputs`` are the topics that the stream reads; without them nobody sees that one was created again."""
         self._transaction = transaction
+        self._inputs = inputs
         self._run = run
         self._timeout_ms = timeout_ms
         self._now_s = now_s
@@ -85,15 +89,19 @@ class ExactlyOnce(Generic[P]):
         """The present producer epoch; -1 where only the stock client knows it."""
         return int(getattr(self._transaction.producer, "epoch", -1))
 
-    def write(self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None) -> BatchReport:
+    def write(
+        self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None, *, may_skip: bool = False
+    ) -> BatchReport:
         """Write a batch in a transaction of its own, as a whole or not at all. Raises what the tasks raise, after the transaction
         was aborted, and `IdExpired`.
 
         ``query`` is the id that the stream keeps over restarts, and in which batches are counted. ``ends`` are those of the batch's
-        input. ``began_s`` is when the transaction began, where it began before this call.
+        input. ``began_s`` is when the transaction began, where it began before this call. ``may_skip``: the batch was certainly not
+        written before, even if batches before it are missing.
         """
         if not self._is_settled:
             raise RuntimeError("start comes before a batch whose transaction may be open still")
+        self._check_inputs(ends)
         mark = Mark(
             query,
             batch,
@@ -104,7 +112,7 @@ class ExactlyOnce(Generic[P]):
             at=ends.at,
             offsets=ends.committed_beside(),
         )
-        if _is_replay(self._last, mark, ends.begin):
+        if _is_replay(self._last, mark, ends.begin, may_skip):
             self._done = (mark, ends)
             return BatchReport(batch, is_replay=True)
         began_s = self._now_s() if began_s is None else began_s
@@ -147,6 +155,8 @@ class ExactlyOnce(Generic[P]):
     def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
         try:
             written = tasks(self._transaction.producer)
+            # Rows that were read since the check at the start of the batch may be those of the new topic.
+            self._check_inputs(ends)
             began_s = time.perf_counter()
             self._transaction.mark(mark, ends.offsets)
         except Fenced:
@@ -156,6 +166,10 @@ class ExactlyOnce(Generic[P]):
             raise
         self._end(commit=True)
         return report_of(mark.batch, written, (time.perf_counter() - began_s) * 1000)
+
+    def _check_inputs(self, ends: InputEnds) -> None:
+        if self._inputs is not None:
+            self._inputs.check(ends.topics())
 
     def _end(self, *, commit: bool) -> None:
         self._transaction.end(commit=commit)
@@ -199,15 +213,15 @@ def _turn(last: Mark | None, query: str) -> int:
     return 0 if last is None else last.turn + (last.query != query)
 
 
-def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
+def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> bool:
     """Whether a batch was committed before. Raises `PipelineError` where the last mark leaves that open.
 
-    The batches of a stream are counted from 0 without gaps, and each has a mark. Spark repeats only the last batch, with the same
-    input.
+    The batches of a stream are counted from 0, and each that was given to the sink has a mark. Spark repeats only the last batch,
+    with the same input.
     """
     batch = mark.batch
     if last is None or last.batch == NO_BATCH:
-        if batch > 0:
+        if batch > 0 and not may_skip:
             raise PipelineError(
                 f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"
                 " its group was deleted or has expired, or the id is another. Written now, records may be there twice. Give the"
@@ -215,9 +229,9 @@ def _is_replay(last: Mark | None, mark: Mark, begin: str) -> bool:
             )
         return False
     if last.query != mark.query:
-        check_query(last, mark.query, begin if batch == 0 else "")
+        check_query(last, mark.query, begin if batch == 0 or may_skip else "")
         return False
-    if batch > last.batch + 1:
+    if batch > last.batch + 1 and not may_skip:
         raise PipelineError(
             f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
             f" the group's offset was set back. Written now, records may be there twice or not at all. {_ANEW}"

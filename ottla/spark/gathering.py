@@ -63,8 +63,8 @@ def gathered(rows: DataFrame) -> pa.Table | None:
     content = table.column(CONTENT)
     if content.null_count:
         return None
-    contents = pa.Table.from_arrays(content.flatten(), ["key", "value", "headers"])
-    return contents.append_column("topic", table.column("topic")).append_column("partition", table.column("partition"))
+    key, value = content.flatten()
+    return table.drop_columns([CONTENT]).append_column("key", key).append_column("value", value)
 
 
 def write_gathered(table: pa.Table, writer: TaskWriter, partitions: Mapping[str, int], start: int) -> list[Written]:

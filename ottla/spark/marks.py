@@ -94,7 +94,7 @@ def parse_mark(text: str, group: str) -> Mark:
 
 
 def newer(marks: Iterable[Mark | None]) -> Mark | None:
-    """The newest of the marks; None where there are none."""
+    """The newest of the marks, of equal ones the first; None where there are none."""
     return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
 
 

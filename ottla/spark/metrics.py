@@ -26,6 +26,11 @@ class BatchReport(msgspec.Struct, frozen=True):
     epoch: int = -1
 
 
+def shown(report: BatchReport) -> str:
+    """A report as a log line has it."""
+    return "was committed before" if report.is_replay else f"{report.records} records, commit {report.commit_ms:.1f} ms"
+
+
 def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> BatchReport:
     by_topic: dict[str, int] = {}
     size_bytes = 0

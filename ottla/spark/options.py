@@ -12,12 +12,15 @@ import msgspec
 from ottla.protocol.records import COMPRESSIONS
 from ottla.spark.connecting import OF_CONNECTIONS, PREFIX, Connecting
 from ottla.spark.errors import PipelineError
+from ottla.spark.progress_topic import DEFAULT_TOPIC
 from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 
 WRITERS: Final = ("tasks", "driver")
 COMPRESSION: Final = "lz4"
 MAX_RUN_BYTES: Final = 200
 """The longest run id, in bytes: a broker takes 4 KiB of metadata with an offset, which also has the ends of the batch's input."""
+NONE: Final = "none"
+"""The value of ``progress.topic`` for streams without a progress topic."""
 _MAX_TIMEOUT_MS: Final = (1 << 31) - 1
 _SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
 """Options that Spark itself passes to a sink."""
@@ -28,9 +31,10 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     With ``topic`` None each row names its topic, one of ``topics`` where some are named. ``writer`` says who writes: Spark's tasks
     in a shared transaction, or the driver with a stock producer, for brokers without transaction version 2. ``run`` is the name of
-    this start and stands in each batch's mark. ``mark_topic`` is where the mark stands if the stream reads no Kafka topic; else the
-    mark stands with the offsets of what the stream reads. ``mark_log_topic`` is a compacted topic that also has the mark, so that
-    it outlives the group's offsets (`mark_log`).
+    this start and stands in each batch's mark. ``mark_topic`` is where the mark stands in the group if the stream reads no Kafka
+    topic; else the mark stands with the offsets of what the stream reads. ``progress_topic`` has the progress records
+    (`progress_topic`); with None the group alone has the mark. ``accepts_skipped`` is whether a stream goes on after batches that
+    the function of foreachBatch did not give to the sink.
     """
 
     connecting: Connecting
@@ -38,7 +42,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     topic: str | None = None
     topics: tuple[str, ...] = ()
     mark_topic: str | None = None
-    mark_log_topic: str | None = None
+    progress_topic: str | None = DEFAULT_TOPIC
+    accepts_skipped: bool = True
     compression: str = COMPRESSION
     timeout_ms: int = TRANSACTION_TIMEOUT_MS
     writer: str = "tasks"
@@ -55,9 +60,9 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
         plain = name.lower().removeprefix(PREFIX)
         if plain in _PARSED:
             if value is not None:
-                if spelled.setdefault(plain, name) != name:
-                    raise PipelineError(f"options {spelled[plain]!r} and {name!r} are one and the same: give one of both")
                 field, parse = _PARSED[plain]
+                if spelled.setdefault(field, name) != name:
+                    raise PipelineError(f"options {spelled[field]!r} and {name!r} are one and the same: give one of both")
                 values[field] = parse(name, _as_spark_writes(name, value))
         elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):
             raise PipelineError(f"the sink has no option {name!r}{_meant(plain)}")
@@ -67,9 +72,10 @@ def parse_options(options: Mapping[str, Any]) -> SinkOptions:
         if values["topic"] not in values.get("topics", (values["topic"],)):
             raise PipelineError(f"option 'topic' is {values['topic']!r}, which is not among the option 'topics': give one of both")
         values["topics"] = (values["topic"],)
-    if values.get("mark_log_topic") in (values.get("topics") or ()):
-        raise PipelineError("option 'mark.log.topic' is a topic that the rows go to: marks need one of their own")
-    return SinkOptions(connecting=Connecting.parse(options), **values)
+    parsed = SinkOptions(connecting=Connecting.parse(options), **values)
+    if parsed.progress_topic in parsed.topics:
+        raise PipelineError("option 'progress.topic' is a topic that the rows go to: progress records need one of their own")
+    return parsed
 
 
 def _as_spark_writes(name: str, value: object) -> str:
@@ -85,6 +91,10 @@ def _text(name: str, value: str) -> str:
     if not value.strip():
         raise PipelineError(f"option {name!r} is {value!r}, and not a text")
     return value
+
+
+def _or_none(name: str, value: str) -> str | None:
+    return None if _text(name, value).lower() == NONE else value
 
 
 def _names(name: str, value: str) -> tuple[str, ...]:
@@ -121,7 +131,10 @@ _PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "topic": ("topic", _text),
     "topics": ("topics", _names),
     "mark.topic": ("mark_topic", _text),
-    "mark.log.topic": ("mark_log_topic", _text),
+    "progress.topic": ("progress_topic", _or_none),
+    # The name of progress.topic before it had a default.
+    "mark.log.topic": ("progress_topic", _or_none),
+    "skipped.batches": ("accepts_skipped", lambda name, value: _one_of("warn", "fail")(name, value) == "warn"),
     "compression.type": ("compression", _one_of(*COMPRESSIONS)),
     "transaction.timeout.ms": ("timeout_ms", _milliseconds),
     "writer": ("writer", _one_of(*WRITERS)),

@@ -17,23 +17,19 @@ _GROUP: Final = "spark.jobGroup.id"
 named after the start of the stream, unless the function of foreachBatch has named another."""
 
 
-_last_turns: dict[tuple[str, str], tuple[str, int]] = {}
-"""The last batch by sink, with the start of its stream. The whole process shares it, because every function may make a sink of its
-own."""
-
-
 class RunningQuery:
     """A stream in one of its batches. ``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where
-    it keeps what it knows."""
+    it keeps what it knows. ``batch`` is the number of the running batch as Spark's text, None where Spark does not say."""
 
     id: str
     run: str
     checkpoint: Checkpoint
+    batch: str | None
     _query: Any
 
-    def __init__(self, spark: SparkSession, batch: int, before: RunningQuery | None = None) -> None:
+    def __init__(self, spark: SparkSession, before: RunningQuery | None = None) -> None:
         """``before`` is the stream in an earlier batch: what is known of it is asked of the JVM again only where this is another
-        start. Raises `PipelineError` outside of a batch, and in a batch with another number."""
+        start. Raises `PipelineError` outside of a batch."""
         context = spark.sparkContext
         query_id = context.getLocalProperty(_QUERY_ID)
         if before is not None and (query_id, context.getLocalProperty(_GROUP)) == (before.id, before.run):
@@ -43,23 +39,7 @@ class RunningQuery:
             self._query = _running(spark, query_id)
             self.checkpoint = Checkpoint(spark, str(self._query.resolvedCheckpointRoot()))
             self.id, self.run = str(query_id), str(self._query.runId())
-        check_number(batch, context.getLocalProperty(_BATCH))
-        self._turn = (self.run, batch)
-
-    def check_turn(self, sink: tuple[str, str]) -> None:
-        """A batch is one transaction, and within one start Spark runs no batch twice, so a ``sink``, which is a cluster and a
-        transactional id, may be used once in a batch. Raises `PipelineError` for a second use, which would be taken for a repeated
-        batch."""
-        if _last_turns.get(sink) == self._turn:
-            raise PipelineError(
-                f"batch {self._turn[1]} is committed under {sink[1]!r}, and was given to the sink again by the same function: the"
-                " second frame is not written. Give one frame with a column 'topic' (unionByName), or a sink with a"
-                " transactional.id of its own for each"
-            )
-
-    def note_turn(self, sink: tuple[str, str]) -> None:
-        """Note that the batch was committed."""
-        _last_turns[sink] = self._turn
+        self.batch = context.getLocalProperty(_BATCH)
 
     @property
     def is_active(self) -> bool:

@@ -21,7 +21,7 @@ RECORD = (
 COLUMNS = ("topic", "key", "value", "headers", "partition")
 """The columns that the sink takes, as Spark's own Kafka sink does. All but ``value`` may be left out."""
 CONTENT = "content"
-"""A column of `Outgoing`: key, value and headers of a row, null where they are too large."""
+"""A column of `Outgoing`: key and value of a row, null where the record is too large."""
 WRITTEN = "topic STRING, partition INT, records LONG, bytes LONG, stage INT, error STRING"
 """What a task of the sink gives. Its errors are data: Spark would try a task that raises again, which cannot help it."""
 _BYTES = ("binary", "string")
@@ -33,11 +33,15 @@ class Outgoing:
     """Makes the topic, key, value, headers and partition of every row, in that order and as bytes. ``topic`` wins over a column of
     that name.
 
+    There is no column of headers where the frame has none, and no list of headers is null: Arrow's writer in the JVM goes back to
+    the last list that is not null for each null one (ListVector.setNull), so a batch of null lists takes quadratic time.
+
     The columns are kept in the JVM for as long as frames have the same schema: to build them anew costs ten calls in each batch.
     """
 
     def __init__(self, topic: str | None, largest_bytes: int | None = None) -> None:
-        """With ``largest_bytes`` the columns are topic, partition and `CONTENT`, which is null for records that are larger."""
+        """With ``largest_bytes`` the columns are topic, partition, `CONTENT`, which is null for records that are larger, and
+        headers."""
         self._topic = topic
         self._largest_bytes = largest_bytes
         self._schema = ""
@@ -68,13 +72,15 @@ class Outgoing:
         contents = [
             f.expr("CAST(key AS BINARY) AS key" if "key" in given else "CAST(NULL AS BINARY) AS key"),
             f.expr("CAST(value AS BINARY) AS value"),
-            f.expr("headers" if "headers" in given else f"CAST(NULL AS {_HEADERS}) AS headers"),
         ]
         classic: Any = frame
         if self._largest_bytes is None:
-            return classic._jcols(topic, *contents, partition)
-        is_taken = f.expr(f"{_size_of(given)} <= {self._largest_bytes}")
-        return classic._jcols(topic, partition, f.when(is_taken, f.struct(*contents)).alias(CONTENT))
+            headers = [f.expr("coalesce(headers, array()) AS headers")] if "headers" in given else []
+            return classic._jcols(topic, *contents, *headers, partition)
+        is_taken = f"{_size_of(given)} <= {self._largest_bytes}"
+        shown = f.expr(f"coalesce(IF({is_taken}, headers, NULL), array()) AS headers")
+        content = f.when(f.expr(is_taken), f.struct(*contents)).alias(CONTENT)
+        return classic._jcols(topic, partition, content, *([shown] if "headers" in given else []))
 
 
 def _size_of(given: dict[str, str]) -> str:
@@ -105,7 +111,7 @@ def check_arranged(schema: StructType) -> None:
     """Raises `PipelineError` for rows that were not made by `ottla.spark.arranged`."""
     given = {field.name: field.dataType.simpleString() for field in schema.fields}
     wanted = {"topic": "string", "key": "binary", "value": "binary", "headers": _HEADERS, "partition": "int"}
-    if given != wanted:
+    if {"headers": _HEADERS} | given != wanted:
         raise PipelineError(
             "format('ottla') writes what ottla.spark.arranged(frame, options) makes: a partition's rows in one task"
         )

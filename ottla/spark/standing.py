@@ -55,7 +55,8 @@ class MarkPlace:
 
     def _without_input(self) -> str:
         options = self._options
-        topic = options.mark_log_topic or next(iter(options.topics), None)
+        # First a topic of the rows: the mark in the group is then still there if the progress topic is deleted.
+        topic = next(iter(options.topics), options.progress_topic)
         if topic is None:
             raise PipelineError(
                 f"the stream reads no topic that is at {self._cluster.bootstrap}, and its rows say themselves where they go: say by"

@@ -20,9 +20,10 @@ from ottla.spark.checkpoint_files import input_in, last_batch_in, query_in
 from ottla.spark.claiming import claim
 from ottla.spark.errors import Fenced, MustAbort, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce, why_fenced
+from ottla.spark.input_topics import InputTopics
 from ottla.spark.limits import small_batches
-from ottla.spark.mark_log import MarkLog
 from ottla.spark.options import SinkOptions
+from ottla.spark.progress_topic import ProgressTopic
 from ottla.spark.rows import check_arranged
 from ottla.spark.standing import MarkPlace
 from ottla.spark.topics import partition_counts
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
 
 
 class Message(WriterCommitMessage):
-    """What a task has written, with which identity, and when the producer got that identity by the driver's clock."""
+    """What a task has written, with which identity, when the producer got that identity by the driver's clock, and which topics the
+    stream reads, by their ids at that time."""
 
-    def __init__(self, producer: Producer, began_s: float, written: list[Written]) -> None:
+    def __init__(self, producer: Producer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
         self.producer = producer
         self.began_s = began_s
+        self.ids = ids
         self.written = written
 
 
@@ -61,6 +64,7 @@ class StreamWriter(_ArrowWriter):
         self._checkpoint = checkpoint
         self._producer: Producer | None = None
         self._began_s = 0.0
+        self._ids: dict[str, str] = {}
         self._batch_bytes: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -72,14 +76,18 @@ class StreamWriter(_ArrowWriter):
     def _begin_transaction(self) -> Producer:
         options = self._options
         with contextlib.closing(ClusterClient(options.connecting)) as cluster:
-            log = _mark_log(cluster, options)
-            if log is not None:
-                log.open()
+            inputs = InputTopics(cluster)
+            progress = _progress(cluster, options, inputs)
+            if progress is not None:
+                progress.open()
             query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
             if batch is None:
                 raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
-            claim(cluster, options.transactional_id, query, batch, options.run, self._ends(cluster, batch), log)
-            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, mark_log=log)
+            ends = self._ends(cluster, batch)
+            claim(cluster, options.transactional_id, query, batch, options.run, ends, progress)
+            inputs.check(ends.topics())
+            self._ids = inputs.ids
+            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
             transaction.begin()
             self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
             self._began_s = time.time()
@@ -104,7 +112,7 @@ class StreamWriter(_ArrowWriter):
                 raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
             for batch in iterator:
                 writer.write(batch, time.time_ns() // 1_000_000)
-            return Message(self._producer, self._began_s, writer.finish())
+            return Message(self._producer, self._began_s, self._ids, writer.finish())
         except Fenced as fenced:
             raise why_fenced(fenced, "the batch", time.time() - self._began_s, self._options.timeout_ms) from None
         except BaseException:
@@ -123,9 +131,10 @@ class StreamWriter(_ArrowWriter):
             check_alone(written, "let ottla.spark.arranged bring the rows of a partition together")
             with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
                 options = self._options
-                log = _mark_log(cluster, options)
-                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, log)
-                stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time)
+                inputs = InputTopics(cluster, told[0].ids if told else {})
+                progress = _progress(cluster, options, inputs)
+                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, progress)
+                stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time, inputs)
                 stream.start()
                 query = query_in(self._checkpoint)
                 report = stream.write(query, batch, lambda _: written, self._ends(cluster, batch), began_s)
@@ -149,5 +158,7 @@ class StreamWriter(_ArrowWriter):
             Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
 
 
-def _mark_log(cluster: ClusterClient, options: SinkOptions) -> MarkLog | None:
-    return None if options.mark_log_topic is None else MarkLog(cluster, options.mark_log_topic)
+def _progress(cluster: ClusterClient, options: SinkOptions, inputs: InputTopics) -> ProgressTopic | None:
+    if options.progress_topic is None:
+        return None
+    return ProgressTopic(cluster, options.progress_topic, options.transactional_id, inputs)

@@ -9,35 +9,38 @@ from typing import Any, Final
 
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
-from ottla.spark.mark_log import MarkLog
+from ottla.spark.input_topics import InputTopics
 from ottla.spark.marks import NO_BATCH, group_of, newer, read_ends, read_mark
+from ottla.spark.progress_topic import DEFAULT_TOPIC, ProgressTopic
 from ottla.spark.topics import existing
 from ottla.spark.wire import ClusterClient
 
 _EARLIEST: Final = -2
 
 
-def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, mark_log_topic: str | None = None) -> str:
+def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, progress_topic: str | None = DEFAULT_TOPIC) -> str:
     """Where the last committed batch of a stream has ended, as JSON that Spark's source takes as ``startingOffsets``.
 
-    ``cluster`` is ``host:port,...``, or the sink's ``kafka.*`` options; ``mark_log_topic`` its ``mark.log.topic``. A stream with a
-    new checkpoint that begins there goes on under the same ``transactional.id``, without a gap and without anything twice; what
-    Spark has kept between batches is lost. Partitions that were added since are read from their beginning.
+    ``cluster`` is ``host:port,...``, or the sink's ``kafka.*`` options; ``progress_topic`` its ``progress.topic``, None if it has
+    none. A stream with a new checkpoint that begins there goes on under the same ``transactional.id``, without a gap and without
+    anything twice; what Spark has kept between batches is lost. Partitions that were added since are read from their beginning.
 
-    Raises `PipelineError` where nothing was committed, or not by a stream that reads topics of Kafka's, and, with
-    ``mark_log_topic``, where one of those was made anew since.
+    Raises `PipelineError` where nothing was committed, or not by a stream that reads topics of Kafka's, and where a progress record
+    shows that one of those was created again since.
     """
     connecting = Connecting(cluster) if isinstance(cluster, str) else Connecting.parse(cluster)
     group = group_of(transactional_id)
     with contextlib.closing(ClusterClient(connecting)) as client:
         in_group = read_mark(client, group)
-        log = None if mark_log_topic is None else MarkLog(client, mark_log_topic)
-        kept = None if log is None else log.read(transactional_id)
-        mark = newer((in_group, None if kept is None else kept.mark))
+        has_log = progress_topic is not None and progress_topic in existing(client, (progress_topic,))
+        kept = ProgressTopic(client, str(progress_topic), transactional_id).read() if has_log else None
+        mark = newer((None if kept is None else kept.mark, in_group))
         if mark is None or mark.batch == NO_BATCH:
-            raise PipelineError(f"nothing was committed as {transactional_id!r}: the group {group!r} has no offsets")
-        if log is not None and kept is not None and kept.mark == mark:
-            log.check_topics(kept, kept.ids)
+            raise PipelineError(
+                f"nothing was committed as {transactional_id!r}: the group {group!r} and the progress topic have nothing of it"
+            )
+        if kept is not None and kept.mark == mark:
+            InputTopics(client, kept.ids).check(kept.ids)
         if mark.input.startswith("{"):
             # Beside the topic stands the id of one that was read out of segment files.
             ends = {topic: offsets for topic, offsets in json.loads(mark.input).items() if not topic.startswith("#")}

@@ -22,8 +22,8 @@ from ottla.protocol.messages.txn_offset_commit import (
 )
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.errors import BrokerRefused, NotServed, PipelineError, refusal
-from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.marks import Mark, commit_of, first_error, group_of
+from ottla.spark.progress_topic import ProgressTopic, last_mark
 from ottla.spark.wire import GROUP, TRANSACTION, ClusterClient
 
 WANTED_VERSION = 2
@@ -75,17 +75,16 @@ class Transaction:
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         producer: Producer | None = None,
-        mark_log: MarkLog | None = None,
+        progress: ProgressTopic | None = None,
     ) -> None:
-        """``producer`` is that of a transaction that has begun in another process, to continue it. ``mark_log`` also gets the
-        marks."""
+        """``producer`` is that of a transaction that has begun in another process, to continue it."""
         self._cluster = cluster
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._has_begun = producer is not None
         self.producer = producer or Producer(transactional_id, -1, -1)
         self.group = group_of(transactional_id)
-        self._mark_log = mark_log
+        self._progress = progress
 
     def begin(self) -> Mark | None:
         """Fence earlier producers, end their open transaction, and read the mark that was committed last."""
@@ -93,7 +92,7 @@ class Transaction:
             self._take_over()
         # The transaction of another process is continued once. The next call takes the id over.
         self._has_begun = False
-        return last_mark(self._cluster, self.transactional_id, self._mark_log)
+        return last_mark(self._cluster, self.transactional_id, self._progress)
 
     def _take_over(self) -> None:
         version = self._cluster.transaction_version()
@@ -111,7 +110,17 @@ class Transaction:
         self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
-        """Write the batch's mark in the transaction; see `marks.commit_of`."""
+        """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any, see `marks.commit_of`,
+        and a record of the progress topic."""
+        if ends:
+            self._commit(commit_of(mark, ends))
+        if self._progress is not None:
+            try:
+                self._progress.write(self.producer.producer_id, self.producer.epoch, mark, ends)
+            except BrokerRefused as refused:
+                raise refusal(self.transactional_id, *refused.arguments) from None
+
+    def _commit(self, commit: Mapping[str, Mapping[int, tuple[int, str]]]) -> None:
         topics = [
             TxnOffsetCommitRequestTopic(
                 name=topic,
@@ -120,22 +129,16 @@ class Transaction:
                     for index, (offset, metadata) in partitions.items()
                 ],
             )
-            for topic, partitions in commit_of(mark, ends).items()
+            for topic, partitions in commit.items()
         ]
-        me = self.producer
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=self.group,
-            producer_id=me.producer_id,
-            producer_epoch=me.epoch,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
             topics=topics,
         )
         self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
-        if self._mark_log is not None:
-            try:
-                self._mark_log.write(self.transactional_id, me.producer_id, me.epoch, mark, ends)
-            except BrokerRefused as refused:
-                raise refusal(self.transactional_id, *refused.arguments) from None
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort the transaction. The next transaction has the next epoch."""

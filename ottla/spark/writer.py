@@ -22,6 +22,7 @@ from ottla.spark.sending import Sender
 from ottla.spark.transaction import Producer
 from ottla.spark.wire import ClusterClient
 
+_CONTENTS = ("key", "value", "headers")
 CODECS = {name: number for number, name in enumerate(COMPRESSIONS)}
 
 
@@ -61,8 +62,8 @@ class TaskWriter:
         self._totals: dict[TopicPartition, _Total] = {}
 
     def write(self, rows: pa.RecordBatch, timestamp_ms: int) -> None:
-        """Write rows with the columns topic, partition, key, value and headers. The partitions may come in any order; the records
-        of a partition keep theirs."""
+        """Write rows with the columns topic, partition, key and value, and perhaps headers. The partitions may come in any order;
+        the records of a partition keep theirs."""
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
@@ -79,7 +80,7 @@ class TaskWriter:
             Part(cut, self._totals[where].records, self._batch_bytes.get(where[0], BATCH_BYTES))
             for cut, where in zip(cuts, wheres, strict=True)
         ]
-        contents = rows.select(["key", "value", "headers"]).take(pa.array(order))
+        contents = rows.select([name for name in _CONTENTS if name in rows.schema.names]).take(pa.array(order))
         encoded = encode(contents, self._identity, parts, timestamp_ms, BATCH_BYTES)
         self.sender.send(self._counted(wheres, encoded))
 

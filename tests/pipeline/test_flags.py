@@ -73,7 +73,7 @@ def stream(job: str) -> StreamSettings:
         terms=TERMS,
         run_id=None,
         sink="tasks",
-        mark_log_topic=None,
+        progress_topic=None,
         state_store="memory",
         forever=False,
         accept_data_loss=False,
@@ -113,7 +113,7 @@ def test_what_a_job_is_told_with_all_its_flags() -> None:
         place=place, format="avro", rows=5, seed=-7, partitions=6, transactional_id="g", topics=Topics()
     )
     flags = ["--transactional-id", "t", "--checkpoint", "c", "--batch-records", "9", "--transaction-timeout-ms", "8"]
-    flags += ["--max-ahead-ms", "7", "--run-id", "r", "--sink", "driver", "--mark-log-topic", "m", "--state-store", "rocksdb"]
+    flags += ["--max-ahead-ms", "7", "--run-id", "r", "--sink", "driver", "--progress-topic", "m", "--state-store", "rocksdb"]
     assert told("totals", *at, "--format", "avro", *flags, "--forever", "--accept-data-loss") == StreamSettings(
         place=place,
         format="avro",
@@ -124,7 +124,7 @@ def test_what_a_job_is_told_with_all_its_flags() -> None:
         terms=Terms(topics=Topics(), max_ahead_ms=7),
         run_id="r",
         sink="driver",
-        mark_log_topic="m",
+        progress_topic="m",
         state_store="rocksdb",
         forever=True,
         accept_data_loss=True,

@@ -62,7 +62,8 @@ REFUSALS = (
     "does not exist",
     "KAFKA_DATA_LOSS",
     "Some data may have been lost",
-    "a topic was made anew since",
+    "deleted and created again since",
+    "no offsets any more of",
 )
 """How a stream says that it does not go on."""
 
@@ -86,7 +87,7 @@ class Stream:
     transactional_id: str
     clock: Any
     history: list[list[GroupOffset]]
-    mark_log: str | None = None
+    progress: str | None = None
     sent: int = 0
 
     @property
@@ -104,7 +105,7 @@ class Stream:
         settings |= {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": str(batch_records)}
         frame = self.spark.readStream.format("kafka").options(**settings).load().selectExpr("value")
         options = {"kafka.bootstrap.servers": self.bootstrap, "transactional.id": self.transactional_id, "topic": self.target}
-        options |= {} if self.mark_log is None else {"mark.log.topic": self.mark_log}
+        options |= {} if self.progress is None else {"progress.topic": self.progress}
         sink = ottla.spark.sink(options, on_batch=lambda report: self.history.append(self.committed()))
         writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(self.checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
@@ -271,6 +272,12 @@ def swap_group(stream: Stream) -> None:
     stream.commit(copied)
 
 
+def lose_group_and_commit(stream: Stream) -> None:
+    """Spark runs a batch again that was committed, and no group tells of it."""
+    shutil.rmtree(stream.checkpoint / "commits")
+    lose_group(stream)
+
+
 def lose_id(stream: Stream) -> None:
     """The cluster forgets it by itself: nobody can delete one. The group's offsets are put back as a careful admin would."""
     offsets = stream.history[-1]
@@ -328,6 +335,7 @@ MATRIX: dict[str, dict[str, Damage | str]] = {
 DAMAGES: dict[str, Damage] = {
     "nothing": lambda stream: None,
     "Spark's commit of the last batch lost": lambda stream: shutil.rmtree(stream.checkpoint / "commits"),
+    "Spark's commit of the last batch and group lost": lose_group_and_commit,
     "mark reset by a tool": strip_mark,
     "input expired that was read": expire_read_records,
     **{f"{thing} {how}": damage for thing, row in MATRIX.items() for how, damage in row.items() if not isinstance(damage, str)},
@@ -335,33 +343,44 @@ DAMAGES: dict[str, Damage] = {
 HARMLESS = (
     "nothing",
     "Spark's commit of the last batch lost",
+    "Spark's commit of the last batch and group lost",
     "output lost",
     "input expired that was read",
+    "mark one batch back",
+    "mark many batches back",
+    "mark swapped",
+    "mark expired",
+    "group lost",
+    "group swapped",
     "transactional id lost",
+    "transactional id swapped",
 )
-"""What a stream goes on after."""
+"""What a stream goes on after: the progress topic has what the group has lost, and a new batch was not written before."""
 ON_KAFKA = (
     "checkpoint lost",
     "checkpoint one batch back",
     "mark lost",
     "mark many batches back",
-    "group lost",
+    "Spark's commit of the last batch and group lost",
     "input lost",
     "transactional id swapped",
 )
 AFTERWARDS = {"nothing new": (0, BATCH_RECORDS), "more input": (350, BATCH_RECORDS), "other batches": (350, 1_000)}
 """How much comes, and how large a batch is then. More than there was, so that a topic made anew has all offsets of the old one."""
-WITH_LOG = "ottla, marks in a topic"
-LOGGED = {
+GROUP_ALONE = "ottla, without a progress topic"
+IN_GROUP = {
+    "nothing": True,
+    "mark many batches back": True,
+    "mark swapped": False,
     "group lost": True,
-    "mark expired": True,
+    "Spark's commit of the last batch and group lost": False,
     "checkpoint one batch back": False,
     "input swapped": False,
 }
-"""What is done to a stream that has its marks in a topic as well, and whether it goes on."""
+"""What is done to a stream that has its progress in the group alone, and whether it goes on."""
 CELLS = [
     *(("ottla", damage) for damage in DAMAGES),
-    *((WITH_LOG, damage) for damage in LOGGED),
+    *((GROUP_ALONE, damage) for damage in IN_GROUP),
     *(("kafka", damage) for damage in ON_KAFKA),
 ]
 
@@ -391,7 +410,7 @@ def test_the_matrix_is_whole() -> None:
     for row in MATRIX.values():
         assert list(row) == [LOST, BACK, FAR_BACK, SWAPPED, EXPIRED]
     assert 3 * len(ON_KAFKA) >= len(DAMAGES) - 4
-    assert set(HARMLESS) | set(ON_KAFKA) | set(LOGGED) <= set(DAMAGES)
+    assert set(HARMLESS) | set(ON_KAFKA) | set(IN_GROUP) <= set(DAMAGES)
 
 
 @pytest.mark.parametrize(("kind", "damage"), CELLS)
@@ -399,10 +418,10 @@ def test_the_matrix_is_whole() -> None:
 def test_once_or_refused(
     spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
 ) -> None:
-    bootstrap, clock = clusters("ottla" if kind == WITH_LOG else kind)
+    bootstrap, clock = clusters("ottla" if kind == GROUP_ALONE else kind)
     mine = uuid.uuid4().hex[:8]
-    mark_log = f"marks-{mine}" if kind == WITH_LOG else None
-    stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [], mark_log)
+    progress = "none" if kind == GROUP_ALONE else None
+    stream = Stream(spark, bootstrap, tmp_path, f"in-{mine}", f"out-{mine}", f"id-{mine}", clock, [], progress)
     with KafkaClient(bootstrap, timeout_s=oracle.LIMIT_S) as cluster:
         cluster.create_topic(stream.source, partitions=1, configs=KEPT)
         cluster.create_topic(stream.target, partitions=2, configs=KEPT)
@@ -411,7 +430,7 @@ def test_once_or_refused(
     assert stream.values() == Counter(range(FIRST))
 
     DAMAGES[damage](stream)
-    goes_on = LOGGED[damage] if kind == WITH_LOG else damage in HARMLESS
+    goes_on = IN_GROUP[damage] if kind == GROUP_ALONE else damage in HARMLESS
     before = stream.values()
     more, batch_records = AFTERWARDS[afterwards]
     first = stream.sent

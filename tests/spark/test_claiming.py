@@ -12,7 +12,7 @@ from ottla.spark.claiming import claim
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
-from ottla.spark.marks import NO_BATCH, Mark
+from ottla.spark.marks import NO_BATCH, Mark, group_of, read_mark
 from ottla.spark.taking_up import committed_offsets
 from ottla.spark.transaction import Producer, Transaction, state_of
 from ottla.spark.wire import ClusterClient
@@ -123,3 +123,14 @@ def test_a_claim_is_no_knowledge_of_what_was_committed(cluster: ClusterClient) -
     assert stream.sink.start() == Mark("q1", NO_BATCH, "run", offsets=0)
     with pytest.raises(PipelineError, match="nothing tells which batches were committed"):
         stream.write(3)
+
+
+def test_a_first_batch_behind_skipped_ones_is_claimed_where_it_is_new(cluster: ClusterClient) -> None:
+    """A claim says that nothing was committed, which nobody knows of a batch that may have been."""
+    name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
+    claim(cluster, name, "q1", 2, "run", ENDS)
+    assert read_mark(cluster, group_of(name)) is None
+    claim(cluster, name, "q1", 2, "run", ENDS, is_new=lambda: True)
+    assert read_mark(cluster, group_of(name)) == at
+    claim(cluster, name, "q2", 2, "run", ENDS)
+    assert read_mark(cluster, group_of(name)) == at

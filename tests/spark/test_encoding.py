@@ -16,7 +16,7 @@ from ottla.protocol.primitives import uvarint
 from ottla.protocol.records import crc_is_valid, read_header
 from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode, varints
 from ottla.spark.errors import PipelineError
-from ottla.spark.foreach_batch import _headers as by_driver
+from ottla.spark.row_writing import _headers as by_driver
 from ottla.spark.segments.columns import HEADERS
 
 TIMESTAMP_MS = 1_700_000_000_000

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
-from ottla.spark import foreach_batch
+from ottla.spark import row_writing
 from ottla.spark.gathering import MAX_OFFSETS, MAX_RECORD_BYTES, PAUSE_BATCHES, SmallBatches
 
 wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
@@ -49,14 +49,14 @@ class Stream:
         self.spark, self.broker, self.directory = spark, broker, directory
         self.gathered: list[bool] = []
         self.aborted: list[str] = []
-        real = foreach_batch.gathered
+        real = row_writing.gathered
 
         def gathered(rows: Any) -> Any:
             table = real(rows)
             self.gathered.append(table is not None)
             return table
 
-        monkeypatch.setattr(foreach_batch, "gathered", gathered)
+        monkeypatch.setattr(row_writing, "gathered", gathered)
 
     def run(self, records: list[NewRecord], change: Callable[[Any], Any] = lambda frame: frame) -> ottla.spark.SinkMetrics:
         with KafkaClient(self.broker.bootstrap) as cluster:
@@ -123,7 +123,7 @@ class TestAStream:
         def failing(rows: Any) -> Any:
             raise RuntimeError("Total size of serialized results is bigger than spark.driver.maxResultSize")
 
-        monkeypatch.setattr(foreach_batch, "gathered", failing)
+        monkeypatch.setattr(row_writing, "gathered", failing)
         metrics = stream.run(records(BATCH_RECORDS))
         assert (metrics.batches, metrics.aborted, len(stream.aborted)) == (1, 1, 1)
         assert stream.contents("out") == stream.contents("in")

@@ -12,7 +12,7 @@ import pytest
 from ottla.spark.registering import package_archive
 
 TASK_MODULES = (
-    "ottla.spark.foreach_batch",
+    "ottla.spark.row_writing",
     "ottla.spark.writer",
     "ottla.spark.worker",
     "ottla.spark.placing",

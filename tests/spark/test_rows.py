@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.partitioning import partitions_for
-from ottla.spark.rows import outgoing
+from ottla.spark.rows import Outgoing, outgoing
 
 pytestmark = [pytest.mark.full, pytest.mark.java]
 
@@ -21,8 +21,28 @@ TYPES = "array<struct<key:string,value:binary>>"
 
 def test_all_but_the_value_may_be_left_out(spark: Any) -> None:
     frame = outgoing(spark.createDataFrame([("v", 1)], "VALUE STRING, other INT"), "t")
-    assert [tuple(row) for row in frame.collect()] == [("t", None, bytearray(b"v"), None, None)]
-    assert [f.dataType.simpleString() for f in frame.schema.fields] == ["string", "binary", "binary", TYPES, "int"]
+    assert [tuple(row) for row in frame.collect()] == [("t", None, bytearray(b"v"), None)]
+    assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
+        ("topic", "string"),
+        ("key", "binary"),
+        ("value", "binary"),
+        ("partition", "int"),
+    ]
+    small = Outgoing("t", 100).rows(spark.createDataFrame([("v",)], "value STRING"))
+    assert small.columns == ["topic", "partition", "content"]
+
+
+@pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
+@pytest.mark.parametrize("largest_bytes", [None, 2])
+def test_no_list_of_headers_is_null(spark: Any, largest_bytes: int | None, types: str) -> None:
+    """Arrow's writer in the JVM takes quadratic time for null lists."""
+    rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
+    frame = Outgoing("t", largest_bytes).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
+    assert not frame.schema["headers"].nullable
+    large = [] if largest_bytes else [("h", None)]
+    shown = [[tuple(header) for header in row.headers] for row in frame.collect()]
+    assert shown == [[], [], [("h", None)], [], large]
+    assert frame.toArrow().column("headers").null_count == 0
 
 
 def test_the_option_wins_over_the_column(spark: Any) -> None:

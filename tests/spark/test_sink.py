@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
@@ -18,10 +20,14 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 import ottla.spark
 from ottla import Broker
 from ottla.client import KafkaClient, NewRecord
+from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError
+from ottla.spark.in_process import NOTES
 from ottla.spark.listening import StreamProgress
+from ottla.spark.marks import Mark, commit_of, commit_plainly, group_of
 from ottla.spark.metrics import BatchReport
 from ottla.spark.transaction import Transaction
+from ottla.spark.wire import ClusterClient
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
@@ -79,7 +85,7 @@ def as_text(frame: Any) -> Any:
 def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))
     with pytest.raises(Exception, match=r"its rows say themselves where they go: say by mark\.topic"):
-        numbers.run(by_parity, writer=writer)
+        numbers.run(by_parity, writer=writer, progress_topic="none")
     sink = numbers.run(by_parity, writer=writer, topics="even,odd")
     assert (sink.metrics.records, sink.metrics.by_topic) == (1_000, {"even": 500, "odd": 500})
     shutil.rmtree(numbers.directory / "cp" / "commits")
@@ -345,11 +351,51 @@ def test_frames_that_are_no_streams_are_written_once(spark: Any, numbers: Number
     # One epoch more for taking the id, and one for the commit: what is there already takes nothing.
     assert (second.records, second.epoch) == (1, first.epoch + 2)
     assert (write("day", 0, 1, 2).is_replay, write("day", 1, 3).is_replay) == (True, True)
-    with pytest.raises(ottla.spark.PipelineError, match="the group's offset was set back"):
-        write("day", 3, 4)
-    with pytest.raises(ottla.spark.PipelineError, match="came from another checkpoint"):
-        write("another day", 0, 5)
-    assert len(numbers.values("single")) == before + 3
+    for number in (3, -1):
+        with pytest.raises(ottla.spark.PipelineError, match=rf"frame {number} of 'day' cannot be written: the next one is frame 2"):
+            write("day", number, 4)
+    # Each name has numbers of its own, and the others' are known still.
+    assert (write("another day", 0, 5).records, write("another day", 0, 5).is_replay, write("day", 1, 3).is_replay) == (
+        1,
+        True,
+        True,
+    )
+    # What a consumer group forgets is known as well.
+    admin = AdminClient({"bootstrap.servers": numbers.broker.bootstrap})
+    assert "ottla-pipeline.frames" not in {group.group_id for group in admin.list_consumer_groups().result(30).valid}
+    assert len(numbers.values("single")) == before + 4
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_frames_of_an_older_version_are_known_by_their_group(spark: Any, numbers: Numbers, writer: str) -> None:
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": f"older-{writer}", "topic": "single"}
+    frame = spark.createDataFrame([("1",)], "value STRING")
+    cluster = ClusterClient(Connecting(numbers.broker.bootstrap))
+    mark = Mark("day", 1, "run", at="single", offsets=0)
+    commit_plainly(cluster, group_of(f"older-{writer}"), commit_of(mark, {("single", 0): 1}), "committing")
+    assert ottla.spark.write_once(frame, given | {"writer": writer}, "day", 1).is_replay
+    assert ottla.spark.write_once(frame, given | {"writer": writer}, "day", 2).records == 1
+    assert ottla.spark.write_once(frame, given | {"writer": writer}, "day", 2).is_replay
+    stream = msgspec.structs.replace(mark, query=str(uuid.uuid4()))
+    commit_plainly(cluster, group_of(f"older-{writer}"), commit_of(stream, {("single", 0): 1}), "committing")
+    with pytest.raises(ottla.spark.PipelineError, match=f"a stream writes as 'older-{writer}'"):
+        ottla.spark.write_once(frame, given | {"writer": writer}, "day", 3)
+    cluster.close()
+
+
+def test_frames_need_a_progress_topic_and_a_turn(spark: Any, numbers: Numbers) -> None:
+    given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
+    frame = spark.createDataFrame([("1",)], "value STRING")
+    with pytest.raises(
+        ottla.spark.PipelineError, match=r"write_once needs a progress topic, which progress\.topic=none leaves out"
+    ):
+        ottla.spark.write_once(frame, given | {"progress.topic": "none"}, "day")
+    with (
+        NOTES.writing((numbers.broker.bootstrap, "frames"), "frame 0 of 'day'"),
+        pytest.raises(ottla.spark.PipelineError, match="two sinks of this process write as 'frames' at the same time"),
+    ):
+        ottla.spark.write_once(frame, given, "day")
+    assert numbers.values("single") == []
 
 
 def test_a_sink_outside_of_a_stream_says_so(spark: Any, numbers: Numbers) -> None:

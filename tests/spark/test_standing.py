@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pytest
 
@@ -17,10 +16,11 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
 from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
-from ottla.spark.mark_log import MarkLog
+from ottla.spark.input_topics import InputTopics
 from ottla.spark.marks import group_of, read_mark, read_standing
 from ottla.spark.metrics import BatchReport
 from ottla.spark.options import SinkOptions, parse_options
+from ottla.spark.progress_topic import ProgressTopic
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.standing import MarkPlace
 from ottla.spark.taking_up import committed_offsets
@@ -39,21 +39,27 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
+RECREATED = r"deleted and created again since this stream has begun to read it: "
+
+
 class Stream:
     """Batches of one record into ``out``, as a start of the sink has them."""
 
     def __init__(self, broker: Broker, name: str, **options: str) -> None:
-        given = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": name}
+        given = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": name, "progress.topic": "none"}
         self.options: SinkOptions = parse_options(given | {k.replace("_", "."): v for k, v in options.items()})
         self.cluster = ClusterClient(Connecting(broker.bootstrap))
         self.place = MarkPlace(self.cluster, self.options)
-        self.log = None if self.options.mark_log_topic is None else MarkLog(self.cluster, self.options.mark_log_topic)
+        self.inputs = InputTopics(self.cluster)
+        topic = self.options.progress_topic
+        self.log = None if topic is None else ProgressTopic(self.cluster, topic, name, self.inputs)
         if self.log is not None:
             self.log.open()
-        transaction: Any = Transaction(self.cluster, name, mark_log=self.log)
+        transaction: Any = Transaction(self.cluster, name, progress=self.log)
         if self.options.writer == "driver":
             transaction = DriverTransaction(self.cluster, self.options, self.log)
-        self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
+        self.after_tasks: Callable[[], None] = lambda: None
+        self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run", inputs=self.inputs)
 
     def start(self, batch: int, ends: InputEnds) -> None:
         self.place.choose(ends)
@@ -63,7 +69,13 @@ class Stream:
     def write(self, batch: int, ends: InputEnds) -> BatchReport:
         if not self.sink.is_settled:
             self.start(batch, ends)
-        return self.sink.write("q", batch, lambda producer: self._tasks(producer, batch), self.place.of(ends, batch))
+
+        def tasks(producer: Any) -> list[Written]:
+            written = self._tasks(producer, batch)
+            self.after_tasks()
+            return written
+
+        return self.sink.write("q", batch, tasks, self.place.of(ends, batch))
 
     def _tasks(self, producer: Any, batch: int) -> list[Written]:
         if self.options.writer == "driver":
@@ -94,7 +106,8 @@ def reads(**ends: int) -> InputEnds:
         ({"topic": "out"}, "out"),
         ({"topics": "other,out"}, "other"),
         ({"topic": "out", "mark_topic": "other"}, "other"),
-        ({"topic": "out", "mark_log_topic": "log"}, "log"),
+        ({"topic": "out", "progress_topic": "log"}, "out"),
+        ({"progress_topic": "log"}, "log"),
     ],
 )
 def test_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[str, str], topic: str) -> None:
@@ -104,7 +117,7 @@ def test_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[
     again = Stream(broker, name, writer=writer, **options)
     assert again.write(1, reads(far=8)).is_replay
     assert again.stands_at() == topic
-    assert committed_offsets(broker.bootstrap, name, options.get("mark_log_topic")) == '{"far": {"0": 8}}'
+    assert committed_offsets(broker.bootstrap, name, options.get("progress_topic")) == '{"far": {"0": 8}}'
 
 
 def test_a_topic_of_that_name_with_fewer_partitions_is_another(broker: Broker) -> None:
@@ -175,9 +188,9 @@ def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> No
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_with_a_mark_log_a_topic_that_was_made_anew_is_known_by_its_id(broker: Broker, writer: str) -> None:
+def test_with_a_progress_topic_a_topic_that_was_created_again_is_known_by_its_id(broker: Broker, writer: str) -> None:
     """The group's offsets went with the topic; the log has the mark still, and the new topic has more records than were read."""
-    name, options = f"anew-logged-{writer}", {"topic": "out", "mark_log_topic": "anew-log", "writer": writer}
+    name, options = f"anew-logged-{writer}", {"topic": "out", "progress_topic": "anew-log", "writer": writer}
     for topic in ("e-in", "f-in"):
         broker.create_topic(topic, partitions=1)
     Stream(broker, name, **options).write(0, reads(**{"e-in": 100, "f-in": 100}))
@@ -190,14 +203,13 @@ def test_with_a_mark_log_a_topic_that_was_made_anew_is_known_by_its_id(broker: B
         cluster.create_topic("f-in", partitions=1)
         cluster.create_topic("e-in", partitions=1)
     before = len(broker.records("out"))
-    with pytest.raises(PipelineError, match=r"made anew since this stream has begun to read: 'e-in', 'f-in' has another topic id"):
+    with pytest.raises(PipelineError, match=RECREATED + r"'e-in' \(topic id \w+, before \w+\), 'f-in' "):
         running.write(3, reads(**{"e-in": 200, "f-in": 200}))
-    refused = r"made anew since batch 2 was committed: 'e-in', 'f-in' has another topic id\. Read on now, its first records"
     for batch in (2, 3):
         # Also a batch that was committed is not taken for a replay: the one behind it would be read out of the new topic.
-        with pytest.raises(PipelineError, match=refused):
+        with pytest.raises(PipelineError, match=RECREATED):
             Stream(broker, name, **options).write(batch, reads(**{"e-in": 200, "f-in": 200}))
-    with pytest.raises(PipelineError, match=refused):
+    with pytest.raises(PipelineError, match=RECREATED):
         committed_offsets(broker.bootstrap, name, "anew-log")
     assert len(broker.records("out")) == before
     # Topics that are read no more may go.
@@ -208,15 +220,43 @@ def test_with_a_mark_log_a_topic_that_was_made_anew_is_known_by_its_id(broker: B
             cluster.delete_topic(topic)
 
 
-def test_a_mark_log_of_before_says_nothing_of_ids(broker: Broker) -> None:
-    stream = Stream(broker, "old-log", topic="out", mark_log_topic="old-log-marks")
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+@pytest.mark.parametrize("while_writing", [False, True])
+def test_a_topic_that_is_created_again_while_the_stream_runs(broker: Broker, writer: str, while_writing: bool) -> None:
+    """Between two batches, and after the second has begun: without a progress topic as well."""
+    topic, name = f"i-in-{writer}-{while_writing}", f"anew-running-{writer}-{while_writing}"
+    broker.create_topic(topic, partitions=1)
+    stream = Stream(broker, name, topic="out", writer=writer)
+    stream.write(0, reads(**{topic: 100}))
+    before = len(broker.records("out"))
+
+    def recreate() -> None:
+        with KafkaClient(broker.bootstrap) as cluster:
+            cluster.delete_topic(topic)
+            cluster.create_topic(topic, partitions=1)
+
+    if while_writing:
+        stream.after_tasks = recreate
+    else:
+        recreate()
+    with pytest.raises(PipelineError, match=RECREATED + rf"'{topic}' "):
+        stream.write(1, reads(**{topic: 150}))
+    assert len(broker.records("out")) == before
+    # Topics that are no longer read are forgotten, and may be read again.
+    stream.after_tasks = lambda: None
+    for batch, read in ((1, "in"), (2, topic)):
+        assert not stream.write(batch, reads(**{read: 1})).is_replay
+
+
+def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> None:
+    stream = Stream(broker, "old-log", topic="out", progress_topic="old-log-progress")
     broker.create_topic("h-in", partitions=1)
     stream.write(0, reads(**{"h-in": 1}))
     assert stream.log is not None
-    kept = stream.log.read("old-log")
+    kept = stream.log.read()
     assert kept is not None
     assert list(kept.ids) == ["h-in"]
-    stream.log.check_topics(msgspec.structs.replace(kept, ids={}), ["h-in", "nowhere"])
+    InputTopics(stream.cluster).check(["h-in", "nowhere"])
 
 
 def test_so_many_partitions_that_only_a_digest_names_them_are_counted(broker: Broker) -> None:

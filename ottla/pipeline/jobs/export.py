@@ -7,7 +7,7 @@ A plan names the parts before any part is written. A part is written to a direct
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ottla.pipeline.stream import source_options
+from ottla.protocol.uuids import uuid_text
 from ottla.spark.connecting import Connecting
 from ottla.spark.errors import PipelineError, cause_of
 from ottla.spark.marks import commit_ends, read_ends
 from ottla.spark.rows import RECORD
+from ottla.spark.topics import topic_ids
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
 
@@ -43,10 +45,11 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class ExportPlan(msgspec.Struct, frozen=True):
-    """The parts that one run has added to the export."""
+    """The parts that one run has added to the export, and the topic's id as Kafka writes it, None where nobody knows it."""
 
     topic: str
     parts: list[Part]
+    topic_id: str | None = None
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
@@ -160,7 +163,10 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
     files = Files(spark, options.to)
     before = plans(files, options.topic)
     noted = _Noted(options, ends_of(before))
+    topic_id = _topic_id(options)
+    _check_topic_id(options, topic_id, [plan.topic_id for plan in before])
     new = planned(options.topic, _ranges(options), before, options.part_offsets)
+    new = msgspec.structs.replace(new, topic_id=topic_id)
     if new.parts:
         files.write(f"{_PLAN}{len(before):05d}.json", msgspec.json.encode(new))
     names = set(files.names())
@@ -176,6 +182,8 @@ def export(spark: SparkSession, options: ExportOptions, on_part: Callable[[int, 
             raise
         except Exception as error:
             raise PipelineError(cause_of(str(error))) from error
+        # What was read may be the new topic's.
+        _check_topic_id(options, _topic_id(options), [topic_id])
         files.rename(aside, _name(part))
         noted.add([part])
         total += written
@@ -242,6 +250,29 @@ def _write_split(task: tuple[int, Split], directory: str) -> int:
 
 def _name(part: Part) -> str:
     return f"part={part.number:05d}"
+
+
+def _topic_id(options: ExportOptions) -> str | None:
+    """The topic's id as Kafka writes it; None where the broker or the directory has none."""
+    if options.data_dir is None:
+        with closing(ClusterClient(Connecting(options.bootstrap))) as cluster:
+            topic_id = topic_ids(cluster, [options.topic]).get(options.topic)
+        return None if topic_id is None else uuid_text(bytes.fromhex(topic_id))
+    from ottla.spark.segments.directory import Directories
+
+    with closing(Directories(options.data_dir)) as directories:
+        ids = [directory.topic_id(options.topic, index) for index, directory in directories.of_topic(options.topic).items()]
+    return next((topic_id for topic_id in ids if topic_id is not None), None)
+
+
+def _check_topic_id(options: ExportOptions, now: str | None, known: Iterable[str | None]) -> None:
+    """Raises `PipelineError` where the topic has another id than before: an export goes on at the offsets of the old topic."""
+    for before in known:
+        if now is not None and before not in (None, now):
+            raise PipelineError(
+                f"topic {options.topic!r} was deleted and created again since it was exported to {options.to}: its id is {now},"
+                f" before {before}. The export would miss the first records of the new topic: export it to another directory"
+            )
 
 
 def _ranges(options: ExportOptions) -> dict[int, Range]:

@@ -22,8 +22,8 @@ BLOCKS_A_PART = 10
 
 
 class GenerateOptions(msgspec.Struct, frozen=True):
-    """The options of the job. ``values`` is the name of the values' format. The transactional id stands for the workload and the
-    topic."""
+    """The options of the job. ``values`` is the name of the values' format. Under one transactional id each workload is written to
+    each topic once."""
 
     bootstrap: str
     topic: str
@@ -33,14 +33,12 @@ class GenerateOptions(msgspec.Struct, frozen=True):
 
 
 def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[BatchReport], None]) -> int:
-    """Generate the records; returns how many were written now. Raises `PipelineError`, also where the id was used for another
-    workload."""
+    """Generate the records; returns how many were written now. Raises `PipelineError`."""
     settings = {
         "kafka.bootstrap.servers": options.bootstrap,
         "transactional.id": options.transactional_id,
         "topic": options.topic,
     }
-    sink = ottla.spark.sink(settings)
     blocks = -(-options.workload.rows // BLOCK_ROWS)
     name = f"{options.topic}: {msgspec.json.encode(options.workload).decode()} as {options.values}"
     total = 0
@@ -48,7 +46,7 @@ def generate(spark: SparkSession, options: GenerateOptions, on_part: Callable[[B
         last = min(blocks, first + BLOCKS_A_PART)
         rows = spark.range(first, last, numPartitions=min(last - first, spark.sparkContext.defaultParallelism))
         frame = rows.mapInArrow(_made(options.workload, options.values), "key BINARY, value BINARY")
-        report = sink.write_once(frame, name, number)
+        report = ottla.spark.write_once(frame, settings, name, number)
         total += report.records
         on_part(report)
     return total

@@ -1,4 +1,4 @@
-"""Marks in a compacted topic: what a group forgets, or was made to forget, is still known. No Spark here."""
+"""The progress topic: what a group forgets, or was made to forget, is still known. No Spark here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ottla.spark.connecting import Connecting
 from ottla.spark.driver import DriverTransaction
 from ottla.spark.errors import Fenced, PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
-from ottla.spark.mark_log import MarkLog, last_mark
 from ottla.spark.marks import Ends, Mark
 from ottla.spark.options import SinkOptions, parse_options
+from ottla.spark.progress_topic import ProgressTopic, last_mark
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
@@ -30,7 +30,7 @@ from tests.support.shared_kafka import shared_kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
 
-LOG = "marks"
+TOPIC = "progress"
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +44,13 @@ class Stream:
 
     def __init__(self, bootstrap: str, name: str, by_driver: bool = False) -> None:
         self.cluster = ClusterClient(Connecting(bootstrap))
-        self.log = MarkLog(self.cluster, LOG)
-        self.log.open()
+        self.progress = ProgressTopic(self.cluster, TOPIC, name)
+        self.progress.open()
         self.name, self._by_driver = name, by_driver
         options = SinkOptions(connecting=self.cluster.connecting, transactional_id=name)
-        transaction: Any = Transaction(self.cluster, name, mark_log=self.log)
+        transaction: Any = Transaction(self.cluster, name, progress=self.progress)
         if by_driver:
-            transaction = DriverTransaction(self.cluster, options, self.log)
+            transaction = DriverTransaction(self.cluster, options, self.progress)
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
 
     def write(self, batch: int, *, fail: bool = False) -> Any:
@@ -72,8 +72,8 @@ class Stream:
 
 
 def kept(stream: Stream) -> tuple[Mark, Ends] | None:
-    """What the log has, but the ids of topics, which the broker has chosen."""
-    last = stream.log.read(stream.name)
+    """What the topic has, but the ids of topics, which the broker has chosen."""
+    last = stream.progress.read()
     return None if last is None else (last.mark, last.ends)
 
 
@@ -97,7 +97,7 @@ def test_a_stream_goes_on_whose_group_is_gone(broker: Broker, by_driver: bool) -
     assert again.write(2).is_replay
     with pytest.raises(ZeroDivisionError):
         again.write(3, fail=True)
-    assert last_mark(again.cluster, name, again.log) == Mark("q", 2, "run", offsets=1)
+    assert last_mark(again.cluster, name, again.progress) == Mark("q", 2, "run", offsets=1)
     again.write(3)
     assert values(broker, name) == [b"0", b"1", b"2", b"3"]
     assert kept(again) == (Mark("q", 3, "run", offsets=1), {name: {"0": 4}})
@@ -111,8 +111,8 @@ def test_marks_outlive_retention_of_offsets_and_ids(broker: Broker) -> None:
     broker.clock.advance("30d")
     assert last_mark(stream.cluster, "slow", None) is None
     with pytest.raises(PipelineError, match="nothing was committed as 'slow'"):
-        ottla.spark.committed_offsets(broker.bootstrap, "slow")
-    assert ottla.spark.committed_offsets(broker.bootstrap, "slow", LOG) == '{"slow": {"0": 1}}'
+        ottla.spark.committed_offsets(broker.bootstrap, "slow", None)
+    assert ottla.spark.committed_offsets(broker.bootstrap, "slow", TOPIC) == '{"slow": {"0": 1}}'
     again = Stream(broker.bootstrap, "slow")
     again.sink.start()
     assert again.write(0).is_replay
@@ -139,24 +139,96 @@ def test_a_mark_is_part_of_its_transaction(broker: Broker) -> None:
     with pytest.raises(Fenced):
         transaction.mark(Mark("q", 1, "run"), {("open", 0): 2})
     assert kept(stream) == (Mark("q", 0, "run", offsets=1), {"open": {"0": 1}})
-    assert stream.log.read("nobody") is None
+    assert ProgressTopic(stream.cluster, TOPIC, "nobody").read() is None
 
 
-def test_what_a_person_is_told(broker: Broker) -> None:
-    cluster = ClusterClient(Connecting(broker.bootstrap))
-    broker.create_topic("fleeting", partitions=1)
-    with pytest.raises(
-        PipelineError, match=r"'fleeting' is to keep marks \(mark\.log\.topic\), and its cleanup\.policy is 'delete'"
-    ):
-        MarkLog(cluster, "fleeting").open()
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_that_would_lose_records_is_refused(broker: Broker, policy: str) -> None:
+    name = f"fleeting-{len(policy)}"
+    broker.create_topic(name, partitions=1, configs={"cleanup.policy": policy})
+    with pytest.raises(PipelineError, match=rf"'{name}' \(progress\.topic\) has cleanup\.policy={policy}, which would delete"):
+        ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), name, "me").open()
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("text", NewRecord(b"no progress", key=b"me")),
+        ("json", NewRecord(b'{"query": "q"}', key=b"another")),
+        ("tombstone", NewRecord(None, key=b"me")),
+    ],
+)
+def test_a_topic_with_other_content_is_refused(broker: Broker, name: str, record: NewRecord) -> None:
+    """Whatever the key is: a changelog of somebody's would be read as a whole at each start."""
+    topic = f"theirs-{name}"
+    broker.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
-        client.produce("fleeting", [NewRecord(b"no mark", key=b"me")])
-    with pytest.raises(PipelineError, match="'fleeting' holds a record that is no mark"):
-        MarkLog(cluster, "fleeting").read("me")
-    assert MarkLog(cluster, "fleeting").read("somebody else") is None
-    options = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": "x", "topic": "t", "mark.log.topic": "t"}
-    with pytest.raises(PipelineError, match=r"option 'mark\.log\.topic' is a topic that the rows go to"):
-        parse_options(options)
+        client.produce(topic, [record])
+    progress = ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), topic, "me")
+    progress.open()
+    with pytest.raises(PipelineError, match=rf"'{topic}' \(progress\.topic\) is used for something else: the batch at offset 0"):
+        progress.read()
+
+
+def test_a_topic_that_cannot_be_created_is_named_with_what_to_do(broker: Broker) -> None:
+    with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* by progress\.topic=none"):
+        ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "no/name", "me").open()
+
+
+def test_streams_and_frames_do_not_share_an_id(broker: Broker) -> None:
+    """They would fence each other. A name of frames may hold anything, as another id's key."""
+    broker.create_topic("shared", partitions=1)
+    stream = Stream(broker.bootstrap, "shared")
+    stream.sink.start()
+    stream.write(0)
+    with pytest.raises(PipelineError, match="a stream writes as 'shared': give write_once"):
+        ProgressTopic(stream.cluster, TOPIC, "shared", frames="day").read()
+    for transactional_id, name in (("framed", "day"), ("framed", 'day"]'), ('fra"med', "day")):
+        frames = ProgressTopic(stream.cluster, TOPIC, transactional_id, frames=name)
+        assert frames.read() is None
+        sink: ExactlyOnce[Any] = ExactlyOnce(Transaction(stream.cluster, transactional_id, progress=frames), "run")
+        sink.start()
+        assert not sink.write(name, 0, lambda producer: [], InputEnds()).is_replay
+        again: ExactlyOnce[Any] = ExactlyOnce(Transaction(stream.cluster, transactional_id, progress=frames), "run")
+        assert again.start() == Mark(name, 0, "run", offsets=0)
+    with pytest.raises(PipelineError, match="write_once has used 'framed': give the stream"):
+        ProgressTopic(stream.cluster, TOPIC, "framed").read()
+
+
+def test_progress_in_the_group_alone_is_gone_on_from(broker: Broker) -> None:
+    """As of a stream that was begun without a progress topic."""
+    broker.create_topic("older", partitions=1)
+    older = Stream(broker.bootstrap, "older")
+    plain: ExactlyOnce[Any] = ExactlyOnce(Transaction(older.cluster, "older"), "run")
+    older.sink = plain
+    older.sink.start()
+    older.write(0)
+    older.write(1)
+    newer = Stream(broker.bootstrap, "older")
+    newer.sink.start()
+    assert newer.write(1).is_replay
+    newer.write(2)
+    assert kept(newer) == (Mark("q", 2, "run", offsets=1), {"older": {"0": 3}})
+    # And back: what the group has is newer than what the topic has.
+    older.sink = ExactlyOnce(Transaction(older.cluster, "older"), "run")
+    older.sink.start()
+    older.write(3)
+    last = Stream(broker.bootstrap, "older")
+    last.sink.start()
+    assert last.write(3).is_replay
+    last.write(4)
+    assert values(broker, "older") == [b"%d" % batch for batch in range(5)]
+
+
+def test_the_option(broker: Broker) -> None:
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": "x", "topic": "t"}
+    assert parse_options(options).progress_topic == "ottla-progress"
+    assert parse_options(options | {"progress.topic": "none"}).progress_topic is None
+    assert parse_options(options | {"mark.log.topic": "of-before"}).progress_topic == "of-before"
+    with pytest.raises(PipelineError, match=r"'mark\.log\.topic' and 'progress\.topic' are one and the same"):
+        parse_options(options | {"mark.log.topic": "a", "progress.topic": "a"})
+    with pytest.raises(PipelineError, match=r"option 'progress\.topic' is a topic that the rows go to"):
+        parse_options(options | {"progress.topic": "t"})
 
 
 @pytest.mark.full
