@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ottla.invariants import CHECKED
+from ottla.storage import steps
+from tests.support.counting import SCALE, LineMeter, Meter, TimeMeter
 
 # Every state that a test brings about is checked as a whole.
 CHECKED.whole_states = True
@@ -126,6 +128,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if target and not hasattr(session.config, "workerinput"):
             Path(target).parent.mkdir(parents=True, exist_ok=True)
             Path(target).write_text(json.dumps(results))
+
+
+@pytest.fixture(params=["lines", pytest.param("ms", marks=pytest.mark.nightly)])
+def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meter:
+    """Measures how long the event loop is held, in lines of Python, and under ``make nightly`` in ms."""
+    if request.param == "ms":
+        return TimeMeter()
+    monkeypatch.setattr(steps, "WORK_A_STEP", steps.WORK_A_STEP // SCALE)
+    return LineMeter()
 
 
 @pytest.fixture(scope="session")
