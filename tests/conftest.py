@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ottla.invariants import CHECKED
+from ottla.storage import steps
+from tests.support.counting import SCALE, LineMeter, Meter, TimeMeter
 from tools import keeping
 
 pytest_plugins = ["tests.support.budgets", "tests.support.levels", "tests.support.results", "tests.support.sharing"]
@@ -55,6 +57,15 @@ def pytest_make_parametrize_id(val: object) -> str | None:
         begin = val[:BEGIN_LENGTH]
         return f"{begin if isinstance(begin, str) else begin.hex()}... ({len(val)})"
     return None
+
+
+@pytest.fixture(params=["lines", pytest.param("ms", marks=pytest.mark.nightly)])
+def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meter:
+    """Measures how long the event loop is held, in lines of Python, and under ``make nightly`` in ms."""
+    if request.param == "ms":
+        return TimeMeter()
+    monkeypatch.setattr(steps, "WORK_A_STEP", steps.WORK_A_STEP // SCALE)
+    return LineMeter()
 
 
 @pytest.fixture(scope="session")

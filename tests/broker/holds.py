@@ -1,71 +1,71 @@
-"""How long requests hold the event loop: a simulated broker whose every stretch on the loop is timed."""
+"""How long requests hold the event loop: a simulated broker whose every stretch on the loop is measured."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from ottla.broker.network.connection import Connection
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.env import SimulatedEnv
 from ottla.storage.filesystem import Filesystem
-from tests.measuring import Limit
+from tests.support.counting import Limit, Meter, check
 
-LOOP_HELD_S = Limit(0.020)
+T = TypeVar("T")
+
+LOOP_HELD = Limit(lines=45_000, ms=20)
 """No request of any size may hold the loop for longer."""
 
 
-class TimedEnv(SimulatedEnv):
-    """Times what runs on the loop, in the thread's own processor time; what runs beside the loop does not count."""
+class _Aside:
+    """Work that runs beside the loop."""
 
-    def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work = work
+
+    def __call__(self) -> None:
+        self.work()
+
+
+class MeasuredEnv(SimulatedEnv):
+    """Measures what runs on the loop. What runs beside the loop does not count."""
+
+    def __init__(self, meter: Meter, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         super().__init__(fs, rng, now_ms)
-        self.longest_s = 0.0
-
-    def timed(self, work: Callable[[], None]) -> None:
-        began = time.thread_time()
-        work()
-        self.longest_s = max(self.longest_s, time.thread_time() - began)
+        self._meter = meter
 
     def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
         # Later, between two stretches of the loop, as in a thread.
-        self.scheduler.soon.append(lambda: super(TimedEnv, self).run_aside(work, done))
-        self._aside = self.scheduler.soon[-1]
+        self.scheduler.soon.append(_Aside(lambda: super(MeasuredEnv, self).run_aside(work, done)))
 
     def settle(self) -> None:
         while self.scheduler.soon:
             callback = self.scheduler.soon.popleft()
-            if callback is getattr(self, "_aside", None):
+            if isinstance(callback, _Aside):
                 callback()
             else:
-                self.timed(callback)
+                self._meter.run(callback)
 
 
-class TimedBroker(SimulatedBroker):
-    """`longest_s` is the longest stretch so far, in s."""
+class MeasuredBroker(SimulatedBroker):
+    """A broker whose ``meter`` measures each stretch on the loop, and what a connection does when bytes arrive."""
 
-    env_type = TimedEnv
+    def __init__(self, meter: Meter, settings: dict[str, str] | None = None) -> None:
+        self.meter = meter
+        self.env_type = partial(MeasuredEnv, meter)  # type: ignore[assignment]
+        super().__init__(settings)
 
-    @property
-    def longest_s(self) -> float:
-        assert isinstance(self.env, TimedEnv)
-        return self.env.longest_s
+    def connection(self) -> Connection:
+        connection = super().connection()
+        received = connection.buffer_updated
+        connection.buffer_updated = lambda nbytes: self.meter.run(lambda: received(nbytes))  # type: ignore[method-assign]
+        return connection
 
-    def forget(self) -> None:
-        assert isinstance(self.env, TimedEnv)
-        self.env.longest_s = 0.0
-
-
-def time_receiving(monkeypatch: object) -> None:
-    """Count what a connection does when bytes arrive as a stretch of the loop, too."""
-    received = Connection.buffer_updated
-
-    def timed(self: Connection, nbytes: int) -> None:
-        env = self._ports.clock
-        if isinstance(env, TimedEnv):
-            env.timed(lambda: received(self, nbytes))
-        else:
-            received(self, nbytes)
-
-    monkeypatch.setattr(Connection, "buffer_updated", timed)  # type: ignore[attr-defined]
+    def measure(self, work: Callable[[], T], limit: Limit = LOOP_HELD, what: str = "the request") -> T:
+        """What ``work`` returns. Raises AssertionError where the broker held the loop for longer than the limit meanwhile."""
+        self.meter.longest = 0.0
+        result = work()
+        check(self.meter, limit, what)
+        return result

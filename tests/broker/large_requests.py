@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.streams.requests import MAX_SUBTOPOLOGIES, MAX_TOPOLOGY_ELEMENTS
 from ottla.protocol.messages.add_partitions_to_txn import (
@@ -80,19 +78,18 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
-from tests.measuring import measured
-
-pytestmark = [pytest.mark.heavy, measured]
 
 MANY = 3_000
+"""The unit of the sizes of large requests."""
 
 LONG_IDS = [f"{i}" + "x" * 32_000 for i in range(40)]
 """Java's hash of each, which names its coordinator's partition, takes a millisecond and more."""
-FRAME_BYTES = 90 << 20
+BYTES = 31_000
+"""Times `MANY` these are nearly as many as a request may have."""
 
 
-def configs_of(make: Callable[[str, str], Any]) -> list[Any]:
-    return [make(f"c{i}", "1") for i in range(20 * MANY)]
+def configs_of(many: int, make: Callable[[str, str], Any]) -> list[Any]:
+    return [make(f"c{i}", "1") for i in range(20 * many)]
 
 
 EXISTING = "existing"
@@ -124,35 +121,41 @@ def _application_joins(n: int, subtopologies: list[Subtopology]) -> StreamsGroup
     )
 
 
-REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
-    "DescribeConfigs": lambda n: (
-        DescribeConfigsRequest([DescribeConfigsResource(resource_type=4, resource_name="1") for _ in range(300)]),
+REQUESTS: dict[str, Callable[[int, int], tuple[Any, int]]] = {
+    "DescribeConfigs": lambda n, many: (
+        DescribeConfigsRequest([DescribeConfigsResource(resource_type=4, resource_name="1") for _ in range(many // 10)]),
         4,
     ),
-    "DescribeTransactions": lambda n: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * MANY)]), 0),
-    "OffsetForLeaderEpoch": lambda n: (
+    "DescribeTransactions": lambda n, many: (DescribeTransactionsRequest([f"id{i}" for i in range(20 * many)]), 0),
+    "OffsetForLeaderEpoch": lambda n, many: (
         OffsetForLeaderEpochRequest(
-            topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=i) for i in range(20 * MANY)])]
+            topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=i) for i in range(20 * many)])]
         ),
         4,
     ),
-    "DescribeTransactions of long ids": lambda n: (DescribeTransactionsRequest(LONG_IDS), 0),
-    "DescribeGroups of long ids": lambda n: (DescribeGroupsRequest(LONG_IDS), 6),
-    "DeleteGroups of long ids": lambda n: (DeleteGroupsRequest(LONG_IDS), 2),
-    "OffsetFetch of long ids": lambda n: (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=[]) for i in LONG_IDS]), 9),
-    "OffsetFetch of all of long ids": lambda n: (
+    "DescribeTransactions of long ids": lambda n, many: (DescribeTransactionsRequest(LONG_IDS), 0),
+    "DescribeGroups of long ids": lambda n, many: (DescribeGroupsRequest(LONG_IDS), 6),
+    "DeleteGroups of long ids": lambda n, many: (DeleteGroupsRequest(LONG_IDS), 2),
+    "OffsetFetch of long ids": lambda n, many: (
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=[]) for i in LONG_IDS]),
+        9,
+    ),
+    "OffsetFetch of all of long ids": lambda n, many: (
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(i, topics=None) for i in LONG_IDS]),
         9,
     ),
-    "FindCoordinator": lambda n: (FindCoordinatorRequest(key_type=1, coordinator_keys=[f"i{i}" for i in range(60 * MANY)]), 4),
-    "AddPartitionsToTxn": lambda n: (
+    "FindCoordinator": lambda n, many: (
+        FindCoordinatorRequest(key_type=1, coordinator_keys=[f"i{i}" for i in range(60 * many)]),
+        4,
+    ),
+    "AddPartitionsToTxn": lambda n, many: (
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="x",
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(range(20 * MANY)))],
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(range(20 * many)))],
         ),
         3,
     ),
-    "AddPartitionsToTxn of many": lambda n: (
+    "AddPartitionsToTxn of many": lambda n, many: (
         AddPartitionsToTxnRequest(
             transactions=[
                 AddPartitionsToTxnTransaction(
@@ -161,178 +164,181 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
                     producer_epoch=0,
                     topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
                 )
-                for i in range(5 * MANY)
+                for i in range(5 * many)
             ]
         ),
         5,
     ),
-    "TxnOffsetCommit": lambda n: (
+    "TxnOffsetCommit": lambda n, many: (
         TxnOffsetCommitRequest(
             transactional_id="x",
             group_id="g",
             producer_id=1,
             producer_epoch=0,
             topics=[
-                TxnOffsetCommitRequestTopic(name=f"t{i}", partitions=[TxnOffsetCommitRequestPartition()]) for i in range(10 * MANY)
+                TxnOffsetCommitRequestTopic(name=f"t{i}", partitions=[TxnOffsetCommitRequestPartition()]) for i in range(10 * many)
             ],
         ),
         3,
     ),
-    "LeaveGroup": lambda n: (LeaveGroupRequest("g", members=[MemberIdentity(f"m{i}") for i in range(60 * MANY)]), 5),
-    "DescribeTopicPartitions": lambda n: (DescribeTopicPartitionsRequest([TopicRequest(f"t{i}") for i in range(20 * MANY)]), 0),
-    "DeleteTopics of none": lambda n: (DeleteTopicsRequest([DeleteTopicState(f"t{i}") for i in range(20 * MANY)]), 6),
-    "Metadata of long names": lambda n: (
-        MetadataRequest([MetadataRequestTopic(name=f"{i}" + "\u00e9" * 16_000) for i in range(1_500)]),
+    "LeaveGroup": lambda n, many: (LeaveGroupRequest("g", members=[MemberIdentity(f"m{i}") for i in range(60 * many)]), 5),
+    "DescribeTopicPartitions": lambda n, many: (
+        DescribeTopicPartitionsRequest([TopicRequest(f"t{i}") for i in range(20 * many)]),
+        0,
+    ),
+    "DeleteTopics of none": lambda n, many: (DeleteTopicsRequest([DeleteTopicState(f"t{i}") for i in range(20 * many)]), 6),
+    "Metadata of long names": lambda n, many: (
+        MetadataRequest([MetadataRequestTopic(name=f"{i}" + "\u00e9" * 16_000) for i in range(many // 2)]),
         12,
     ),
-    "a large frame": lambda n: (
+    "a large frame": lambda n, many: (
         ProduceRequest(
-            acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=bytes(FRAME_BYTES))])]
+            acks=-1, topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(index=0, records=bytes(BYTES * many))])]
         ),
         9,
     ),
-    "CreateTopics of many configs": lambda n: (
+    "CreateTopics of many configs": lambda n, many: (
         CreateTopicsRequest(
             [
                 CreatableTopic(
-                    name="c", num_partitions=1, replication_factor=1, assignments=[], configs=configs_of(CreatableTopicConfig)
+                    name="c", num_partitions=1, replication_factor=1, assignments=[], configs=configs_of(many, CreatableTopicConfig)
                 )
             ]
         ),
         7,
     ),
-    "AlterConfigs of many": lambda n: (
-        AlterConfigsRequest([AlterConfigsResource(resource_type=4, resource_name="", configs=configs_of(AlterableConfig))]),
+    "AlterConfigs of many": lambda n, many: (
+        AlterConfigsRequest([AlterConfigsResource(resource_type=4, resource_name="", configs=configs_of(many, AlterableConfig))]),
         2,
     ),
-    "IncrementalAlterConfigs that deletes many": lambda n: (
+    "IncrementalAlterConfigs that deletes many": lambda n, many: (
         IncrementalAlterConfigsRequest(
             [
                 IncrementalResource(
                     resource_type=4,
                     resource_name="",
-                    configs=configs_of(lambda name, _: IncrementalConfig(name=name, config_operation=1, value=None)),
+                    configs=configs_of(many, lambda name, _: IncrementalConfig(name=name, config_operation=1, value=None)),
                 )
             ]
         ),
         1,
     ),
-    "DescribeConfigs of many keys": lambda n: (
+    "DescribeConfigs of many keys": lambda n, many: (
         DescribeConfigsRequest(
-            [DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=[f"k{i}" for i in range(60 * MANY)])]
+            [DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=[f"k{i}" for i in range(60 * many)])]
         ),
         4,
     ),
-    "WriteTxnMarkers of no partitions": lambda n: (
+    "WriteTxnMarkers of no partitions": lambda n, many: (
         WriteTxnMarkersRequest(
             [
                 WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=[], coordinator_epoch=0)
-                for _ in range(20 * MANY)
+                for _ in range(20 * many)
             ]
         ),
         1,
     ),
-    "DeleteRecords": lambda n: (
+    "DeleteRecords": lambda n, many: (
         DeleteRecordsRequest(
             [
                 DeleteRecordsTopic(
-                    name="t", partitions=[DeleteRecordsPartition(partition_index=i, offset=0) for i in range(10 * MANY)]
+                    name="t", partitions=[DeleteRecordsPartition(partition_index=i, offset=0) for i in range(10 * many)]
                 )
             ]
         ),
         2,
     ),
-    "AlterClientQuotas of one large entity": lambda n: (
+    "AlterClientQuotas of one large entity": lambda n, many: (
         AlterClientQuotasRequest(
-            [QuotaEntry(entity=[QuotaEntity(entity_type=f"{i}", entity_name="x") for i in range(60 * MANY)], ops=[])]
+            [QuotaEntry(entity=[QuotaEntity(entity_type=f"{i}", entity_name="x") for i in range(60 * many)], ops=[])]
         ),
         1,
     ),
-    "AlterClientQuotas of many": lambda n: (
+    "AlterClientQuotas of many": lambda n, many: (
         AlterClientQuotasRequest(
             [
                 QuotaEntry(
                     entity=[QuotaEntity(entity_type="user", entity_name=f"{i}")],
                     ops=[QuotaOp(key="producer_byte_rate", value=n + 1.0)],
                 )
-                for i in range(2 * MANY)
+                for i in range(2 * many)
             ]
         ),
         1,
     ),
-    "DescribeClientQuotas": lambda n: (
-        DescribeClientQuotasRequest([QuotaFilter(entity_type=f"{i}", match_type=2) for i in range(60 * MANY)]),
+    "DescribeClientQuotas": lambda n, many: (
+        DescribeClientQuotasRequest([QuotaFilter(entity_type=f"{i}", match_type=2) for i in range(60 * many)]),
         1,
     ),
-    "AlterUserScramCredentials of a large password": lambda n: (
+    "AlterUserScramCredentials of a large password": lambda n, many: (
         AlterUserScramCredentialsRequest(
             upsertions=[
-                ScramCredentialUpsertion(name="u", mechanism=1, iterations=4096, salt=b"s", salted_password=bytes(FRAME_BYTES))
+                ScramCredentialUpsertion(name="u", mechanism=1, iterations=4096, salt=b"s", salted_password=bytes(BYTES * many))
             ]
         ),
         0,
     ),
-    "AlterUserScramCredentials of many": lambda n: (
+    "AlterUserScramCredentials of many": lambda n, many: (
         AlterUserScramCredentialsRequest(
             upsertions=[
                 ScramCredentialUpsertion(name=f"u{i}", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p")
-                for i in range(2 * MANY)
+                for i in range(2 * many)
             ]
         ),
         0,
     ),
-    "DescribeUserScramCredentials": lambda n: (
-        DescribeUserScramCredentialsRequest([UserName(f"u{i}") for i in range(20 * MANY)]),
+    "DescribeUserScramCredentials": lambda n, many: (
+        DescribeUserScramCredentialsRequest([UserName(f"u{i}") for i in range(20 * many)]),
         0,
     ),
-    "DescribeQuorum": lambda n: (
-        DescribeQuorumRequest([QuorumTopic(topic_name="t", partitions=[QuorumPartition(i) for i in range(60 * MANY)])]),
+    "DescribeQuorum": lambda n, many: (
+        DescribeQuorumRequest([QuorumTopic(topic_name="t", partitions=[QuorumPartition(i) for i in range(60 * many)])]),
         2,
     ),
-    "ElectLeaders": lambda n: (
-        ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=list(range(60 * MANY)))]),
+    "ElectLeaders": lambda n, many: (
+        ElectLeadersRequest(election_type=0, topic_partitions=[TopicPartitions(topic="t", partitions=list(range(60 * many)))]),
         2,
     ),
-    "ElectLeaders of no type": lambda n: (
-        ElectLeadersRequest(election_type=7, topic_partitions=[TopicPartitions(topic="t", partitions=list(range(60 * MANY)))]),
+    "ElectLeaders of no type": lambda n, many: (
+        ElectLeadersRequest(election_type=7, topic_partitions=[TopicPartitions(topic="t", partitions=list(range(60 * many)))]),
         2,
     ),
-    "AlterPartitionReassignments": lambda n: (
+    "AlterPartitionReassignments": lambda n, many: (
         AlterPartitionReassignmentsRequest(
             topics=[
                 ReassignableTopic(
-                    name="t", partitions=[ReassignablePartition(partition_index=i, replicas=[1]) for i in range(20 * MANY)]
+                    name="t", partitions=[ReassignablePartition(partition_index=i, replicas=[1]) for i in range(20 * many)]
                 )
             ]
         ),
         1,
     ),
-    "AlterPartitionReassignments to many replicas": lambda n: (
+    "AlterPartitionReassignments to many replicas": lambda n, many: (
         AlterPartitionReassignmentsRequest(
             topics=[
                 ReassignableTopic(
                     name=EXISTING,
                     partitions=[
-                        ReassignablePartition(partition_index=0, replicas=random.Random(n).sample(range(1_000_000), k=60 * MANY))
+                        ReassignablePartition(partition_index=0, replicas=random.Random(n).sample(range(1_000_000), k=60 * many))
                     ],
                 )
             ]
         ),
         1,
     ),
-    "ListPartitionReassignments": lambda n: (
+    "ListPartitionReassignments": lambda n, many: (
         ListPartitionReassignmentsRequest(
-            topics=[ListPartitionReassignmentsTopics(name="t", partition_indexes=list(range(60 * MANY)))],
+            topics=[ListPartitionReassignmentsTopics(name="t", partition_indexes=list(range(60 * many)))],
         ),
         0,
     ),
-    "AlterReplicaLogDirs": lambda n: (
+    "AlterReplicaLogDirs": lambda n, many: (
         AlterReplicaLogDirsRequest(
-            [AlterReplicaLogDir(path="/data", topics=[AlterReplicaLogDirTopic(name="t", partitions=list(range(60 * MANY)))])],
+            [AlterReplicaLogDir(path="/data", topics=[AlterReplicaLogDirTopic(name="t", partitions=list(range(60 * many)))])],
         ),
         2,
     ),
-    "CreateAcls": lambda n: (
+    "CreateAcls": lambda n, many: (
         CreateAclsRequest(
             [
                 AclCreation(
@@ -344,62 +350,62 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
                     operation=3,
                     permission_type=3,
                 )
-                for i in range(60 * MANY)
+                for i in range(60 * many)
             ]
         ),
         3,
     ),
-    "DeleteAcls": lambda n: (
+    "DeleteAcls": lambda n, many: (
         DeleteAclsRequest(
             [
                 DeleteAclsFilter(resource_type_filter=2, pattern_type_filter=3, operation=3, permission_type=3)
-                for i in range(60 * MANY)
+                for i in range(60 * many)
             ]
         ),
         3,
     ),
-    "CreateDelegationToken": lambda n: (
+    "CreateDelegationToken": lambda n, many: (
         CreateDelegationTokenRequest(
-            renewers=[CreatableRenewers(principal_type="User", principal_name=f"{i}") for i in range(60 * MANY)]
+            renewers=[CreatableRenewers(principal_type="User", principal_name=f"{i}") for i in range(60 * many)]
         ),
         3,
     ),
-    "DescribeDelegationToken": lambda n: (
+    "DescribeDelegationToken": lambda n, many: (
         DescribeDelegationTokenRequest(
-            [DescribeDelegationTokenOwner(principal_type="User", principal_name=f"{i}") for i in range(60 * MANY)]
+            [DescribeDelegationTokenOwner(principal_type="User", principal_name=f"{i}") for i in range(60 * many)]
         ),
         3,
     ),
-    "AddRaftVoter": lambda n: (
+    "AddRaftVoter": lambda n, many: (
         AddRaftVoterRequest(
             voter_id=2,
             voter_directory_id=b"d" * 16,
-            listeners=[VoterListener(name=f"l{i}", host="h", port=1) for i in range(60 * MANY)],
+            listeners=[VoterListener(name=f"l{i}", host="h", port=1) for i in range(60 * many)],
         ),
         1,
     ),
-    "ConsumerGroupHeartbeat of many topics": lambda n: (_consumer_joins(n, MAX_MEMBER_TOPICS), 1),
-    "ConsumerGroupHeartbeat of too many topics": lambda n: (_consumer_joins(n, 80 * MANY), 1),
-    "ConsumerGroupHeartbeat of an owner of many topics": lambda n: (
+    "ConsumerGroupHeartbeat of many topics": lambda n, many: (_consumer_joins(n, MAX_MEMBER_TOPICS), 1),
+    "ConsumerGroupHeartbeat of too many topics": lambda n, many: (_consumer_joins(n, 80 * many), 1),
+    "ConsumerGroupHeartbeat of an owner of many topics": lambda n, many: (
         ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_id="m",
             member_epoch=3,
             topic_partitions=[
-                ConsumedPartitions(topic_id=i.to_bytes(16, "big"), partitions=[] if i % 2 else [0]) for i in range(40 * MANY)
+                ConsumedPartitions(topic_id=i.to_bytes(16, "big"), partitions=[] if i % 2 else [0]) for i in range(40 * many)
             ],
         ),
         1,
     ),
-    "StreamsGroupHeartbeat of many topics": lambda n: (
+    "StreamsGroupHeartbeat of many topics": lambda n, many: (
         _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(MAX_TOPOLOGY_ELEMENTS)])]),
         1,
     ),
-    "StreamsGroupHeartbeat of too many topics": lambda n: (
-        _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(80 * MANY)])]),
+    "StreamsGroupHeartbeat of too many topics": lambda n, many: (
+        _application_joins(n, [Subtopology(subtopology_id="0", source_topics=[f"t{i:030}" for i in range(80 * many)])]),
         1,
     ),
-    "StreamsGroupHeartbeat of many subtopologies": lambda n: (
+    "StreamsGroupHeartbeat of many subtopologies": lambda n, many: (
         _application_joins(
             n,
             [
@@ -409,31 +415,31 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
         ),
         1,
     ),
-    "StreamsGroupHeartbeat of too many subtopologies": lambda n: (
-        _application_joins(n, [Subtopology(subtopology_id=str(i)) for i in range(20 * MANY)]),
+    "StreamsGroupHeartbeat of too many subtopologies": lambda n, many: (
+        _application_joins(n, [Subtopology(subtopology_id=str(i)) for i in range(20 * many)]),
         1,
     ),
-    "StreamsGroupHeartbeat of too many offsets": lambda n: (
+    "StreamsGroupHeartbeat of too many offsets": lambda n, many: (
         StreamsGroupHeartbeatRequest(
             group_id="s",
             member_id="m",
             member_epoch=3,
-            task_offsets=[TaskOffset(subtopology_id="0", partition=i) for i in range(80 * MANY)],
+            task_offsets=[TaskOffset(subtopology_id="0", partition=i) for i in range(80 * many)],
         ),
         1,
     ),
-    "ListConfigResources": lambda n: (ListConfigResourcesRequest([2] * 80 * MANY), 1),
-    "ListTransactions by an expression of many Unicode classes": lambda n: (
+    "ListConfigResources": lambda n, many: (ListConfigResourcesRequest([2] * 80 * many), 1),
+    "ListTransactions by an expression of many Unicode classes": lambda n, many: (
         ListTransactionsRequest(transactional_id_pattern=r"\pL" * 1_600),
         2,
     ),
-    "IncrementalAlterConfigs of many resources": lambda n: (
+    "IncrementalAlterConfigs of many resources": lambda n, many: (
         IncrementalAlterConfigsRequest(
-            [IncrementalResource(resource_type=32, resource_name=f"g{i}", configs=[]) for i in range(60 * MANY)]
+            [IncrementalResource(resource_type=32, resource_name=f"g{i}", configs=[]) for i in range(60 * many)]
         ),
         1,
     ),
-    "IncrementalAlterConfigs of many groups": lambda n: (
+    "IncrementalAlterConfigs of many groups": lambda n, many: (
         IncrementalAlterConfigsRequest(
             [
                 IncrementalResource(
@@ -441,12 +447,12 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
                     resource_name=f"g{n}-{i}",
                     configs=[IncrementalConfig(name="consumer.session.timeout.ms", config_operation=0, value="50000")],
                 )
-                for i in range(MANY)
+                for i in range(many)
             ]
         ),
         1,
     ),
-    "IncrementalAlterConfigs that appends a long list": lambda n: (
+    "IncrementalAlterConfigs that appends a long list": lambda n, many: (
         IncrementalAlterConfigsRequest(
             [
                 IncrementalResource(
@@ -462,7 +468,7 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
         ),
         1,
     ),
-    "IncrementalAlterConfigs of the patterns of many subscriptions": lambda n: (
+    "IncrementalAlterConfigs of the patterns of many subscriptions": lambda n, many: (
         IncrementalAlterConfigsRequest(
             [
                 IncrementalResource(
@@ -476,3 +482,20 @@ REQUESTS: dict[str, Callable[[int], tuple[Any, int]]] = {
         1,
     ),
 }
+
+LINES = {
+    # What costs time here is the work of C functions, a name or a pattern in each step.
+    "DescribeTransactions of long ids": 4_500,
+    "DescribeGroups of long ids": 4_500,
+    "DeleteGroups of long ids": 4_500,
+    "OffsetFetch of long ids": 4_500,
+    "OffsetFetch of all of long ids": 4_500,
+    "IncrementalAlterConfigs of the patterns of many subscriptions": 12_000,
+    "ConsumerGroupHeartbeat of an owner of many topics": 15_000,
+    # Handled in one step, as they have a limit of their own that does not depend on the length of steps.
+    "AddPartitionsToTxn of many": 75_000,
+    "StreamsGroupHeartbeat of many topics": 75_000,
+    "StreamsGroupHeartbeat of many subtopologies": 130_000,
+    "IncrementalAlterConfigs that appends a long list": 220_000,
+}
+"""Limits, in lines, of requests that need fewer or more than others."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ottla.broker.handlers.registry import declaration
 from ottla.coordinator.group.records import CommittedOffset, offset_record
-from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -24,85 +22,52 @@ from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDel
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology, TopicInfo, Topology
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.simulation.broker import SimulatedBroker
-from ottla.simulation.client import api_key, newest
-from tests.measuring import Limit, measured
+from ottla.simulation.client import api_key
+from tests.broker.holds import LOOP_HELD, MeasuredBroker
+from tests.support.counting import Limit, Meter
 
-pytestmark = [pytest.mark.heavy, measured]
-
-LOOP_HELD_S = Limit(0.020)
 GROUPS = 10_000
 PARTITIONS = 10_000
 MEMBERS = 1_000
+JOIN = Limit(lines=2_000, ms=5)
+"""However many members the group has."""
+TICK = Limit(lines=200, ms=1)
+"""However many groups there are."""
+WHOLE_GROUP = LOOP_HELD.with_lines(400 * MEMBERS)
+"""For what concerns every member of a group at once."""
+MORE = LOOP_HELD.with_lines(150_000)
+"""For work in portions that do not depend on the length of steps."""
+AT_LEAST = 3_000
+"""Fewer groups or partitions than this can be handled in one step."""
 
 
-class Timed:
-    """A broker whose every stretch on the loop is measured in thread time."""
+class Measured:
+    """A broker with a large topic and a small one, whose every stretch on the loop is measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter) -> None:
+        self.meter = meter
+        self.groups, self.partitions = (max(AT_LEAST, meter.size(n)) for n in (GROUPS, PARTITIONS))
         settings = {"offsets.topic.num.partitions": "3", "group.initial.rebalance.delay.ms": "0"}
-        self.broker = SimulatedBroker(settings).start().with_coordinators()
-        self.longest_s = 0.0
-        self.total_s = 0.0
-        self.stretches = 0
-        self._soon = self.broker.env.scheduler.soon
-        self._aside_s = 0.0
-        self._run_aside = self.broker.env.run_aside
-        self.broker.env.settle = self._settle  # type: ignore[method-assign]
-        self.broker.env.run_aside = self._measured_aside  # type: ignore[method-assign]
+        self.broker = MeasuredBroker(meter, settings)
+        self.broker.start().with_coordinators()
+        topics = [
+            CreatableTopic(name="t", num_partitions=self.partitions, replication_factor=1),
+            CreatableTopic(name="small", num_partitions=1, replication_factor=1),
+        ]
+        with self.broker.connect() as client:
+            client.call(CreateTopicsRequest(topics=topics, timeout_ms=1_000), 7)
 
-    def _measured_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
-        """What runs beside the loop is done at once here, and does not count."""
-        began = time.thread_time()
-        self._run_aside(work, done)
-        self._aside_s += time.thread_time() - began
-
-    def _stretch(self, work: Callable[[], object]) -> None:
-        began, self._aside_s = time.thread_time(), 0.0
-        work()
-        held = time.thread_time() - began - self._aside_s
-        self.longest_s = max(self.longest_s, held)
-        self.total_s += held
-        self.stretches += 1
-
-    def _settle(self) -> None:
-        while self._soon:
-            self._stretch(self._soon.popleft())
-
-    def ask(self, request: Any, version: int | None = None) -> Any:
-        """The answer; how long the broker held the loop for it is in ``longest_s``."""
-        client = self.broker.connect()
-        key, version = api_key(request), newest(request) if version is None else version
+    def ask(self, request: Any, version: int | None = None, *, limit: Limit = LOOP_HELD) -> Any:
+        """The response. Raises AssertionError where the broker held the loop for too long."""
         # The first request of an API imports its modules.
-        assert declaration(key).codec
-        frame = request_frame(key, version, 1, "timed", request)
-        self.longest_s, self.stretches, connection = 0.0, 0, client._connection
-        at = 0
-        while at < len(frame):
-            buffer = connection.get_buffer(-1)
-            piece = frame[at : at + len(buffer)]
-            buffer[: len(piece)] = piece
-            at += len(piece)
-            self._stretch(lambda: connection.buffer_updated(len(piece)))  # noqa: B023
-            self._settle()
-        answer = client.receive((key, version))
-        client.close()
-        return answer
+        assert declaration(api_key(request)).codec
+        with self.broker.connect() as client:
+            return self.broker.measure(lambda: client.call(request, version), limit, type(request).__name__)
 
 
 @pytest.fixture
-def timed() -> Iterator[Timed]:
-    made = Timed()
-    made.ask(
-        CreateTopicsRequest(
-            topics=[
-                CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1),
-                CreatableTopic(name="small", num_partitions=1, replication_factor=1),
-            ],
-            timeout_ms=1_000,
-        ),
-        7,
-    )
+def measured(meter: Meter) -> Iterator[Measured]:
+    made = Measured(meter)
     # A collection of the whole test process's objects is no stretch of the broker's.
     gc.disable()
     yield made
@@ -111,64 +76,50 @@ def timed() -> Iterator[Timed]:
     assert made.broker.bugs == 0
 
 
-def give_offsets(timed: Timed, groups: int, topic: str) -> list[str]:
+def give_offsets(measured: Measured, groups: int, topic: str) -> list[str]:
     """Groups that each have committed one offset."""
-    coordinator = timed.broker.broker.groups
+    coordinator = measured.broker.broker.groups
     names = [f"g{n}" for n in range(groups)]
     for name in names:
         shard, runtime = coordinator.shard(name)
-        record = offset_record((name, topic, 0), CommittedOffset(1, -1, "", timed.broker.now_ms()))
-        shard.replay(record, runtime.partition.log.log_end_offset - 1, -1, timed.broker.now_ms())
+        record = offset_record((name, topic, 0), CommittedOffset(1, -1, "", measured.broker.now_ms()))
+        shard.replay(record, runtime.partition.log.log_end_offset - 1, -1, measured.broker.now_ms())
     return names
 
 
-def held(timed: Timed, what: str) -> None:
-    assert timed.longest_s < LOOP_HELD_S, f"{what} held the loop for {timed.longest_s * 1000:.0f} ms"
-
-
-def test_many_groups(timed: Timed) -> None:
-    names = give_offsets(timed, GROUPS, "small")
-    assert len(timed.ask(ListGroupsRequest()).groups) == GROUPS
-    held(timed, "ListGroups")
-    assert {g.group_state for g in timed.ask(DescribeGroupsRequest(names)).groups} == {"Empty"}
-    held(timed, "DescribeGroups")
-    assert timed.ask(DeleteTopicsRequest([DeleteTopicState("small")])).responses[0].error_code == 0
-    held(timed, "DeleteTopics beside many groups")
-    timed.longest_s = 0.0
-    timed.broker.sleep(20_000)
-    held(timed, "forgetting a topic's offsets")
-    coordinator = timed.broker.broker.groups
+def test_many_groups(measured: Measured) -> None:
+    names = give_offsets(measured, measured.groups, "small")
+    assert len(measured.ask(ListGroupsRequest()).groups) == measured.groups
+    assert {g.group_state for g in measured.ask(DescribeGroupsRequest(names)).groups} == {"Empty"}
+    assert measured.ask(DeleteTopicsRequest([DeleteTopicState("small")]), limit=MORE).responses[0].error_code == 0
+    measured.broker.measure(lambda: measured.broker.sleep(20_000), MORE, "forgetting a topic's offsets")
+    coordinator = measured.broker.broker.groups
     assert not any(shard.offsets.groups for shard in coordinator.shards())
-    assert {r.error_code for r in timed.ask(DeleteGroupsRequest(names)).results} == {0}
-    held(timed, "DeleteGroups")
-    assert timed.ask(ListGroupsRequest()).groups == []
+    assert {r.error_code for r in measured.ask(DeleteGroupsRequest(names)).results} == {0}
+    assert measured.ask(ListGroupsRequest()).groups == []
 
 
-def test_many_offsets(timed: Timed) -> None:
+def test_many_offsets(measured: Measured) -> None:
     topic = OffsetCommitRequestTopic(
-        "t", partitions=[OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(PARTITIONS)]
+        "t", partitions=[OffsetCommitRequestPartition(partition_index=n, committed_offset=n) for n in range(measured.partitions)]
     )
-    answer = timed.ask(
+    answer = measured.ask(
         OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, member_id="", group_instance_id=None, topics=[topic]), 9
     )
     assert {p.error_code for p in answer.topics[0].partitions} == {0}
-    held(timed, "OffsetCommit")
     everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
-    fetched = timed.ask(everything, 9).groups[0].topics[0].partitions
-    assert sorted(p.committed_offset for p in fetched) == list(range(PARTITIONS))
-    held(timed, "OffsetFetch of everything")
-    half = [OffsetDeleteRequestPartition(n) for n in range(PARTITIONS // 2)]
-    deleted = timed.ask(OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=half)]))
+    fetched = measured.ask(everything, 9).groups[0].topics[0].partitions
+    assert sorted(p.committed_offset for p in fetched) == list(range(measured.partitions))
+    half = [OffsetDeleteRequestPartition(n) for n in range(measured.partitions // 2)]
+    deleted = measured.ask(OffsetDeleteRequest(group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=half)]))
     assert {p.error_code for p in deleted.topics[0].partitions} == {0}
-    held(timed, "OffsetDelete")
-    assert [r.error_code for r in timed.ask(DeleteGroupsRequest(["g"])).results] == [0]
-    held(timed, "DeleteGroups of one with many offsets")
-    assert timed.ask(everything, 9).groups[0].topics == []
-    timed.broker.restart(kill=True)
-    assert not timed.broker.broker.groups.shard("g")[0].exists("g")
+    assert [r.error_code for r in measured.ask(DeleteGroupsRequest(["g"])).results] == [0]
+    assert measured.ask(everything, 9).groups[0].topics == []
+    measured.broker.restart(kill=True)
+    assert not measured.broker.broker.groups.shard("g")[0].exists("g")
 
 
-def test_many_internal_topics(timed: Timed) -> None:
+def test_many_internal_topics(measured: Measured) -> None:
     changelogs = [TopicInfo(name=f"changelog-{n}") for n in range(200)]
     topology = Topology(subtopologies=[Subtopology(subtopology_id="0", source_topics=["small"], state_changelog_topics=changelogs)])
     joining = StreamsGroupHeartbeatRequest(
@@ -181,66 +132,43 @@ def test_many_internal_topics(timed: Timed) -> None:
         standby_tasks=[],
         warmup_tasks=[],
     )
-    assert timed.ask(joining).error_code == 0
-    held(timed, "StreamsGroupHeartbeat")
-    assert {changelog.name for changelog in changelogs} <= timed.broker.broker.cluster.state.topics.keys()
+    assert measured.ask(joining, limit=MORE).error_code == 0
+    assert {changelog.name for changelog in changelogs} <= measured.broker.broker.cluster.state.topics.keys()
 
 
-def test_many_members(timed: Timed) -> None:
+def test_many_members(measured: Measured) -> None:
     """Each joins a group of those before it, then all join again, and the leader gives out assignments."""
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"s" * 50)]
-    coordinator = timed.broker.broker.groups
+    coordinator = measured.broker.broker.groups
     name = "g"
 
-    def join(member: str) -> None:
-        client = timed.broker.connect()
-        frame = request_frame(
-            11,
-            3,
-            1,
-            "c",
-            JoinGroupRequest(
-                group_id=name,
-                session_timeout_ms=100_000,
-                rebalance_timeout_ms=100_000,
-                member_id=member,
-                group_instance_id=None,
-                protocol_type="consumer",
-                protocols=protocols,
-            ),
-        )
-        connection = client._connection
-        buffer = connection.get_buffer(-1)
-        buffer[: len(frame)] = frame
-        timed._stretch(lambda: connection.buffer_updated(len(frame)))
-        timed._settle()
-
-    timed.ask(
-        JoinGroupRequest(
-            group_id="other",
+    def joining(group: str, member: str) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=group,
             session_timeout_ms=100_000,
             rebalance_timeout_ms=100_000,
-            member_id="",
+            member_id=member,
             group_instance_id=None,
             protocol_type="consumer",
             protocols=protocols,
-        ),
-        3,
-    )
-    timed.longest_s = timed.total_s = 0.0
+        )
+
+    def join(member: str) -> None:
+        # The response comes when all members have joined.
+        measured.broker.connect().send(joining(name, member), 3)
+
+    measured.ask(joining("other", ""), 3)
     for _ in range(MEMBERS):
-        join("")
+        measured.broker.measure(lambda: join(""), JOIN, "JoinGroup")
     group = coordinator.shard(name)[0].groups[name]
     first = next(iter(group.members))
-    join(first)
+    measured.broker.measure(lambda: join(first), WHOLE_GROUP, "a member that completes a large group")
     group = coordinator.shard(name)[0].groups[name]
     assert group.generation == 2
     assert len(group.members) == MEMBERS
-    held(timed, "a member that completes a large group")
-    assert timed.total_s < 0.002 * MEMBERS, f"{timed.total_s * 1000:.0f} ms in all"
     assignments = [SyncGroupRequestAssignment(member_id=m, assignment=b"a" * 20) for m in group.members]
     assert (
-        timed.ask(
+        measured.ask(
             SyncGroupRequest(
                 group_id=name,
                 generation_id=2,
@@ -251,19 +179,17 @@ def test_many_members(timed: Timed) -> None:
                 assignments=assignments,
             ),
             5,
+            limit=WHOLE_GROUP,
         ).error_code
         == 0
     )
-    held(timed, "SyncGroup of the leader")
-    assert len(timed.ask(DescribeGroupsRequest([name])).groups[0].members) == MEMBERS
-    held(timed, "DescribeGroups of a large group")
-    timed.ask(LeaveGroupRequest(group_id=name, member_id="", members=[MemberIdentity(m) for m in group.members]))
-    held(timed, "LeaveGroup of all")
+    assert len(measured.ask(DescribeGroupsRequest([name])).groups[0].members) == MEMBERS
+    measured.ask(
+        LeaveGroupRequest(group_id=name, member_id="", members=[MemberIdentity(m) for m in group.members]), limit=WHOLE_GROUP
+    )
 
 
-def test_time_costs_nothing_where_nothing_is_due(timed: Timed) -> None:
-    give_offsets(timed, GROUPS, "small")
-    began = time.thread_time()
-    for _ in range(1_000):
-        timed.broker.broker.groups.tick()
-    assert time.thread_time() - began < 0.05
+def test_time_costs_nothing_where_nothing_is_due(measured: Measured) -> None:
+    give_offsets(measured, measured.groups, "small")
+    tick = measured.broker.broker.groups.tick
+    measured.broker.measure(lambda: measured.meter.run(tick), TICK)

@@ -26,7 +26,7 @@ from ottla.storage.replacement import REPLACEMENT_DIRECTORY, is_broker_data
 from tests.broker.serving_world import ServingWorld, make_topic, topics
 from tests.broker.share_world import produce
 from tests.storage.killing_filesystem import KillingFilesystem
-from tests.storage.logs import stored
+from tests.support.logs import stored
 
 SNAPSHOT = "/kept"
 DURABILITIES = ["process", "power"]

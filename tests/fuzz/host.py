@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import structlog
 
@@ -21,11 +20,13 @@ from ottla.simulation.client import SimulatedClient
 from tests.fuzz import parts, refusals, settings, state, stored
 from tests.fuzz.exchange import Conversation, Exchange, Failure, Held, is_unknown_error
 from tests.fuzz.settings import Given
-from tests.measuring import Limit
+from tests.support.counting import Limit, LineMeter, Meter, TimeMeter
 from tests.support.raw_client import create
 
-HOLD_S = Limit(0.020)
-"""Thread CPU time that one request, timer or step may hold the loop for."""
+T = TypeVar("T")
+
+HOLD = Limit(lines=150_000, ms=20)
+"""How long one request, timer or step may hold the loop."""
 CLIENTS = 4
 EXPECTED_LINES = frozenset({"marker_refused"})
 """An admin client's WriteTxnMarkers may fence the coordinator's own markers for ever, as with Kafka: a person must know."""
@@ -121,7 +122,6 @@ class Trace:
     def __init__(self) -> None:
         self._actions: list[Action] = []
         self.inputs = 0
-        self.longest_ms = 0.0
 
     def do(self, action: Action) -> list[Exchange]:
         """Carry an action out and check what came of it."""
@@ -146,10 +146,17 @@ class Trace:
 
 
 class Host(Trace):
-    """Performs actions on a broker in this process and checks each. Raises `Failure`."""
+    """Performs actions on a broker in this process and checks each. Raises `Failure`.
+
+    How long the loop is held is counted in lines of Python, so that a trace fails each time that it is played, or never.
+    """
+
+    meter_type: type[LineMeter | TimeMeter] = LineMeter
 
     def __init__(self, seed: int, given: Given) -> None:
         super().__init__()
+        self.meter: Meter = self.meter_type()
+        self.longest = 0.0
         listen_to_the_log()
         LOGGED.clear()
         self._broker = SimulatedBroker(given.settings, given.features, seed=seed).start().with_coordinators()
@@ -167,41 +174,34 @@ class Host(Trace):
         """A broker has started: watch its loop, connect to it."""
         env: Any = self._broker.env
         soon, later, aside = env.call_soon, env.call_later, env.run_aside
-        env.call_soon = lambda callback: soon(self._timed(callback))
-        env.call_later = lambda delay_ms, callback: later(delay_ms, self._timed(callback))
+        env.call_soon = lambda callback: soon(self._counted(callback))
+        env.call_later = lambda delay_ms, callback: later(delay_ms, self._counted(callback))
         # What runs beside the loop does not hold it.
         env.run_aside = lambda work, done: soon(lambda: aside(work, done))
         self._asked: list[str] = []
         self.lines = [Line(self._connect()) for _ in range(CLIENTS)]
-        self._bystander = self._broker.connect("bystander")
+        self._bystander = self._connect("bystander")
         self._state = state.live(self._broker.broker)
 
-    def _connect(self) -> SimulatedClient:
-        client = self._broker.connect("fuzz")
+    def _connect(self, client_id: str = "fuzz") -> SimulatedClient:
+        client = self._broker.connect(client_id)
         connection: Any = client._connection
         received = connection.buffer_updated
 
-        def timed(size_bytes: int) -> None:
-            began = time.thread_time()
-            received(size_bytes)
-            self._held(began, self._asked)
-
-        connection.buffer_updated = timed
+        connection.buffer_updated = lambda size_bytes: self._measured(lambda: received(size_bytes), self._asked)
         return client
 
-    def _timed(self, callback: Callable[[], None]) -> Callable[[], None]:
-        def timed() -> None:
-            began = time.thread_time()
-            callback()
-            self._held(began, [*self._asked, callback])
+    def _counted(self, callback: Callable[[], None]) -> Callable[[], None]:
+        return lambda: self._measured(callback, [*self._asked, callback])
 
-        return timed
-
-    def _held(self, began_s: float, what: Sequence[object]) -> None:
-        ms = (time.thread_time() - began_s) * 1000
-        self.longest_ms = max(self.longest_ms, ms)
-        if ms / 1_000 > HOLD_S:
-            raise Held(f"the loop was held for {ms:.0f} ms by {str(what)[:300]}")
+    def _measured(self, work: Callable[[], T], what: Sequence[object]) -> T:
+        self.meter.longest = 0.0
+        result = self.meter.run(work)
+        self.longest = max(self.longest, self.meter.longest)
+        exceeded = self.meter.exceeds(HOLD)
+        if exceeded:
+            raise Held(f"the loop was held for {exceeded}, by {str(what)[:300]}")
+        return result
 
     # actions
 
@@ -321,10 +321,9 @@ class Host(Trace):
         """Another connection is answered."""
         if self._bystander._transport.is_closed:
             # Idle for too long.
-            self._bystander = self._broker.connect("bystander")
-        began = time.thread_time()
+            self._bystander = self._connect("bystander")
+        self._asked = ["the bystander's request"]
         answer = self._bystander.call(MetadataRequest([]), 12)
-        self._held(began, ["the bystander's request"])
         if not answer.brokers:
             raise Failure("a bystander is not answered")
 
@@ -344,3 +343,9 @@ class Host(Trace):
 
     def __exit__(self, *_: object) -> None:
         self._broker.abandon()
+
+
+class TimedHost(Host):
+    """Measures in processor time how long the loop is held, which also shows the work of C functions."""
+
+    meter_type = TimeMeter

@@ -18,7 +18,7 @@ from ottla.simulation.faulty_filesystem import PowerCut
 from ottla.storage.identity import BOOTSTRAP_FILE, DirectoryError, Identity, check_not_kafkas
 from tests.operations.test_graduation import SETTINGS, written
 from tests.storage.killing_filesystem import KillingFilesystem
-from tests.storage.logs import NOW_MS, Logs, put, stored
+from tests.support.logs import NOW_MS, Logs, put, stored
 
 
 def with_files(disk: Mapping[str, Buffer]) -> KillingFilesystem:

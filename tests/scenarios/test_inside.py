@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,15 +18,12 @@ from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed
 from ottla.storage.producer_state import ProducerEntry, ProducerState
 from ottla.storage.steps import Steps
-from tests.measuring import Limit, measured
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
+from tests.support.counting import Limit, Meter, check_best, run_steps
 
-LOOP_HELD_S = Limit(0.010)
-"""What no housekeeping step may take."""
-EXPIRY_HELD_S = Limit(0.005)
-NOISE = 5
-"""These machines are noisy: the best of so many runs counts."""
+EXPIRY_STEP = Limit(lines=100_000, ms=5)
+FETCH = Limit(lines=20_000, ms=200)
 
 
 @pytest.fixture
@@ -148,27 +144,15 @@ def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: Wo
     assert perform(world, "produce A t seq=0") == "NONE @0 stamped"
 
 
-@measured
-@pytest.mark.heavy
 @pytest.mark.entry("IDM-20")
-def test_a_million_producers_expire_in_slices() -> None:
-    state = ProducerState()
+def test_a_million_producers_expire_in_slices(meter: Meter) -> None:
+    state, count = ProducerState(), meter.size(1_000_000)
     old, young = ProducerEntry(0), ProducerEntry(0)
     old.seen(0, -1)
     young.seen(1_000, -1)
-    state.replace(ProducerEntry(pid, packed=(old if pid % 10 == 0 else young).packed) for pid in range(1_000_000))
-    longest = []
-    for attempt in range(NOISE):
-        slowest = 0.0
-        steps = state.remove_expired(1_500 + attempt, 1_400 + attempt, 5_000)
-        while True:
-            before = time.thread_time()
-            if next(steps, "end") == "end":
-                break
-            slowest = max(slowest, time.thread_time() - before)
-        longest.append(slowest)
-    assert len(state.entries) == 900_000
-    assert min(longest) < EXPIRY_HELD_S
+    state.replace(ProducerEntry(pid, packed=(old if pid % 10 == 0 else young).packed) for pid in range(count))
+    check_best(meter, EXPIRY_STEP, lambda n: run_steps(meter, state.remove_expired(1_500 + n, 1_400 + n, 5_000)))
+    assert len(state.entries) == count * 9 // 10
 
 
 @pytest.mark.entry("IDM-21")
@@ -284,25 +268,22 @@ def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) ->
     assert late() == 0
 
 
-@measured
 @pytest.mark.entry("RDC-21")
-def test_a_fetch_over_many_aborted_transactions_is_quick(broker: SimulatedBroker, world: World) -> None:
+def test_a_fetch_over_many_aborted_transactions_is_quick(meter: Meter, broker: SimulatedBroker, world: World) -> None:
     for command in ("topic t", "A = init x"):
         perform(world, command)
     shard = broker.broker.partitions.get("inside-t", 0)
     from ottla.protocol.records import EndTxnMarker
 
-    for pid in range(20_000):
+    for pid in range(meter.size(20_000)):
         batch = build_batch([(None, b"v")], 1, producer_id=pid, producer_epoch=0, base_sequence=0, transactional=True)
         shard.append(batch, read_header(batch))
         shard.append_marker(EndTxnMarker(pid, 0, False, 0), 0)
-    spent = []
-    for _ in range(NOISE):
-        before = time.thread_time()
-        answer = perform(world, "fetch t committed max=1048576")
-        spent.append(time.thread_time() - before)
-    assert answer.startswith("NONE")
-    assert min(spent) < 0.2
+
+    def fetch(_: int) -> None:
+        assert meter.run(lambda: perform(world, "fetch t committed max=1048576")).startswith("NONE")
+
+    check_best(meter, FETCH, fetch)
 
 
 @pytest.mark.entry("PRD-19", "INI-05")

@@ -24,7 +24,7 @@ LONG = {"crash", "shut_down", "boot", "pause"}
 def _marks(target: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
     """Under ``make test`` come ottla's cases in which no broker goes away: the others wait for sessions to end."""
     if target == "kafka":
-        return [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.flaky(reruns=2)]
+        return [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
     is_long = any(step.command.split()[0] in LONG for step in scenario.steps)
     return [pytest.mark.wire, *([pytest.mark.full] if is_long else [])]
 

@@ -27,7 +27,7 @@ def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest
     if target == "simulated":
         return []
     if target == "kafka":
-        marks = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java, pytest.mark.flaky(reruns=2)]
+        marks = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java]
         if not scenario.is_of(ORACLE_VERSION):
             marks.append(pytest.mark.skip(reason=f"since {scenario.since}"))
         return marks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.coordinator.share.batches import NO_OFFSET, StateBatch, combine, most_combined
 from ottla.coordinator.share.states import VALID_NEXT, IllegalRecordTransition, RecordState, check_transition
+from tests.support.counting import Limit, Meter, check_best
 
 BATCHES = st.lists(
     st.builds(
@@ -75,12 +75,16 @@ def test_every_move_that_is_not_in_the_table_raises() -> None:
                     check_transition(before, after)
 
 
-def test_combining_takes_no_more_than_its_share_of_time() -> None:
+def test_combining_takes_no_more_than_its_share_of_time(meter: Meter) -> None:
     """Of batches in batches, each with another delivery count, all were looked at for each offset: seconds for these."""
-    inside = [StateBatch(at, 40_000 - at, 0, at) for at in range(10_000)]
-    began = time.thread_time()
-    combined = combine((), inside, NO_OFFSET)
-    assert len(combined) == 19_999
-    assert len(combine(combined, [StateBatch(20_000, 20_000, 2, 20_000)], NO_OFFSET)) == 20_001
-    assert time.thread_time() - began < 1
-    assert most_combined(19_999, 1) == 20_001
+    count = meter.size(10_000)
+    inside = [StateBatch(at, 4 * count - at, 0, at) for at in range(count)]
+
+    def attempt(_: int) -> None:
+        combined = meter.run(lambda: combine((), inside, NO_OFFSET))
+        assert len(combined) == 2 * count - 1
+        again = meter.run(lambda: combine(combined, [StateBatch(2 * count, 2 * count, 2, 2 * count)], NO_OFFSET))
+        assert len(again) == 2 * count + 1
+        assert most_combined(len(combined), 1) == 2 * count + 1
+
+    check_best(meter, Limit(lines=100 * count, ms=1_000), attempt)
