@@ -18,7 +18,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
 )
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from tests.client.scripted import ScriptedBroker, World, metadata
+from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 ELECT = "ottla topic elect --unclean t:0 elects another replica, which may lack committed records"
 
@@ -111,7 +111,7 @@ def test_partitions_without_a_leader_are_described_page_by_page() -> None:
         return page(described(0), described(1, leader=1), then=2) if len(asked) == 1 else page(described(2), described(3, leader=2))
 
     broker = ScriptedBroker(answers={**answers(topic("b", -1, 1, -1, -1), topic("a", 1)), "DescribeTopicPartitions": describe})
-    found = leaderless(World(kafka=broker).brokers())
+    found = leaderless(ScriptedCluster(kafka=broker).brokers())
     assert [(p.topic, p.partition) for p in found] == [("b", 0), ("b", 2)], "partition 3 has got a leader meanwhile"
     assert (found[0].complete, found[0].last_leaders, found[0].offline) == ([1], [2], [1, 2])
     assert [cursor and cursor.partition_index for cursor in asked] == [None, 2]
@@ -119,7 +119,7 @@ def test_partitions_without_a_leader_are_described_page_by_page() -> None:
 
 def test_a_broker_that_knows_no_eligible_replicas_is_asked_for_the_metadata_alone() -> None:
     broker = ScriptedBroker(answers=answers(topic("b", 1, -1)), versions={"DescribeTopicPartitions": (0, -1)})
-    (found,) = leaderless(World(kafka=broker).brokers())
+    (found,) = leaderless(ScriptedCluster(kafka=broker).brokers())
     assert found == LeaderlessPartition(topic="b", partition=1, replicas=[1, 2], complete=[1], last_leaders=[], offline=[1])
 
 
@@ -133,5 +133,5 @@ def test_election_type_of_an_elected_leader(is_unclean: bool) -> None:
         return ElectLeadersResponse(replica_election_results=[ReplicaElectionResult(topic="t", partition_result=[result])])
 
     broker = ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={"t": [1]})], "ElectLeaders": elect})
-    elect_leader(World(kafka=broker).brokers(), "t", 0, is_unclean=is_unclean)
+    elect_leader(ScriptedCluster(kafka=broker).brokers(), "t", 0, is_unclean=is_unclean)
     assert types == [int(is_unclean)]

@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.coordinator.partition_registration import RECOVERED
 from ottla.protocol.errors import Code
-from tests.replication.brokers import TOPIC, World
+from tests.replication.brokers import TOPIC, ReplicaBrokersWorld
 from tests.replication.test_brokers import Producer, values
 
 RECORDS = 50
@@ -17,7 +17,7 @@ MIN_INSYNC = {"min.insync.replicas": "2"}
 @pytest.mark.parametrize("is_topics_own", [False, True])
 def test_acknowledged_records_outlive_a_power_cut_of_the_last_leader(is_topics_own: bool) -> None:
     """Both followers stop cleanly, the leader's power is cut, and all start again (KIP-966)."""
-    world = World(5, min_in_sync=2, settings={} if is_topics_own else MIN_INSYNC)
+    world = ReplicaBrokersWorld(5, min_in_sync=2, settings={} if is_topics_own else MIN_INSYNC)
     world.log(*world.state.set_features({"eligible.leader.replicas.version": 1}).records)
     if is_topics_own:
         world.log(*world.state.set_configs(TOPIC_RESOURCE, TOPIC, MIN_INSYNC).records)
