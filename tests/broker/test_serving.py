@@ -96,7 +96,7 @@ def test_after_a_reset_all_is_gone_but_the_cluster(world: ServingWorld) -> None:
     assert produce(client, 1) == 0
 
 
-def test_what_the_one_before_had_begun_does_not_go_on(world: ServingWorld) -> None:
+def test_work_of_the_previous_broker_does_not_continue(world: ServingWorld) -> None:
     """Its timers fire later, and its clients are cut off; neither may write into its successor's files."""
     client = world.connect()
     make_topic(client, "t")
@@ -146,7 +146,7 @@ def test_a_snapshot_for_which_there_is_no_room_changes_nothing(world: ServingWor
     assert produce(world.connect(), 1) == 1
 
 
-def test_what_is_no_snapshot_changes_nothing(world: ServingWorld) -> None:
+def test_restore_of_an_invalid_snapshot_changes_nothing(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     with pytest.raises(DirectoryError, match="/nowhere is no snapshot"):
@@ -166,7 +166,7 @@ def test_where_no_broker_can_take_the_place_the_process_ends(world: ServingWorld
     assert isinstance(world.serving.failure, OSError)
 
 
-def test_levels_of_log_lines_are_those_of_the_start(world: ServingWorld) -> None:
+def test_reset_restores_log_levels(world: ServingWorld) -> None:
     LOG_LEVELS.begin_anew("ERROR")
     try:
         LOG_LEVELS.set("disk", "DEBUG")

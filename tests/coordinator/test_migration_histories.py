@@ -100,7 +100,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_history(seed: int) -> None:
+def test_random_history_of_migrations(seed: int) -> None:
     history = History(seed)
     for _ in range(120):
         history.event()
@@ -114,7 +114,7 @@ def test_a_history(seed: int) -> None:
     world.reload()
 
 
-def test_histories_change_over_in_both_directions() -> None:
+def test_random_histories_migrate_in_both_directions() -> None:
     assert MigrationPolicy.BIDIRECTIONAL.upgrades
     changes = set()
     for seed in range(10):
