@@ -55,11 +55,11 @@ class TestResponses:
         budget.note(client, size_bytes)
         return client
 
-    def test_nobody_waits_while_there_is_room(self, budget: ResponseBudget) -> None:
+    def test_no_client_waits_while_there_is_room(self, budget: ResponseBudget) -> None:
         self.hold(budget, Client("slow"), LIMIT_BYTES - 1)
         assert not budget.is_used_up
 
-    def test_what_sockets_have_taken_meanwhile_counts(self, budget: ResponseBudget) -> None:
+    def test_bytes_sent_meanwhile_are_released(self, budget: ResponseBudget) -> None:
         slow = self.hold(budget, Client("slow"), LIMIT_BYTES)
         slow.unsent = 10
         assert not budget.is_used_up
@@ -80,12 +80,12 @@ class TestResponses:
         assert budget.closed_count == 1
         assert not budget.is_used_up
 
-    def test_nobody_is_closed_while_nobody_waits(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
+    def test_stalled_client_stays_connected_while_no_other_waits(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         slow = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES)
         env.advance(10 * STALL_MS)
         assert not slow.closed
 
-    def test_who_is_gone_holds_nothing_and_waits_for_nothing(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
+    def test_removed_client_holds_no_bytes_and_does_not_wait(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         slow, reader = self.hold(budget, Client("slow"), 2 * LIMIT_BYTES), Client("reader")
         assert budget.is_used_up
         budget.wait(reader.go_on)
@@ -94,7 +94,7 @@ class TestResponses:
         env.advance(10 * STALL_MS)
         assert (budget.used_bytes, reader.went_on, budget.waiting_count) == (0, 0, 0)
 
-    def test_what_is_read_for_answers_counts(self, budget: ResponseBudget) -> None:
+    def test_bytes_read_for_responses_count(self, budget: ResponseBudget) -> None:
         budget.read(LIMIT_BYTES)
         assert budget.left_bytes == 0
         assert budget.is_used_up
@@ -138,7 +138,7 @@ class TestRequests:
         assert first.closed and not holder.closed
         assert second.went_on == 1
 
-    def test_who_is_held_by_something_else_takes_no_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_client_paused_for_another_reason_takes_no_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second, third = (Client(name) for name in ("holder", "first", "second", "third"))
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, LIMIT_BYTES)
@@ -151,7 +151,7 @@ class TestRequests:
         assert (second.went_on, third.went_on) == (1, 1)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 
-    def test_who_sends_nothing_more_is_closed_when_others_wait(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_stalled_sender_is_closed_when_others_wait(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         stalled, first, second = Client("stalled"), Client("first"), Client("second")
         assert budget.ask(stalled, LIMIT_BYTES)
         env.advance(10 * STALL_MS)
@@ -175,7 +175,7 @@ class TestRequests:
         assert first.closed
         assert second.went_on
 
-    def test_without_a_bound_nobody_waits(self, env: SimulatedEnv) -> None:
+    def test_without_a_limit_no_client_waits(self, env: SimulatedEnv) -> None:
         budget = RequestBudget(env, -1, STALL_MS)
         assert all(budget.ask(Client(str(n)), 1 << 40) for n in range(3))
         assert not budget.is_used_up

@@ -109,7 +109,7 @@ def test_wrong_values_are_named(key: str, value: str) -> None:
         BrokerConfig({key: value})
 
 
-def test_known_keys_without_effect_are_told() -> None:
+def test_known_keys_without_effect_are_reported() -> None:
     config = BrokerConfig({"ssl.keystore.location": "/x", "num.io.threads": "9", "log.retention.ms": "5", "num.partitions": "3"})
     assert config.without_effect() == ["ssl.keystore.location"]
 

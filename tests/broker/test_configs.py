@@ -134,7 +134,7 @@ def test_a_policy_that_was_appended_to_is_lived_by(simulated: SimulatedBroker, c
     assert partitions.get("own", 0).log.config.cleanup_policy == ("compact",)
 
 
-def test_a_topics_list_begins_as_kafkas_default_whatever_the_broker_is_set_to(client: SimulatedClient) -> None:
+def test_append_to_a_topic_list_starts_from_kafkas_default(client: SimulatedClient) -> None:
     create(client, "t")
     of_the_broker = AlterConfigsResource(
         resource_type=B,
@@ -184,7 +184,7 @@ def test_resources_that_are_not_there(client: SimulatedClient, kind: int, name: 
     assert described.error_code == (17 if (kind, name) == (T, "") else code)
 
 
-def test_a_topic_is_not_created_with_what_it_could_not_be_set_to(client: SimulatedClient) -> None:
+def test_topic_is_not_created_with_an_invalid_config(client: SimulatedClient) -> None:
     for name, value in (("segment.bytes", "100"), ("cleanup.policy", None), ("no.such", "1"), ("cleanup.policy", "forget")):
         topic = CreatableTopic(
             name="t", num_partitions=1, replication_factor=1, configs=[CreatableTopicConfig(name=name, value=value)]

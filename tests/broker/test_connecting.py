@@ -107,7 +107,7 @@ async def test_two_protocols_talk_to_each_other(make_env: type[Env]) -> None:
 
 
 @pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
-async def test_an_attempt_that_is_cancelled_calls_nobody(make_env: type[Env]) -> None:
+async def test_cancelled_attempt_calls_no_callback(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
 
@@ -130,7 +130,7 @@ async def test_an_attempt_that_is_cancelled_calls_nobody(make_env: type[Env]) ->
     assert not refused.is_over
 
 
-async def test_who_reads_nothing_is_sent_nothing() -> None:
+async def test_no_bytes_are_delivered_while_reading_is_paused() -> None:
     env, called = simulated_env(), Peer()
     listening = await env.listen(HOST, 0, lambda: called)
     caller = (await dial(cast(Any, env), listening.port)).peer
@@ -143,7 +143,7 @@ async def test_who_reads_nothing_is_sent_nothing() -> None:
     assert called.arrived == b"ab"
 
 
-def test_a_simulated_broker_answers_whoever_connects_to_it() -> None:
+def test_simulated_broker_answers_over_the_simulated_network() -> None:
     broker = SimulatedBroker().start()
     caller = Dialled(cast(Any, broker.env), 9092).peer
     broker.env.settle()

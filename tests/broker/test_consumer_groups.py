@@ -67,7 +67,7 @@ def described(client: SimulatedClient, group: str = G, **options: Any) -> Descri
     return answer
 
 
-def test_a_group_is_told_and_described(client: SimulatedClient) -> None:
+def test_heartbeat_response_and_group_description_agree(client: SimulatedClient) -> None:
     answer = beat(client, "a", 0)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", 2, 500)
     assert partitions(answer) == [[0, 1]]
@@ -80,7 +80,7 @@ def test_a_group_is_told_and_described(client: SimulatedClient) -> None:
     assert [(t.topic_name, t.partitions) for t in member.target_assignment.topic_partitions] == [("t", [0, 1])]
 
 
-def test_what_is_not_there_and_what_no_group_takes(client: SimulatedClient) -> None:
+def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:
     answer = beat(client, "a", 3)
     assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, f"Consumer group {G} not found.")
     answer = beat(client, "", 0)

@@ -55,7 +55,7 @@ def test_a_coordinator_whose_topic_cannot_be_made_is_not_available(
     assert [c.error_code for c in client.call(request).coordinators] == [Code.NONE]
 
 
-def test_a_member_of_a_share_group_is_not_told_that_states_cannot_begin(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_share_group_heartbeat_succeeds_when_states_cannot_be_initialized(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     """The heartbeat has taken effect. Share consumers give up on any error that is not a coordinator's."""
     broker.with_coordinators()
     client = broker.connect()
@@ -73,7 +73,7 @@ def test_a_member_of_a_share_group_is_not_told_that_states_cannot_begin(broker: 
     assert a.acquire() == [(0, 0, 1)]
 
 
-def test_an_admin_is_told_that_there_is_no_share_coordinator(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_altering_share_offsets_without_a_share_coordinator_fails(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     broker.with_coordinators()
     client = broker.connect()
     refuse_metadata(disk)
@@ -84,7 +84,7 @@ def test_an_admin_is_told_that_there_is_no_share_coordinator(broker: SimulatedBr
     assert [p.error_code for topic in alter(client, p0=0).responses for p in topic.partitions] == [Code.NONE]
 
 
-def test_a_member_of_a_streams_group_is_told_which_topics_are_missing(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_streams_heartbeat_names_missing_topics(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     broker.with_coordinators()
     client = broker.connect()
     refuse_metadata(disk)

@@ -176,7 +176,7 @@ MEETS: list[Callable[[SimulatedBroker, SimulatedClient], object]] = [
 
 
 @pytest.mark.parametrize("meets", MEETS, ids=["append", "read", "housekeeping"])
-def test_a_fetch_that_waits_is_told_that_its_partition_is_offline(
+def test_parked_fetch_is_answered_when_its_partition_goes_offline(
     broker: SimulatedBroker, tmp_path: Path, meets: Callable[[SimulatedBroker, SimulatedClient], object]
 ) -> None:
     with broker.connect() as waiting, broker.connect() as client:
@@ -219,7 +219,7 @@ def test_a_disk_that_cannot_read(broker: SimulatedBroker, monkeypatch: pytest.Mo
     check_only_bad_is_offline(broker)
 
 
-def test_health_tells_of_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
     """`ottla health` asks for the directory's state, with no partition."""
     asked = DescribeLogDirsRequest([])
     with broker.connect() as client:
@@ -310,7 +310,7 @@ WHAT = [FIRST, *NEIGHBOURS, "partition.metadata", "leader-epoch-checkpoint", "00
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("harm", [link, pipe, directory, device])
 @pytest.mark.parametrize("name", WHAT)
-def test_what_is_no_file_is_not_followed(
+def test_path_that_is_no_regular_file_is_not_followed(
     broker: SimulatedBroker, tmp_path: Path, name: str, harm: Callable[[Path], None], kill: bool
 ) -> None:
     if kill:
@@ -437,7 +437,7 @@ def damage_a_header(path: Path, number: int) -> int:
     return at
 
 
-def test_what_lies_behind_a_damaged_header_is_not_taken_for_forgotten(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_replay_does_not_end_quietly_at_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
     """A replay that ended there would give a committed group older offsets, or none."""
     with broker.connect() as client:
         broker.with_coordinators()
@@ -459,7 +459,7 @@ def test_what_lies_behind_a_damaged_header_is_not_taken_for_forgotten(broker: Si
         assert produce(client, "good") == 0
 
 
-def test_no_start_on_metadata_behind_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_broker_does_not_start_on_metadata_after_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
     """Topics that lie behind would be gone, and their directories be set aside."""
     broker.broker.metadata.log.log.roll(START_MS)
     broker.with_coordinators()
@@ -481,7 +481,7 @@ def test_no_start_on_metadata_behind_a_damaged_header(broker: SimulatedBroker, t
 
 @pytest.mark.parametrize("name", [META_FILE, CLEAN_FILE, RECOVERY_POINTS, ".lock", f"__cluster_metadata-0/{FIRST}"])
 @pytest.mark.parametrize("harm", [pipe, directory, device])
-def test_the_broker_does_not_start_on_what_is_no_file(
+def test_broker_does_not_start_on_a_path_that_is_no_regular_file(
     broker: SimulatedBroker, tmp_path: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
     broker.stop()

@@ -111,7 +111,7 @@ def test_no_start_on_damaged_metadata(broker: SimulatedBroker, number: int, fiel
 @pytest.mark.parametrize(("number", "field"), PLACES)
 @pytest.mark.parametrize("topic", [TRANSACTION_TOPIC, OFFSETS_TOPIC])
 @pytest.mark.entry("STO-29")
-def test_a_coordinator_does_not_go_back_behind_damage(broker: SimulatedBroker, topic: str, number: int, field: int) -> None:
+def test_coordinator_with_a_damaged_log_is_unavailable(broker: SimulatedBroker, topic: str, number: int, field: int) -> None:
     path, raw = log_of(broker, topic)
     whole = bytes(raw)
     flip(raw, number, field)
@@ -131,7 +131,7 @@ def test_a_coordinator_does_not_go_back_behind_damage(broker: SimulatedBroker, t
 
 
 @pytest.mark.entry("STO-28")
-def test_whole_batches_behind_damage_in_the_newest_segment_stay(broker: SimulatedBroker) -> None:
+def test_whole_batches_after_damage_in_the_newest_segment_stay(broker: SimulatedBroker) -> None:
     path, raw = next((p, r) for p, r in log_files(broker) if "/t-1/" in p)
     whole = bytes(raw)
     flip(raw, 1, FIELDS["high byte of the length"])
@@ -153,7 +153,7 @@ def test_whole_batches_behind_damage_in_the_newest_segment_stay(broker: Simulate
 
 
 @pytest.mark.entry("STO-28")
-def test_who_would_rather_go_on_says_that_the_disk_had_nothing_for_sure(broker: SimulatedBroker) -> None:
+def test_recovery_point_of_0_lets_a_damaged_partition_start(broker: SimulatedBroker) -> None:
     path, raw = next((p, r) for p, r in log_files(broker) if "/t-1/" in p)
     flip(raw, 1, FIELDS["records"])
     del raw[-1:]

@@ -139,9 +139,7 @@ def test_many_records_are_copied_in_pieces(broker: SimulatedBroker) -> None:
     assert letters(broker) == [(offset, b"%d" % (offset % 400)) for offset in range(1_600)]
 
 
-def test_a_batch_is_inflated_once_however_many_of_its_records_are_copied(
-    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_is_decompressed_once_for_all_its_dead_letters(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:

@@ -55,7 +55,7 @@ def test_authorisations_are_named_as_kafka_names_them() -> None:
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_declared_versions_are_those_that_are_offered(key: int) -> None:
+def test_declared_versions_are_offered(key: int) -> None:
     declared = declaration(key)
     for unstable in (False, True):
         offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]
@@ -63,7 +63,7 @@ def test_declared_versions_are_those_that_are_offered(key: int) -> None:
         assert offered == (0 if key == 0 else declared.min_version, declared.max_version(unstable=unstable))
 
 
-def test_the_page_of_all_apis_is_what_they_declare() -> None:
+def test_page_of_apis_matches_the_declarations() -> None:
     """`python -m tools.apis` writes it anew."""
     assert apis.TARGET.read_text() == apis.page()
     assert "|  |" not in apis.page(), "the head of a file does not say what the API does"

@@ -15,7 +15,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 
 
 @pytest.mark.parametrize("limit", [32, 64, 100, 256, 1024, 4096, 65_536, 1 << 20])
-def test_all_that_may_be_open_fits_into_the_limit(limit: int) -> None:
+def test_open_files_fit_into_the_descriptor_limit(limit: int) -> None:
     shares = share_out(limit, 20_000)
     assert shares.files >= 8
     assert shares.connections >= 8

@@ -39,7 +39,7 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 @pytest.mark.parametrize("refused", ["marker", "outcome"])
-def test_what_a_deleted_log_decided_is_none_of_its_successors_business(
+def test_recreated_transaction_log_ignores_decisions_of_the_deleted_one(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World, refused: str, is_made_again: bool
 ) -> None:
     """Neither markers that come again nor an outcome that could not be logged."""
@@ -75,7 +75,7 @@ def joining(metadata: bytes) -> JoinGroupRequest:
     )
 
 
-def test_whoever_waits_for_a_group_is_told_that_its_coordinator_is_gone(broker: SimulatedBroker, world: World) -> None:
+def test_parked_group_requests_are_answered_when_the_coordinator_topic_is_deleted(broker: SimulatedBroker, world: World) -> None:
     perform(world, "topic t")
     assert perform(world, "commit_offsets h t=5").startswith("NONE")
     first, second = broker.connect("one"), broker.connect("two")
@@ -87,7 +87,7 @@ def test_whoever_waits_for_a_group_is_told_that_its_coordinator_is_gone(broker: 
         client.close()
 
 
-def test_whoever_waits_for_a_group_is_told_that_its_coordinators_log_is_offline(broker: SimulatedBroker, world: World) -> None:
+def test_parked_group_requests_are_answered_when_the_coordinators_log_goes_offline(broker: SimulatedBroker, world: World) -> None:
     """No change of the group can be written any more, so nobody would be answered."""
     perform(world, "topic t")
     assert perform(world, "commit_offsets h t=5").startswith("NONE")
@@ -104,7 +104,7 @@ def test_whoever_waits_for_a_group_is_told_that_its_coordinators_log_is_offline(
         client.close()
 
 
-def test_what_an_old_log_forgets_is_none_of_its_successors_business(broker: SimulatedBroker, world: World) -> None:
+def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_one(broker: SimulatedBroker, world: World) -> None:
     """Offsets of a topic that was made again stay, wherever the records of the old one stood in the old log."""
     perform(world, "topic t")
     groups = broker.broker.groups

@@ -199,7 +199,7 @@ def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, f
     assert any("__transaction_state" in path for path in fs.synced)
 
 
-def test_what_is_decided_while_a_start_waits_for_the_disk_gets_its_markers_once(world: World) -> None:
+def test_decision_during_a_start_that_waits_for_the_disk_gets_its_markers_once(world: World) -> None:
     """A start sends the markers of what was decided before it, once that is on the disk; clients come meanwhile."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
@@ -242,7 +242,7 @@ def test_a_round_that_outlives_the_stop_brings_about_nothing(world: World, fs: S
 
 
 @pytest.mark.entry("STO-20")
-def test_after_a_failed_sync_nothing_is_promised_any_more(world: World, fs: Slow) -> None:
+def test_after_a_failed_sync_no_write_is_acknowledged(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     fs.fails = True
@@ -254,7 +254,7 @@ def test_after_a_failed_sync_nothing_is_promised_any_more(world: World, fs: Slow
 
 
 @pytest.mark.entry("STO-20")
-def test_what_a_failed_sync_may_have_lost_is_not_shown(world: World, fs: Slow) -> None:
+def test_records_of_a_failed_sync_are_not_readable(world: World, fs: Slow) -> None:
     """After a power cut the record may be gone, and whoever had read it has read what never was. Other logs are read on."""
     for command in ("topic t", "topic u", "A = init", "produce A t", "produce A u"):
         perform(world, command)
@@ -267,7 +267,7 @@ def test_what_a_failed_sync_may_have_lost_is_not_shown(world: World, fs: Slow) -
     assert perform(world, "read u uncommitted").startswith("a2"), "a refused deletion shuts nobody out"
 
 
-def test_what_inflates_is_charged_once_for_a_batch_that_waits_for_its_coordinator(fs: Slow) -> None:
+def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(fs: Slow) -> None:
     broker = SimulatedBroker({"ottla.durability": "power", "ottla.request.inflated.max.bytes": "150000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in AFTER_VERSION_1:
@@ -309,7 +309,7 @@ def test_a_topic_may_be_deleted_while_it_is_synced(world: World, fs: Slow, monke
 
 
 @pytest.mark.entry("STO-20")
-def test_a_failed_sync_of_what_is_settled_fails_the_directory_too(fs: Slow) -> None:
+def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
     """With ``durability=process`` nobody waits for it; a later one that succeeds would still be a lie."""
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
@@ -356,7 +356,7 @@ def settled(fs: Slow, **settings: str) -> tuple[SimulatedBroker, World]:
 
 
 @pytest.mark.entry("STO-20")
-def test_a_failed_sync_of_what_is_to_be_compacted_fails_the_directory(fs: Slow) -> None:
+def test_failed_sync_before_compaction_fails_the_directory(fs: Slow) -> None:
     """The next sync of the same files would succeed: the system has dropped what it could not write."""
     broker, world = settled(fs, log_cleaner_backoff_ms="1000")
     fs.fails = True
@@ -423,7 +423,7 @@ def test_a_decision_is_carried_out_although_another_file_of_its_round_is_damaged
     assert not broker.gate.group_commit.has_failed
 
 
-def test_what_is_remembered_of_a_log_goes_with_it(world: World) -> None:
+def test_group_commit_forgets_a_deleted_log(world: World) -> None:
     for command in ("topic t internal.segment.bytes=200", "A = init", *["produce A t size=100"] * 8):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]

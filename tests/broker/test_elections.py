@@ -193,7 +193,7 @@ def marker_code(node: Node, request: WriteTxnMarkersRequest) -> Code:
     return Code(node.call(request, 1).markers[0].topics[0].partitions[0].error_code)
 
 
-def test_transactional_ids_are_known_again_after_the_load_and_meanwhile_nobody_is_served(node: Node, world: World) -> None:
+def test_transactional_ids_are_served_only_after_the_load(node: Node, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "B = init y"):
         perform(world, command)
     node.lose(TRANSACTION_TOPIC)
@@ -255,7 +255,7 @@ def test_a_marker_for_a_group_coordinator_that_does_not_serve_comes_again(node: 
     held.let_go()
 
 
-def test_whoever_waits_for_a_group_is_told_that_another_broker_coordinates_it(node: Node) -> None:
+def test_parked_group_requests_are_answered_when_another_broker_becomes_coordinator(node: Node) -> None:
     first, second = node.broker.connect("one"), node.broker.connect("two")
     assert first.call(joining(), 3).error_code == Code.NONE
     sent = second.send(joining(b"b"), 3)
@@ -301,9 +301,7 @@ def committed_without_markers(disk: FaultyFilesystem, world: World) -> None:
     assert perform(world, "commit A").startswith("NONE")
 
 
-def test_what_was_decided_is_carried_out_by_who_is_elected_in_the_new_epoch(
-    node: Node, disk: FaultyFilesystem, world: World
-) -> None:
+def test_newly_elected_coordinator_completes_decisions_in_its_epoch(node: Node, disk: FaultyFilesystem, world: World) -> None:
     """Rule CRD-14: the new coordinator sends the markers, and nobody takes those of the old one any more."""
     committed_without_markers(disk, world)
     log = node.server.partitions.get("t", 0).log
@@ -336,7 +334,7 @@ def test_an_epoch_that_begins_with_the_same_coordinator_sends_markers_anew(
     assert perform(world, "describe x").startswith("CompleteCommit")
 
 
-def test_markers_of_a_load_wait_until_what_was_decided_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
+def test_markers_of_a_load_wait_until_the_decision_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
     """A Prepare record above the high watermark may still be lost, and then the transaction is open."""
     committed_without_markers(disk, world)
     log, data_log = node.server.partitions.get(TRANSACTION_TOPIC, 0).log, node.server.partitions.get("t", 0).log
@@ -353,7 +351,7 @@ def test_markers_of_a_load_wait_until_what_was_decided_is_committed(node: Node, 
 
 @pytest.mark.parametrize("asks", ["init", "describe", "group"])
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_nobody_is_told_of_what_may_still_be_lost(node: Node, world: World, asks: str, is_lost: bool) -> None:
+def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, asks: str, is_lost: bool) -> None:
     """Neither whoever has written it nor whoever reads it."""
     perform(world, "topic t")
     perform(world, "A = init x")
@@ -385,7 +383,7 @@ def test_nobody_is_told_of_what_may_still_be_lost(node: Node, world: World, asks
     client.close()
 
 
-def test_what_held_a_shard_over_a_wait_is_refused_after_the_shard_was_dropped(node: Node, world: World) -> None:
+def test_result_of_a_dropped_shard_is_refused(node: Node, world: World) -> None:
     """Also where this broker is elected again: the shard of before knows nothing of what came between."""
     perform(world, "A = init x")
     shard, runtime = node.server.transactions._shard("x")
@@ -460,7 +458,7 @@ def test_a_log_that_goes_offline_while_it_is_read_is_not_taken_for_a_shorter_one
     assert refused.value.code is Code.NOT_COORDINATOR
 
 
-def test_nothing_is_read_any_more_for_a_shard_that_was_dropped() -> None:
+def test_load_of_a_dropped_shard_stops_reading() -> None:
     log, known = long_log(), dict[bytes | None, bytes | None]()
     runtime = loading(log, known)
     steps = runtime.load_in_steps(Replaying(start_over=known.clear))

@@ -64,7 +64,7 @@ def fetch(client: SimulatedClient, offset: int, last_epoch: int, **given: Any) -
     return part
 
 
-def test_an_epoch_that_ended_before_the_offset_is_told_with_its_end(client: SimulatedClient) -> None:
+def test_diverging_epoch_is_returned_with_its_end_offset(client: SimulatedClient) -> None:
     for offset, last_epoch, end in ((4, 0, 3), (5, 0, 3), (6, 1, 5), (99, 1, 5)):
         part = fetch(client, offset, last_epoch)
         assert (part.error_code, part.diverging_epoch) == (0, EpochEndOffset(epoch=last_epoch, end_offset=end))
@@ -85,7 +85,7 @@ def test_an_epoch_to_come_and_an_offset_that_is_not_there(client: SimulatedClien
     assert (part.diverging_epoch, part.aborted_transactions) == (None, None)
 
 
-def test_who_is_in_an_old_leader_epoch_is_told_of_the_present_one(client: SimulatedClient) -> None:
+def test_fetch_with_an_old_leader_epoch_gets_the_current_leader(client: SimulatedClient) -> None:
     """KIP-951; of an epoch that is not there yet Kafka tells nothing, because this broker may be the one that is behind."""
     for epoch, code, leader in (
         (0, Code.FENCED_LEADER_EPOCH, LeaderIdAndEpoch(leader_id=1, leader_epoch=1)),
@@ -99,7 +99,7 @@ def test_who_is_in_an_old_leader_epoch_is_told_of_the_present_one(client: Simula
         assert [node.node_id for node in answer.node_endpoints] == ([] if leader is None else [1])
 
 
-def test_a_session_tells_of_it_though_nothing_else_is_new(client: SimulatedClient) -> None:
+def test_session_returns_a_diverging_epoch_without_new_records(client: SimulatedClient) -> None:
     first = client.call(request(client, 5, 1, max_wait_ms=0, session_epoch=0), 16)
     assert first.session_id
     later = request(client, 5, 0, session_id=first.session_id, session_epoch=1)
@@ -108,7 +108,7 @@ def test_a_session_tells_of_it_though_nothing_else_is_new(client: SimulatedClien
 
 
 @pytest.mark.parametrize(("version", "code"), [(4, 0), (11, Code.INVALID_REQUEST), (16, Code.INVALID_REQUEST)])
-def test_an_isolation_level_that_nobody_knows_is_refused(client: SimulatedClient, version: int, code: int) -> None:
+def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: int, code: int) -> None:
     """Read as if it were uncommitted, it would show what a transaction may take back."""
     asked = request(client, 0, -1, isolation_level=2)
     answer = client.call(asked, version)

@@ -56,7 +56,7 @@ def budget(broker: SimulatedBroker) -> ResponseBudget:
     return broker.broker.connections.response_budget
 
 
-def test_a_parked_fetch_keeps_nothing_of_what_it_has_read(simulated: SimulatedBroker) -> None:
+def test_parked_fetch_keeps_no_records_in_memory(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         produce(writer, 0)
         sent = reader.send(fetch(0, min_bytes=2 * VALUE_BYTES), 11)
@@ -77,7 +77,7 @@ def test_a_fetch_that_is_woken_waits_for_the_memory_of_all(simulated: SimulatedB
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_a_fetch_whose_time_is_over_waits_for_the_memory_of_all(simulated: SimulatedBroker) -> None:
+def test_timed_out_fetch_waits_for_shared_memory(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         produce(writer, 0)
         sent = reader.send(fetch(0, min_bytes=1 << 20, wait_ms=500), 11)
@@ -88,7 +88,7 @@ def test_a_fetch_whose_time_is_over_waits_for_the_memory_of_all(simulated: Simul
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_who_leaves_while_it_waits_for_memory_is_forgotten(simulated: SimulatedBroker) -> None:
+def test_client_that_disconnects_while_waiting_for_memory_is_forgotten(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         reader.send(fetch(0), 11)
         budget(simulated).read(1_000_000)
@@ -99,7 +99,7 @@ def test_who_leaves_while_it_waits_for_memory_is_forgotten(simulated: SimulatedB
         budget(simulated).read(-1_000_000)
 
 
-def test_a_fetch_in_steps_reads_no_more_than_there_is_room_for(simulated: SimulatedBroker) -> None:
+def test_fetch_in_steps_reads_within_the_memory_limit(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         produce(writer, *range(PARTITIONS))
         answer = reader.call(fetch(*range(PARTITIONS)), 11)

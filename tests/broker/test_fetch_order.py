@@ -64,7 +64,7 @@ def test_partitions_are_answered_in_the_order_of_the_request(fetching: Fetching)
     assert fetching.ask(("a", 0), ("b", 0), ("a", 0)) == "a0 b0"
 
 
-def test_what_is_not_there_stands_last(fetching: Fetching) -> None:
+def test_unknown_partitions_come_last(fetching: Fetching) -> None:
     assert fetching.ask(("x", 0), ("a", 7), ("a", 0), ("b", 0), ("a", 1)) == "a0 b0 a1 x0 a7"
     assert fetching.ask(("x", 0), ("x", 1), ("a", 0)) == "a0 x0,1"
 
@@ -76,7 +76,7 @@ def test_a_session_keeps_the_order(fetching: Fetching) -> None:
     assert fetching.ask(("a", 2), epoch=3, forget=(("b", 0),)) == "x0"
 
 
-def test_a_topic_that_goes_while_a_large_fetch_is_read_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_deleted_during_a_large_fetch_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     read = Fetch._read
 

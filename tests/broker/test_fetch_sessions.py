@@ -37,21 +37,21 @@ def test_epochs_must_follow_each_other() -> None:
         cache.resume(9, 1, 0)
 
 
-def test_updates_and_what_is_forgotten() -> None:
+def test_incremental_fetch_updates_and_forgets_partitions() -> None:
     session = sessions().open(named(A, B), 0)
     assert session is not None
     session.update([asked(A, 7)], [B])
     assert {k: a.fetch_offset for k, a in session.partitions.items()} == {A: 7}
 
 
-def test_busy_partitions_move_behind_the_others() -> None:
+def test_busy_partitions_move_to_the_end_of_the_session() -> None:
     session = sessions().open(named(A, B), 0)
     assert session is not None
     session.served(A)
     assert list(session.partitions) == [B, A]
 
 
-def test_a_full_cache_evicts_only_what_is_old() -> None:
+def test_full_cache_evicts_only_old_sessions() -> None:
     cache = sessions(slots=1)
     cache.open(named(A), 0)
     assert cache.open(named(B), 1_000) is None

@@ -83,7 +83,7 @@ def test_a_full_disk_refuses_and_housekeeping_goes_on(broker: SimulatedBroker, d
     assert perform(world, "delete_records t before=1").startswith("NONE")
 
 
-def test_a_retry_of_what_is_stored_says_nothing_of_the_disk(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_duplicate_batch_is_acknowledged_on_a_full_disk(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     disk.refuse_everything()
@@ -161,7 +161,7 @@ def test_a_refusal_for_another_reason_ends_with_a_write_of_the_same_partition(br
     assert health.is_sound, "nobody has tried again for a minute"
 
 
-def test_one_probe_a_second_however_often_it_was_full(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_full_disk_is_probed_once_a_second(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     health = DiskHealth(broker.env, "/elsewhere")
     for _ in range(10):
         health.refused("t-0", OSError(errno.ENOSPC, "No space left on device"))
@@ -179,7 +179,7 @@ def test_one_probe_a_second_however_often_it_was_full(broker: SimulatedBroker, d
     disk.refuse_nothing()
 
 
-def test_what_cannot_be_removed_is_named_and_the_rest_is_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_files_that_cannot_be_removed_are_named_and_the_rest_is_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     directory = broker.broker.directory
     for name in "abc":
         disk.write_file(f"/data/{name}.deleted", b"x")

@@ -62,7 +62,7 @@ def test_with_durability_power_it_leaves_when_the_disk_has_it() -> None:
     assert not world.gate.is_shut
 
 
-def test_where_the_disk_fails_answers_are_told_and_effects_never_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     world = GateWorld()
     world.write()
 
@@ -79,7 +79,7 @@ def test_where_the_disk_fails_answers_are_told_and_effects_never_happen(monkeypa
     assert world.left == [False]
 
 
-def test_nothing_stands_behind_what_is_not_written() -> None:
+def test_effect_after_the_log_end_is_an_error() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
         world.gate.effect_behind(world.log, 1, world.env.settle)
@@ -132,7 +132,7 @@ def test_a_stopped_gate_lets_nothing_leave() -> None:
     assert world.left == []
 
 
-def test_no_more_answers_wait_for_a_log_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_that_wait_for_a_log_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that never comes must not fill the memory. Whoever is told so asks again."""
     monkeypatch.setattr(ottla.broker.gate, "MAX_ANSWERS_A_LOG", 2)
     gate, left = Gate(None), list[tuple[int, bool]]()

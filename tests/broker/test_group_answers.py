@@ -157,7 +157,7 @@ def test_a_member_of_a_group_that_does_not_exist(client: SimulatedClient, versio
     assert commit(client, "nobody", version, generation=1, member="m") == code
 
 
-def test_what_a_rebalance_is_about_to_change_is_not_shown(client: SimulatedClient) -> None:
+def test_describe_omits_protocol_and_assignments_during_a_rebalance(client: SimulatedClient) -> None:
     member = join(client, "g", 3).member_id
     shown = describe(client, "g")
     assert (shown.group_state, shown.protocol_type, shown.protocol_data) == ("CompletingRebalance", "consumer", "")
@@ -207,7 +207,7 @@ def test_a_simple_group_outlives_its_offsets(restart: bool) -> None:
     assert broker.bugs == 0
 
 
-def test_topics_that_nobody_knows_are_answered_last(client: SimulatedClient) -> None:
+def test_unknown_topics_are_answered_last(client: SimulatedClient) -> None:
     known = client.call(MetadataRequest([MetadataRequestTopic(name="t")]), 12).topics[0].topic_id
     asked = [OffsetFetchRequestTopics(topic_id=uuid, partition_indexes=[0]) for uuid in (b"5" * 16, known, b"6" * 16)]
     (group,) = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=asked)]), 10).groups
@@ -215,12 +215,12 @@ def test_topics_that_nobody_knows_are_answered_last(client: SimulatedClient) -> 
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(4, ""), (6, ""), (7, None), (9, None)])
-def test_who_has_to_come_twice_is_told_of_no_protocol(client: SimulatedClient, version: int, protocol: str | None) -> None:
+def test_member_id_required_response_names_no_protocol(client: SimulatedClient, version: int, protocol: str | None) -> None:
     answer = join(client, "g", version)
     assert (answer.error_code, answer.protocol_name, answer.protocol_type) == (79, protocol, None)
 
 
-def test_a_coordinator_is_told_with_a_message(client: SimulatedClient) -> None:
+def test_find_coordinator_messages_by_version(client: SimulatedClient) -> None:
     def coordinator_answer(version: int, key_type: int) -> tuple[int, str | None]:
         answer = client.call(FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"]), version)
         one = answer if version < 4 else answer.coordinators[0]
@@ -236,7 +236,7 @@ def test_a_coordinator_is_told_with_a_message(client: SimulatedClient) -> None:
     assert coordinator_answer(6, 2) == (42, "")
 
 
-def test_without_coordinators_topics_nobody_is_the_coordinator() -> None:
+def test_group_requests_without_coordinator_topics_get_not_coordinator() -> None:
     """FindCoordinator makes them, as in Kafka; no other request of a group or a transaction brings anything about."""
     broker = SimulatedBroker({"auto.create.topics.enable": "false"}).start()
     with broker.connect() as client:
@@ -295,7 +295,7 @@ def test_a_member_is_named_by_its_client_and_a_uuid(client: SimulatedClient) -> 
     assert re.fullmatch("simulated-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", member), member
 
 
-def test_operations_of_a_group_that_is_not_there_are_not_told_from_version_6_on(client: SimulatedClient) -> None:
+def test_describe_of_an_unknown_group_omits_operations_from_version_6_on(client: SimulatedClient) -> None:
     for version, operations in ((5, GROUP_OPERATIONS), (6, NOT_ASKED)):
         (group,) = client.call(DescribeGroupsRequest(groups=["nobody"], include_authorized_operations=True), version).groups
         assert group.authorized_operations == operations

@@ -235,7 +235,7 @@ def test_configs_change_beside_a_partition_that_is_offline(broker: SimulatedBrok
 
 
 @pytest.mark.parametrize("what", [".snapshot", "recovery-point", "replication-offset", "log-start", CLEAN_FILE])
-def test_a_stop_says_what_it_could_not_write(broker: SimulatedBroker, fs: Stubborn, what: str) -> None:
+def test_stop_reports_files_that_could_not_be_written(broker: SimulatedBroker, fs: Stubborn, what: str) -> None:
     fs.refuses = (what,)
     with capture_logs() as lines:
         broker.stop()

@@ -60,7 +60,7 @@ def test_one_that_apache_kafka_has_run_on(disk: MemoryFilesystem) -> None:
     )
 
 
-def test_what_only_has_the_snapshot_beside_its_own_metadata_is_served(disk: MemoryFilesystem) -> None:
+def test_directory_of_an_interrupted_hand_over_is_served(disk: MemoryFilesystem) -> None:
     """A hand-over that was cut off."""
     disk.rename(f"{DATA_DIR}.ottla-metadata", f"{DATA_DIR}/{METADATA_DIRECTORY}")
     broker = SimulatedBroker(fs=disk).start()

@@ -140,7 +140,7 @@ def points_without(disk: FaultyFilesystem, point: str) -> bytes:
 @pytest.mark.entry("STO-12")
 @pytest.mark.parametrize("kept", ["garbage", "missing", "0"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_gaps_of_an_earlier_compaction_are_no_losses_where_nobody_knows_the_recovery_point(kept: str, clean: bool) -> None:
+def test_compaction_gaps_are_no_losses_without_a_recovery_point(kept: str, clean: bool) -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     if kept == "missing":
@@ -236,7 +236,7 @@ def test_ids_are_allotted_after_a_client_has_made_up_its_own(producer_id: int) -
 
 @pytest.mark.parametrize("clean", [True, False], ids=["snapshot", "log"])
 @pytest.mark.parametrize("producer_id", MADE_UP)
-def test_so_they_are_where_its_topic_was_adopted(producer_id: int, clean: bool) -> None:
+def test_batches_of_an_adopted_topic_are_no_losses(producer_id: int, clean: bool) -> None:
     disk = MemoryFilesystem()
     source, world = started(disk, log_dirs="/source")
     perform(world, "topic t")
@@ -311,7 +311,7 @@ def test_a_recovery_point_of_yesterday_keeps_no_log_from_service() -> None:
     broker.close()
 
 
-def test_feature_levels_of_a_directory_stay_what_they_are() -> None:
+def test_feature_levels_of_a_directory_stay() -> None:
     """A directory that speaks as Apache Kafka 4.3 goes on so, until somebody raises its level."""
     fs = MemoryFilesystem()
     first = SimulatedBroker(features={"metadata.version": 30, "transaction.version": 1}, fs=fs).start()

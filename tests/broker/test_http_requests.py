@@ -142,7 +142,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\
         (b"GET / HTTP/3.1\r\n\r\n", 505, "Invalid HTTP version (3.1)"),
     ],
 )
-def test_what_is_no_request_is_refused_in_json(served: Served, sent: bytes, status: int, told: str) -> None:
+def test_malformed_http_requests_are_refused_in_json(served: Served, sent: bytes, status: int, told: str) -> None:
     got, body = served.tell(sent, ends=True)
     error = msgspec.json.decode(body)["error"]
     assert (got, told in error) == (status, True), error

@@ -45,7 +45,7 @@ MAX_COLLECTIONS = 20
 """Python's collector would walk what imports make a hundred times, and find nothing."""
 
 
-def test_a_start_imports_no_more_than_it_needs(tmp_path: Path) -> None:
+def test_start_imports_only_needed_modules(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(tmp_path / "data")]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()

@@ -70,7 +70,7 @@ def test_a_cursor_names_a_topic_that_is_asked_for(client: SimulatedClient, curso
 
 
 @pytest.mark.parametrize("index", [3, 99, 2**31 - 1])
-def test_a_cursor_behind_the_last_partition(client: SimulatedClient, index: int) -> None:
+def test_cursor_after_the_last_partition(client: SimulatedClient, index: int) -> None:
     assert pages(client, ["a", "b"], 2, ("a", index)) == ([(0, "a", []), (0, "b", [0, 1])], None)
 
 

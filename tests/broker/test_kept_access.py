@@ -81,7 +81,7 @@ FILLED = (
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_they_outlast_a_restart(broker: SimulatedBroker, kill: bool) -> None:
+def test_quotas_and_scram_users_survive_a_restart(broker: SimulatedBroker, kill: bool) -> None:
     fill(broker.connect())
     client = broker.restart(kill=kill).connect()
     assert (quotas(client), users(client)) == FILLED
@@ -113,7 +113,7 @@ def test_graduate_and_adopt_take_them_along(broker: SimulatedBroker) -> None:
     broker.start()
 
 
-def test_what_is_only_validated_or_refused_changes_nothing(broker: SimulatedBroker) -> None:
+def test_validated_or_refused_changes_have_no_effect(broker: SimulatedBroker) -> None:
     client = broker.connect()
     assert alter(client, ALICE, ("producer_byte_rate", 5.0), validate_only=True) == 0
     for entity, key, value in (

@@ -88,7 +88,7 @@ def test_a_group_is_shown_as_kafka_shows_it(broker: SimulatedBroker) -> None:
         assert ",".join("=".join(map(str, synonym)) for synonym in synonyms(config)) == row_synonyms
 
 
-def test_what_is_set_is_shown_and_outlasts_a_restart(broker: SimulatedBroker) -> None:
+def test_configs_are_described_and_survive_a_restart(broker: SimulatedBroker) -> None:
     client = broker.connect()
     assert listed(client, GROUP, METRICS) == []
     assert change(client, GROUP, "g", (SESSION, "50000"), ("share.assignor.offload.enable", "false")) == 0

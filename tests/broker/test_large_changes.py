@@ -70,7 +70,7 @@ def test_many_small_topics_are_opened_in_steps(broker: SimulatedBroker) -> None:
     assert len(list(broker.broker.partitions)) == MANY
 
 
-def test_who_stops_leading_does_so_first_in_a_large_change_too(broker: SimulatedBroker) -> None:
+def test_large_change_ends_leaderships_first(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(0, MANY, 2)])
     broker.env.settle()
@@ -80,7 +80,7 @@ def test_who_stops_leading_does_so_first_in_a_large_change_too(broker: Simulated
     assert kinds == ["follow"] * (MANY // 2) + ["lead"] * (MANY // 2)
 
 
-def test_a_later_change_is_what_counts(broker: SimulatedBroker) -> None:
+def test_later_change_replaces_a_queued_one(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(MANY)])
     calls = Recorded(broker)
@@ -114,7 +114,7 @@ def test_coordinators_are_elected_in_a_large_change(broker: SimulatedBroker) -> 
 
 
 @pytest.mark.full
-def test_what_fails_with_one_partition_stops_no_other(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_with_one_partition_stops_no_other(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     with_many(broker)
     calls = Recorded(broker)
     lead, failing = calls.lead, {f"{TOPIC}-{MANY - 3}", f"{TOPIC}-{MANY - 2}"}

@@ -99,7 +99,7 @@ def test_append_time_needs_no_record(simulated: SimulatedBroker) -> None:
     assert answers(simulated, simulated.now_ms()) == [(0, 0, simulated.now_ms())]
 
 
-def test_a_batch_that_cannot_be_read_is_told_of(simulated: SimulatedBroker) -> None:
+def test_unreadable_batch_is_reported(simulated: SimulatedBroker) -> None:
     store(simulated, batch(b"noise", count=3, attributes=ZSTD, timestamp_ms=simulated.now_ms()))
     assert answers(simulated, simulated.now_ms(), -1) == [(Code.CORRUPT_MESSAGE, -1, -1), (0, 3, -1)]
 
@@ -143,7 +143,7 @@ def test_a_few_questions_are_answered_at_once(simulated: SimulatedBroker) -> Non
 
 
 @pytest.mark.parametrize(("version", "code"), [(10, Code.UNSUPPORTED_VERSION), (11, Code.NONE)])
-def test_what_tiered_storage_still_lacks_is_asked_for_from_version_11_on(
+def test_earliest_pending_upload_offset_is_accepted_from_version_11_on(
     simulated: SimulatedBroker, version: int, code: Code
 ) -> None:
     response = list_offsets.handle(simulated.broker, asked(-6), RequestContext(version, "test", "", 1, "PLAINTEXT"))

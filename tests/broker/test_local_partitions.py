@@ -101,7 +101,7 @@ def test_replicas_are_led_and_followed_as_the_metadata_says(broker: SimulatedBro
     assert partitions.exists(TOPIC, 1)
 
 
-def test_of_other_brokers_partitions_there_is_none(broker: SimulatedBroker) -> None:
+def test_partitions_of_other_brokers_are_not_created(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, replicas=(OTHER,)))
     assert calls.take() == []
@@ -112,7 +112,7 @@ def test_of_other_brokers_partitions_there_is_none(broker: SimulatedBroker) -> N
     assert refused.value.code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_who_stops_leading_does_so_before_others_lead(broker: SimulatedBroker) -> None:
+def test_leaderships_end_before_others_begin(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, leader=OWN), changed(1, leader=OTHER))
@@ -172,7 +172,7 @@ def append(partition: Partition) -> None:
     partition.append_own(build_batch([(b"k", b"v")], 1_000))
 
 
-def test_a_directory_whose_replica_went_elsewhere_meanwhile_is_set_aside(broker: SimulatedBroker) -> None:
+def test_directory_of_a_replica_that_moved_away_is_set_aside(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OWN))
     for index in (0, 1):
         append(broker.broker.partitions.get(TOPIC, index))
@@ -210,7 +210,7 @@ def test_many_new_partitions_are_put_into_service_in_the_background(broker: Simu
     assert len(calls.take()) == 50
 
 
-def test_what_goes_wrong_with_one_partition_does_not_keep_the_rest_from_being_applied(broker: SimulatedBroker) -> None:
+def test_failure_with_one_partition_does_not_stop_the_rest_of_the_change(broker: SimulatedBroker) -> None:
     """The delta is gone after it was carried out: what is left out of it would be left out for good."""
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER, OTHER, OTHER, OWN), *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER))
     calls = Recorded(broker)
@@ -236,7 +236,7 @@ def test_what_goes_wrong_with_one_partition_does_not_keep_the_rest_from_being_ap
     assert created == ["new"]
 
 
-def test_a_coordinator_that_fails_does_not_keep_others_from_being_told(broker: SimulatedBroker) -> None:
+def test_failing_coordinator_does_not_stop_the_election_of_others(broker: SimulatedBroker) -> None:
     change(broker, *topic(OFFSETS_TOPIC, OFFSETS_ID, OTHER, OTHER))
     calls = Recorded(broker)
     elected = calls.elected

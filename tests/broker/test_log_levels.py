@@ -76,7 +76,7 @@ def test_levels_are_shown_and_changed(client: SimulatedClient) -> None:
     assert shown(client)["groups"] == "ERROR"
 
 
-def test_what_is_refused_changes_nothing(client: SimulatedClient) -> None:
+def test_refused_log_level_changes_have_no_effect(client: SimulatedClient) -> None:
     good = ("groups", SET, "DEBUG")
     for bad, code in (
         (("groups", SET, "debug"), Code.INVALID_CONFIG),

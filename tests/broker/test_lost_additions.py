@@ -93,7 +93,7 @@ def test_the_first_transaction_of_an_id(broker: SimulatedBroker, world: World) -
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_behind_a_decision_whose_completion_is_lost_too(broker: SimulatedBroker, world: World, ends: str) -> None:
+def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker: SimulatedBroker, world: World, ends: str) -> None:
     """Its markers must not be sent again: one of them would end the transaction behind it."""
     for command in ("produce A t", "produce A u", f"{ends} A", "produce A t"):
         perform(world, command)
@@ -134,7 +134,7 @@ def test_one_more_partition_of_a_transaction(broker: SimulatedBroker, world: Wor
     assert visible(world, ("u", 0), committed=True) == []
 
 
-def test_nobody_comes_again(broker: SimulatedBroker, world: World) -> None:
+def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: SimulatedBroker, world: World) -> None:
     """The time-out begins anew, and then the last stable offset moves on."""
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)

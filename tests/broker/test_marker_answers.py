@@ -32,7 +32,7 @@ class HandlerPortsWorld(FollowedPartitionWorld):
 
 
 @pytest.mark.parametrize("is_regained", [False, True])
-def test_a_marker_whose_leader_is_another_one_before_the_last_step_is_not_written(is_regained: bool) -> None:
+def test_marker_is_not_confirmed_when_the_leader_changes_before_the_last_step(is_regained: bool) -> None:
     world = HandlerPortsWorld()
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, *range(1, 500)])]
     marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=topics, coordinator_epoch=3)
@@ -47,7 +47,7 @@ def test_a_marker_whose_leader_is_another_one_before_the_last_step_is_not_writte
     assert response.markers[0].topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_batch_whose_leader_was_another_one_before_the_last_step_is_not_acknowledged() -> None:
+def test_batch_is_not_acknowledged_when_the_leader_changes_before_the_last_step() -> None:
     world = HandlerPortsWorld()
     world.write()
     began = world.gate.leaderships_lost
@@ -64,7 +64,7 @@ def test_a_batch_whose_leader_was_another_one_before_the_last_step_is_not_acknow
     assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_deleted_records_of_a_leader_that_was_another_one_meanwhile_are_not_acknowledged() -> None:
+def test_delete_records_is_not_acknowledged_when_the_leader_changes() -> None:
     world = HandlerPortsWorld()
     deleting = Deleting.of(world.partition, 5, DeleteRecordsPartitionResult(partition_index=0, low_watermark=0))
     assert not deleting.is_over()
@@ -74,7 +74,7 @@ def test_deleted_records_of_a_leader_that_was_another_one_meanwhile_are_not_ackn
     assert deleting.result.error_code == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_decision_that_is_lost_with_the_leadership_has_the_client_look_for_the_coordinator() -> None:
+def test_end_txn_lost_with_the_leadership_gets_not_coordinator() -> None:
     """TransactionStateManager makes NOT_COORDINATOR of what DelayedProduce says to a leader that is none any more."""
 
     class Transactions:

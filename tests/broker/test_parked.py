@@ -122,7 +122,7 @@ def test_a_bug_is_answered(broker: SimulatedBroker) -> None:
     assert broker.broker.lifecycle.unexpected_errors == 1
 
 
-def test_nobody_reads_for_a_client_that_is_gone(broker: SimulatedBroker) -> None:
+def test_abandoned_fetch_is_not_read(broker: SimulatedBroker) -> None:
     source = Source()
     later = ParkedFetch(broker.broker, source).park(WAIT_MS, is_large=False)
     later.abandon()

@@ -81,7 +81,7 @@ def test_the_records_to_blame_are_named_from_version_8_on(simulated: SimulatedBr
     assert log_of(simulated, "t").log_end_offset == 0
 
 
-def test_the_header_is_made_to_say_what_the_records_say(simulated: SimulatedBroker) -> None:
+def test_batch_header_is_corrected_to_match_its_records(simulated: SimulatedBroker) -> None:
     make(simulated, "t", message_timestamp_after_max_ms="10000")
     now_ms = simulated.now_ms()
     for said_ms, attributes in ((now_ms + 10**9, 0), (now_ms - 10**6, 0), (now_ms, TIMESTAMP_TYPE_BIT)):
@@ -136,7 +136,7 @@ def test_the_crc_of_a_large_batch_is_worked_out_once_and_aside(
         assert (answer.error_code, len(sizes)) == (expected, 1)
 
 
-def test_all_batches_of_a_request_share_what_may_be_inflated(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, simulated: SimulatedBroker) -> None:
     """Thirty batches of 40 MiB each in a few KiB: one is looked at, the others are refused for what is left."""
     make(simulated, "t", 30)
     bomb = batch(compress(record(value=bytes(40 * MIB)), ZSTD), attributes=ZSTD, timestamp_ms=simulated.now_ms())
@@ -171,7 +171,7 @@ def test_a_small_request_is_one_stretch(simulated: SimulatedBroker) -> None:
     assert not isinstance(handled(simulated, request("t", {0: raw})), Iterator)
 
 
-def test_what_changes_while_records_are_looked_at_counts(simulated: SimulatedBroker) -> None:
+def test_config_change_during_validation_takes_effect(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(None, b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
     steps = handled(simulated, request("t", {0: raw}))
@@ -186,7 +186,7 @@ def test_what_changes_while_records_are_looked_at_counts(simulated: SimulatedBro
     assert run(steps).responses[0].partition_responses[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_client_that_leaves_gives_back_what_it_held(simulated: SimulatedBroker) -> None:
+def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", b"v")] * 20_000, simulated.now_ms(), compression=ZSTD))
     assert read_header(raw).record_count == 20_000
@@ -227,7 +227,7 @@ def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_sta
     assert log_of(simulated, "__consumer_offsets").log_end_offset == 1
 
 
-def test_what_is_inflated_is_a_metric(simulated: SimulatedBroker) -> None:
+def test_decompressed_bytes_are_a_metric(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 12_000, simulated.now_ms(), compression=ZSTD)))
     samples = {s.name: s.value for metric in collect(simulated.broker) for s in metric.samples}
@@ -236,7 +236,7 @@ def test_what_is_inflated_is_a_metric(simulated: SimulatedBroker) -> None:
     assert samples["ottla_inflating_memory_limit_bytes"] == 256 * MIB
 
 
-def test_where_the_log_starts_is_told_by_the_log_alone(simulated: SimulatedBroker) -> None:
+def test_log_start_offset_in_the_response_comes_from_the_log(simulated: SimulatedBroker) -> None:
     """What is refused before the log is asked tells nothing of it, as with Kafka."""
     make(simulated, "t")
     good = bytes(build_batch([(b"k", b"v")], simulated.now_ms()))

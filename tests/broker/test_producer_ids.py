@@ -20,7 +20,7 @@ class Controller:
         self.asked.append(then)
 
 
-def test_who_asks_before_a_block_is_there_is_told_to_come_again() -> None:
+def test_request_before_the_first_id_block_must_be_retried() -> None:
     """And the block is asked for once, however many want an id meanwhile."""
     controller = Controller()
     ids = ProducerIds(controller)

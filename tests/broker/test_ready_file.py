@@ -50,7 +50,7 @@ def test_the_ready_file_of_a_broker_with_another_directory_is_not_taken(tmp_path
 
 
 @pytest.mark.parametrize("text", [READY, ""])
-def test_what_a_killed_broker_left_behind_goes(tmp_path: Path, text: str) -> None:
+def test_ready_file_of_a_killed_broker_is_removed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ready.json"
     path.write_text(text)
     file = ReadyFile(path)

@@ -76,16 +76,14 @@ def test_offsets_that_were_lost_are_named() -> None:
         (2, {("whole", "t", 0), ("whole", "t", 1)}),
     ],
 )
-def test_a_coordinator_that_lost_its_decision_is_told_by_the_partitions(
-    records: int, wanted: set[tuple[str | None, str, int]]
-) -> None:
+def test_lost_decision_of_a_coordinator_is_found_in_the_partitions(records: int, wanted: set[tuple[str | None, str, int]]) -> None:
     fs = crashed(*(c for c in COMMITTED if "offsets" not in c))
     (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__transaction_state" in p and p.endswith(".log") and raw}
     cut(fs, topic, records)
     assert named(fs) == wanted
 
 
-def test_what_an_earlier_transaction_left_open_is_not_taken_for_records_of_the_one_that_commits() -> None:
+def test_records_of_an_earlier_transaction_do_not_count_for_a_later_commit() -> None:
     fs = crashed("A = init whole", "produce A t", "commit A", "produce A t", "commit A")
     cut(fs, "t-0", 3)
     (coordinator,) = {p.split("/")[2] for p, raw in fs.files.items() if "__transaction_state" in p and p.endswith(".log") and raw}

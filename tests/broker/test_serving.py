@@ -48,7 +48,7 @@ def test_after_a_reset_all_is_gone_but_the_cluster(world: ServingWorld) -> None:
     assert produce(client, 1) == 0
 
 
-def test_what_the_one_before_had_begun_does_not_go_on(world: ServingWorld) -> None:
+def test_work_of_the_previous_broker_does_not_continue(world: ServingWorld) -> None:
     """Its timers fire later, and its clients are cut off; neither may write into its successor's files."""
     client = world.connect()
     make_topic(client, "t")
@@ -90,7 +90,7 @@ def test_process_ends_when_no_broker_can_start(world: ServingWorld, monkeypatch:
         world.run(world.serving.reset())
 
 
-def test_levels_of_log_lines_are_those_of_the_start(world: ServingWorld) -> None:
+def test_reset_restores_log_levels(world: ServingWorld) -> None:
     LOG_LEVELS.begin_anew("ERROR")
     try:
         LOG_LEVELS.set("disk", "DEBUG")

@@ -146,7 +146,7 @@ def test_a_batch_for_another_broker_is_refused_with_its_leader(broker: Simulated
     assert all(p.error_code == Code.NONE and p.current_leader is None for p in answer.responses[0].partition_responses[:-1])
 
 
-def test_of_a_leader_that_nobody_can_reach_there_is_no_address(broker: SimulatedBroker) -> None:
+def test_unreachable_leader_has_no_node_endpoint(broker: SimulatedBroker) -> None:
     answer = produce(broker, 4)
     assert answer.responses[0].partition_responses[0].current_leader.leader_id == GONE
     assert answer.node_endpoints == []

@@ -68,7 +68,7 @@ def test_a_member_joins_reads_and_acknowledges(broker: SimulatedBroker, client: 
     assert a.acquire() == [(2, 2, 2)]
 
 
-def test_a_group_begins_at_the_end_unless_it_is_told_otherwise(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_group_starts_at_the_log_end_by_default(broker: SimulatedBroker, client: SimulatedClient) -> None:
     produce(client, 3)
     b = Sharer(broker, "b", "h").joined()
     assert b.acquire() == []
@@ -131,7 +131,7 @@ def test_locks_end(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert a.acknowledge((1, 1, ACCEPT)).responses[0].partitions[0].error_code == 0
 
 
-def test_what_is_delivered_too_often_is_given_up(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_record_is_archived_after_the_delivery_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 1)
     for delivery in range(1, 6):
@@ -188,7 +188,7 @@ def test_a_fetch_waits_for_enough_bytes(broker: SimulatedBroker, client: Simulat
     assert acquired(a.took(a.client.receive(sent))) == [(0, 2, 1)]
 
 
-def test_who_waits_is_given_what_another_releases(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_waiting_fetch_gets_released_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a, b = Sharer(broker, "a").joined(), Sharer(broker, "b").joined()
     produce(client, 2)
     a.acquire()
@@ -209,7 +209,7 @@ def test_nothing_is_acquired_for_a_session_that_has_ended(broker: SimulatedBroke
     assert Sharer(broker, "b").joined().acquire() == [(0, 0, 1)]
 
 
-def test_what_a_waiting_fetch_reads_counts_among_all_answers(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_memory_of_a_waiting_share_fetch_counts(broker: SimulatedBroker, client: SimulatedClient) -> None:
     budget = broker.broker.response_budget
     a = Sharer(broker, "a").joined()
     a.acquire()
@@ -223,7 +223,7 @@ def test_what_a_waiting_fetch_reads_counts_among_all_answers(broker: SimulatedBr
     assert budget._read_bytes == 0
 
 
-def test_who_is_refused_a_session_and_leaves_is_forgotten() -> None:
+def test_member_without_a_session_is_forgotten_when_it_leaves() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)
@@ -262,7 +262,7 @@ def test_uncommitted_records_are_shared_unless_the_group_is_set_otherwise(broker
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_restart_begins_with_what_was_said(broker: SimulatedBroker, client: SimulatedClient, kill: bool) -> None:
+def test_restart_loads_acknowledged_state(broker: SimulatedBroker, client: SimulatedClient, kill: bool) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 6)
     assert a.acquire() == [(0, 5, 1)]
@@ -369,7 +369,7 @@ def test_no_room_for_another_session() -> None:
         {"is_renew_ack": True},
     ],
 )
-def test_what_is_no_request(broker: SimulatedBroker, fields: dict[str, object]) -> None:
+def test_invalid_share_fetches_are_refused(broker: SimulatedBroker, fields: dict[str, object]) -> None:
     a = Sharer(broker, "a").joined()
     assert a.fetch(**fields).error_code == Code.INVALID_REQUEST
 

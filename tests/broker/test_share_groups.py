@@ -99,7 +99,7 @@ def test_described_and_listed(broker: SimulatedBroker, client: SimulatedClient) 
     assert client.call(ListGroupsRequest(types_filter=["consumer"])).groups == []
 
 
-def test_what_is_none(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_describe_refuses_groups_of_other_types(broker: SimulatedBroker, client: SimulatedClient) -> None:
     joined(broker)
     join(client, "classic", 3)
     answers = client.call(ShareGroupDescribeRequest(group_ids=["none", "classic", ""])).groups

@@ -45,7 +45,7 @@ def move(broker: SimulatedBroker, to: int) -> None:
     broker.env.settle()
 
 
-def test_a_member_is_told_who_leads_now(broker: SimulatedBroker, client: SimulatedClient, member: Sharer) -> None:
+def test_share_fetch_names_the_new_leader(broker: SimulatedBroker, client: SimulatedClient, member: Sharer) -> None:
     produce(client, 3)
     assert member.acquire(max_records=1, share_acquire_mode=1) == [(0, 0, 1)]
     move(broker, OTHER)
@@ -57,7 +57,7 @@ def test_a_member_is_told_who_leads_now(broker: SimulatedBroker, client: Simulat
     assert [(one.node_id, one.host) for one in answer.node_endpoints] == [(OTHER, "host-2")]
 
 
-def test_what_was_acquired_of_the_last_leader_is_acknowledged_to_nobody(
+def test_records_acquired_from_the_previous_leader_cannot_be_acknowledged(
     broker: SimulatedBroker, client: SimulatedClient, member: Sharer
 ) -> None:
     produce(client, 3)
@@ -67,9 +67,7 @@ def test_what_was_acquired_of_the_last_leader_is_acknowledged_to_nobody(
     assert told.responses[0].partitions[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION, "as SharePartitionManager says"
 
 
-def test_a_leader_that_is_elected_again_loads_what_the_coordinator_has(
-    broker: SimulatedBroker, client: SimulatedClient, member: Sharer
-) -> None:
+def test_reelected_leader_loads_the_coordinators_state(broker: SimulatedBroker, client: SimulatedClient, member: Sharer) -> None:
     produce(client, 3)
     assert member.acquire(max_records=2, share_acquire_mode=1) == [(0, 1, 1)]
     member.acknowledge((0, 0, ACCEPT))
@@ -78,7 +76,7 @@ def test_a_leader_that_is_elected_again_loads_what_the_coordinator_has(
     assert member.acquire() == [(1, 2, 1)], "nobody else knows that record 1 was acquired"
 
 
-def test_a_fetch_that_waits_is_told_when_the_leader_moves(broker: SimulatedBroker, member: Sharer) -> None:
+def test_waiting_share_fetch_is_answered_when_the_leader_moves(broker: SimulatedBroker, member: Sharer) -> None:
     assert member.acquire() == []
     waiting = member.client.send(member.fetch_request(max_wait_ms=5_000), newest(member.fetch_request()))
     broker.sleep(100)

@@ -61,7 +61,7 @@ def log_starts(broker: SimulatedBroker) -> list[int]:
     return [broker.broker.partitions.get(SHARE_STATE_TOPIC, index).log.log_start_offset for index in range(2)]
 
 
-def test_nobody_coordinates_before_somebody_has_asked(broker: SimulatedBroker) -> None:
+def test_share_coordinator_starts_with_the_first_request(broker: SimulatedBroker) -> None:
     key = ShareKey("g", bytes(16), 0)
     with pytest.raises(KafkaError) as refused:
         broker.broker.share_states.read(key, 0)
@@ -129,7 +129,7 @@ def test_state_goes_with_its_topic(broker: SimulatedBroker) -> None:
         broker.broker.share_states.read(kept, 0)
 
 
-def test_the_log_is_deleted_up_to_what_a_start_needs(broker: SimulatedBroker) -> None:
+def test_share_state_log_is_deleted_up_to_the_first_needed_offset(broker: SimulatedBroker) -> None:
     """Also where one share partition is hardly ever written: it gets a new snapshot."""
     busy, cold = share(broker, group="busy"), share(broker, group="cold")
     states = broker.broker.share_states
@@ -178,7 +178,7 @@ def test_many_topics_that_are_deleted_at_once_are_one_piece_of_work(
     assert not any(shard.persisted for shard in states.shards())
 
 
-def test_an_answer_has_so_many_batches_and_no_more(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_has_a_bounded_number_of_batches(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """One share partition may be asked for as often as a request has room."""
     monkeypatch.setattr(read_share_group_state, "MAX_ANSWERED_BATCHES", 5)
     key = share(broker)

@@ -137,7 +137,7 @@ def test_nothing_goes_on_after_a_stop(env: Env) -> None:
     assert trace == [1]
 
 
-def test_an_error_of_who_hears_of_an_end_stops_nothing_else(env: Env) -> None:
+def test_error_in_an_end_callback_stops_no_other_work(env: Env) -> None:
     bugs: list[BaseException | None] = []
     stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))
     ended: list[object] = []

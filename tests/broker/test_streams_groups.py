@@ -96,7 +96,7 @@ def set_config(client: SimulatedClient, name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_group_is_told_and_described(client: SimulatedClient, version: int) -> None:
+def test_heartbeat_response_and_group_description_agree(client: SimulatedClient, version: int) -> None:
     answer = beat(client, "a", 0, version)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", 2, 500)
     assert (tasks(answer), answer.status) == ({"0": [0, 1]}, [])
@@ -139,7 +139,7 @@ def test_topics_that_cannot_be_made(broker: SimulatedBroker, client: SimulatedCl
     assert set(broker.broker.cluster.state.topics) == {"t", "__consumer_offsets", "__transaction_state"}
 
 
-def test_what_is_not_there_and_what_no_group_takes(client: SimulatedClient) -> None:
+def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient) -> None:
     answer = beat(client, "a", 3)
     assert (answer.error_code, answer.error_message) == (Code.GROUP_ID_NOT_FOUND, f"Streams group {G} not found.")
     answer = beat(client, "", 0)

@@ -153,7 +153,7 @@ def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:
 
 
 @pytest.mark.parametrize("piece", [68, 200, 1 << 20])
-def test_what_is_replaced_comes_once_however_the_log_is_read(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_superseded_records_are_skipped_for_any_piece_size(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.superseded.PIECE_BYTES", piece)
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=20_000))
     for at in range(1_000):
@@ -194,7 +194,7 @@ def single(record: LogRecord, producer_id: int = -1) -> bytearray:
     return build_batch(pairs, NOW_MS, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
 
 
-def test_a_tombstone_ends_what_is_pending_also_where_a_commit_follows() -> None:
+def test_tombstone_ends_pending_offsets_before_a_commit() -> None:
     key = ("g", "t", 0)
     record = offset_record(key, CommittedOffset(1, -1, "", NOW_MS))
     log = log_of(single(record, producer_id=5), single(offset_tombstone(key)), single(record))

@@ -68,7 +68,7 @@ def test_an_id_that_cannot_be_timed_out_keeps_no_other_from_it(
     assert broker.broker.transactions._retry_after_ms == {}
 
 
-def test_an_id_whose_record_does_not_fit_keeps_no_other_from_its_time_out(broker: SimulatedBroker, world: World) -> None:
+def test_id_whose_record_does_not_fit_delays_no_other_timeout(broker: SimulatedBroker, world: World) -> None:
     perform(world, "topic t")
     long = "y" * 400
     for name, actor in ((long, "A"), ("z", "B")):
@@ -153,7 +153,7 @@ def test_a_static_member_that_cannot_be_replaced_stays(broker: SimulatedBroker, 
     assert list(broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"].members) == [again.member_id]
 
 
-def test_groups_that_nobody_joined_in_the_end_are_forgotten(broker: SimulatedBroker, world: World) -> None:
+def test_groups_that_no_member_joined_are_forgotten(broker: SimulatedBroker, world: World) -> None:
     for n in range(500):
         assert world.client.call(join(f"sweep-{n}"), 9).error_code == 79
     shards = broker.broker.groups.shards()

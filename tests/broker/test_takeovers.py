@@ -69,7 +69,7 @@ def test_a_successor_is_named_once(simulated: SimulatedBroker, lines: list[Line]
     }
 
 
-def test_over_an_open_transaction_the_line_names_whom_it_was_taken_from(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_log_line_names_the_fenced_client_of_an_open_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     with simulated.connect("first") as client:
         create(client, "t")
@@ -103,7 +103,7 @@ class Holding:
             self.real.write_txn_markers(request, on_response)
 
 
-def test_who_comes_while_a_commit_is_carried_out_has_aborted_nothing(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     sender: Any = simulated.broker.transactions._second_phase._markers
     sender._transport = transport = Holding(sender._transport)
@@ -138,13 +138,13 @@ def test_an_abort_is_forgotten_where_its_producer_recovers(simulated: SimulatedB
     assert (line["fenced_epoch"], line["aborted_transaction"]) == (epoch, False)
 
 
-def test_a_producer_that_recovers_has_fenced_nobody(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_recovering_producer_fences_no_other(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     assert init(simulated, "first", (producer_id, epoch))[0] == 0
     assert taken(lines) == []
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_remembered_aborts_are_bounded() -> None:
     remembered = Takeovers(cast(Any, None))
     for number in range(takeovers.MAX_REMEMBERED_ABORTS + 5):
         remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))

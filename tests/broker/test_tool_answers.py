@@ -44,7 +44,7 @@ def client(broker: SimulatedBroker) -> SimulatedClient:
 
 
 @pytest.mark.parametrize("unknown", range(5))
-def test_acls_are_told_to_be_off(client: SimulatedClient, unknown: int) -> None:
+def test_acls_are_reported_as_disabled(client: SimulatedClient, unknown: int) -> None:
     """A filter of an unknown kind is a client's mistake, for which Apache Kafka closes the connection."""
     kinds = [1, 1, 1, 1, 1]
     kinds[unknown] = 0
@@ -177,7 +177,7 @@ def test_logs_move_to_where_they_lie_only(client: SimulatedClient) -> None:
     assert moved(("/other", "a", [0]), (DATA_DIR, "a", [0])) == [("a", [(0, 0)])]
 
 
-def test_nobody_is_authenticated(client: SimulatedClient) -> None:
+def test_token_and_sasl_requests_are_refused(client: SimulatedClient) -> None:
     request = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="a", renewers=[], max_lifetime_ms=-1)
     answer = client.call(request)
     assert answer.error_code == Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -75,7 +75,7 @@ def test_an_id_that_is_named_twice_is_not_deleted(broker: SimulatedBroker, clien
     assert "a" in broker.broker.cluster.state.topics
 
 
-def test_what_to_delete_is_named_by_name_or_by_id(client: SimulatedClient) -> None:
+def test_delete_topics_needs_either_a_name_or_an_id(client: SimulatedClient) -> None:
     neither = (None, Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
     assert deleted(client, (None, NO_UUID), (None, NO_UUID)) == [neither, neither]
     both = ("a", Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
@@ -105,7 +105,7 @@ def test_records_of_internal_topics_are_not_deleted(client: SimulatedClient) -> 
 @pytest.mark.parametrize(
     ("endpoint_type", "code"), [(0, Code.UNSUPPORTED_ENDPOINT_TYPE), (2, Code.MISMATCHED_ENDPOINT_TYPE), (1, Code.NONE)]
 )
-def test_who_asks_for_other_endpoints_is_told_which_there_are(client: SimulatedClient, endpoint_type: int, code: Code) -> None:
+def test_describe_cluster_refuses_other_endpoint_types(client: SimulatedClient, endpoint_type: int, code: Code) -> None:
     answer = client.call(DescribeClusterRequest(endpoint_type=endpoint_type))
     assert (answer.error_code, answer.endpoint_type) == (code, 1)
 
@@ -124,7 +124,7 @@ def test_the_current_epoch_of_an_empty_partition_ends_at_its_end(
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, *expected)
 
 
-def test_producers_of_what_is_not_there(client: SimulatedClient) -> None:
+def test_describe_producers_of_unknown_partitions(client: SimulatedClient) -> None:
     """Kafka has a message for a topic that it does not know, none for a partition, and checks the name first."""
     asked = [
         ProducersTopic(name="a", partition_indexes=[0, 7]),
@@ -155,7 +155,7 @@ def test_a_marker_for_no_partition_is_not_answered(client: SimulatedClient) -> N
     assert [marker.producer_id for marker in answer.markers] == [6]
 
 
-def test_what_is_verified_must_be_there_first(client: SimulatedClient) -> None:
+def test_verification_of_unknown_partitions_is_refused(client: SimulatedClient) -> None:
     def verified(transactional_id: str, *topics: AddPartitionsToTxnTopic) -> list[int]:
         asked = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id, producer_id=5, producer_epoch=0, verify_only=True, topics=list(topics)

@@ -39,7 +39,7 @@ def test_the_first_member_has_everything_at_once() -> None:
     assert [int.from_bytes(r.key[:2], "big") for r in world.log if r.key] == [5, 3, 7, 6, 8]
 
 
-def test_a_heartbeat_without_news_writes_nothing_and_tells_nothing() -> None:
+def test_unchanged_heartbeat_writes_no_record_and_returns_no_assignment() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     before = len(world.log)
@@ -48,7 +48,7 @@ def test_a_heartbeat_without_news_writes_nothing_and_tells_nothing() -> None:
     assert len(world.log) == before
 
 
-def test_a_full_request_is_told_everything() -> None:
+def test_full_heartbeat_gets_the_whole_assignment() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     answer = world.beat(a, topic_names=["t"], rebalance_timeout_ms=30_000, owned={})
@@ -173,7 +173,7 @@ def test_static_members_of_one_instance_and_of_none() -> None:
     assert not world.group.static_members
 
 
-def test_sessions_end() -> None:
+def test_member_is_removed_when_its_session_ends() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
@@ -191,7 +191,7 @@ def test_sessions_end() -> None:
         world.beat(b)
 
 
-def test_who_does_not_give_up_in_time_is_fenced() -> None:
+def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, rebalance_timeout_ms=3_000)
     world.join(b)
@@ -215,7 +215,7 @@ def test_a_revocation_in_time_is_forgotten() -> None:
     assert sorted(world.group.members) == ["a", "b"]
 
 
-def test_topics_that_grow_come_and_go() -> None:
+def test_assignment_follows_topics_that_grow_and_are_deleted() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, "t", "u")
     epoch = world.group.group_epoch
@@ -253,7 +253,7 @@ def test_another_subscription_is_given_up_before_the_next_target() -> None:
     assert a.owns("u") == {0, 1}
 
 
-def test_many_that_join_share_a_target() -> None:
+def test_members_that_join_within_the_interval_share_a_target() -> None:
     world = ConsumerGroupWorld()
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.shard = world.new_shard()
@@ -267,7 +267,7 @@ def test_many_that_join_share_a_target() -> None:
     assert [len(m.owns()) for m in members] == [1, 1, 1, 1]
 
 
-def test_the_assignor_that_most_members_want() -> None:
+def test_majority_of_members_decides_the_assignor() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b, assignor="range")
@@ -278,7 +278,7 @@ def test_the_assignor_that_most_members_want() -> None:
     assert a.owns() == {0, 1, 2, 3}
 
 
-def test_two_assignors_that_as_many_members_want() -> None:
+def test_tied_assignors_are_decided_as_in_kafka() -> None:
     """Kafka's hash maps list uniform before range; which member came first says nothing, live or loaded."""
     for order in (("range", "uniform"), ("uniform", "range")):
         world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
@@ -289,7 +289,7 @@ def test_two_assignors_that_as_many_members_want() -> None:
         assert group.preferred_assignor() == "uniform"
 
 
-def test_a_group_that_is_full() -> None:
+def test_full_group_refuses_a_new_member() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, max_size=1)
     world.shard = world.new_shard()
@@ -314,14 +314,14 @@ def test_a_group_that_is_full() -> None:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_requests_that_no_group_takes(changes: dict[str, Any], says: str) -> None:
+def test_invalid_heartbeats_are_refused(changes: dict[str, Any], says: str) -> None:
     beat = ConsumerHeartbeat(GROUP, "a", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={})
     check_heartbeat(beat, 1, ["uniform"])
     with refused(Code.INVALID_REQUEST, says):
         check_heartbeat(msgspec.structs.replace(beat, **changes), 1, ["uniform"])
 
 
-def test_a_member_without_an_id_in_version_0_and_an_assignor_that_nobody_has() -> None:
+def test_version_0_generates_member_ids_and_unknown_assignors_are_refused() -> None:
     beat = ConsumerHeartbeat(GROUP, "", 0, rebalance_timeout_ms=1, topic_names=["t"], owned={}, assignor="nobody's")
     with refused(Code.UNSUPPORTED_ASSIGNOR, "ServerAssignor nobody's is not supported. Supported assignors: uniform, range."):
         check_heartbeat(beat, 0, ["uniform", "range"])
@@ -373,7 +373,7 @@ def test_a_subscription_by_a_regular_expression() -> None:
     world.check_reloaded()
 
 
-def test_a_regular_expression_that_is_none() -> None:
+def test_invalid_regular_expression_is_refused() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     with refused(Code.INVALID_REGULAR_EXPRESSION, "SubscribedTopicRegex `(` is not a valid regular expression: "):
         world.join(a, topic_names=[], topic_regex="(")

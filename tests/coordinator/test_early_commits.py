@@ -27,7 +27,7 @@ def test_a_command_that_refuses_changes_nothing_by_itself() -> None:
 
 
 @pytest.mark.parametrize("forgets", ["clear", "transaction"])
-def test_it_is_forgotten_with_all_else_and_by_the_next_transaction(forgets: str) -> None:
+def test_early_commit_is_forgotten_by_a_reload_and_by_the_next_transaction(forgets: str) -> None:
     world = TransactionWorld()
     who = world.init()
     with pytest.raises(KafkaError):

@@ -31,7 +31,7 @@ def test_a_decision_is_counted_and_its_markers_are_sent() -> None:
     assert end(world, who, commit=True).effects == decided.effects, "asking changes nothing"
 
 
-def test_whoever_is_fenced_or_late_is_aborted_the_same_way() -> None:
+def test_fencing_and_timeout_abort_with_the_same_effects() -> None:
     world = TransactionWorld()
     world.add(world.init())
     assert world.shard.init_producer_id(ID, 60_000, None, world.now_ms, world.new_producer_id).effects[1:] == [
@@ -44,14 +44,14 @@ def test_whoever_is_fenced_or_late_is_aborted_the_same_way() -> None:
     ]
 
 
-def test_what_decides_nothing_sends_no_markers() -> None:
+def test_commands_that_decide_nothing_send_no_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     assert world.shard.add_partitions(ID, who, [("t", 0)], world.now_ms, 2).effects == []
     assert end(world, who, commit=True).effects == [RememberEarlyCommit(ID, who.producer_id, who.epoch)]
 
 
-def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -> None:
+def test_sync_of_the_leader_answers_parked_members_last() -> None:
     world = ClassicGroupWorld()
     leader, follower = Client(), Client()
     world.join(leader)
@@ -74,7 +74,7 @@ def test_a_leader_gives_out_assignments_and_those_who_wait_are_answered_last() -
     assert world.state is ClassicGroupState.COMPLETING_REBALANCE
 
 
-def test_a_deadline_brings_a_draft_and_the_next_time_to_look() -> None:
+def test_expired_deadline_gives_a_replacement_group_and_the_next_timer() -> None:
     world = ClassicGroupWorld()
     (client,) = stable(world, 1)
     before = world.shard.groups[GROUP]

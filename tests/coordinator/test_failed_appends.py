@@ -192,7 +192,7 @@ class RandomGroupsWorld(GroupShardWorld):
 
 
 @pytest.mark.parametrize("seed", seeds(6, in_check=2))
-def test_groups(seed: int) -> None:
+def test_group_commands_survive_failed_appends(seed: int) -> None:
     world = RandomGroupsWorld(seed)
     for _ in range(STEPS):
         world.step()
@@ -202,7 +202,7 @@ def test_groups(seed: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_transactions(seed: int, version: int) -> None:
+def test_transaction_commands_survive_failed_appends(seed: int, version: int) -> None:
     rng, world = random.Random(seed), TransactionWorld(version=version)
     shard, new_id = world.shard, world.new_producer_id
     known: dict[str, ProducerIdAndEpoch] = {}
@@ -237,7 +237,7 @@ def test_transactions(seed: int, version: int) -> None:
 
 
 @pytest.mark.entry("INI-18")
-def test_a_refused_end_does_not_let_an_old_producer_in() -> None:
+def test_fenced_producer_stays_fenced_after_a_failed_append() -> None:
     """The epoch that a refused record would have given is given out otherwise: whoever had the one before is fenced."""
     world = TransactionWorld()
     first = world.init()
@@ -249,7 +249,7 @@ def test_a_refused_end_does_not_let_an_old_producer_in() -> None:
         world.init(first)
 
 
-def test_cluster_metadata() -> None:
+def test_metadata_commands_survive_failed_appends() -> None:
     rng, world = random.Random(1), ControllerWorld()
     state = world.state
     for at in range(300):

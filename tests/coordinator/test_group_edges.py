@@ -68,7 +68,7 @@ def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
     return leader, follower
 
 
-def test_a_sync_that_is_overtaken_is_answered() -> None:
+def test_repeated_sync_answers_the_earlier_one() -> None:
     """As a connection that its client has given up: it must not wait for ever, nor what was sent behind it."""
     world = ClassicGroupWorld()
     leader, follower = completing(world)
@@ -80,7 +80,7 @@ def test_a_sync_that_is_overtaken_is_answered() -> None:
     assert len(first) == 1
 
 
-def test_whoever_waits_is_told_that_the_coordinator_is_gone() -> None:
+def test_parked_members_are_answered_when_the_coordinator_moves() -> None:
     world = ClassicGroupWorld()
     _, follower = completing(world)
     synced = world.sync(follower)

@@ -47,7 +47,7 @@ def revoking_application() -> StreamsGroupWorld:
 
 
 @pytest.mark.parametrize("revoking", [revoking_consumer, revoking_application], ids=["consumer", "streams"])
-def test_the_time_to_give_up_begins_anew_whatever_record_comes_first(
+def test_revocation_timeout_restarts_after_a_reload_in_any_record_order(
     revoking: Callable[[], ConsumerGroupWorld | StreamsGroupWorld],
 ) -> None:
     world = revoking()
@@ -59,7 +59,7 @@ def test_the_time_to_give_up_begins_anew_whatever_record_comes_first(
     assert list(world.group.members) == ["b"]
 
 
-def test_a_member_that_says_something_new_has_no_more_time_by_it() -> None:
+def test_metadata_change_does_not_extend_the_revocation_timeout() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
@@ -71,7 +71,7 @@ def test_a_member_that_says_something_new_has_no_more_time_by_it() -> None:
     assert world.group.revocations_ms == before
 
 
-def test_a_target_of_the_future_is_old_enough() -> None:
+def test_consumer_group_target_from_the_future_is_old_enough() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     world.join(a)
@@ -81,7 +81,7 @@ def test_a_target_of_the_future_is_old_enough() -> None:
     assert world.group.assignment_epoch == world.group.group_epoch
 
 
-def test_so_is_one_of_a_streams_group() -> None:
+def test_streams_group_target_from_the_future_is_old_enough() -> None:
     world, a, b = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=1_000)), Application("a"), Application("b")
     world.join(a)
     world.now_ms -= 3_600_000

@@ -71,7 +71,7 @@ def settle_classic(world: GroupTypesWorld) -> Client:
     return member
 
 
-def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
+def test_empty_classic_group_is_replaced_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
     member = settle_classic(world)
     assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
     world.run(world.shard.membership.leave(GROUP, [(member.member_id, None)], world.now_ms))
@@ -84,7 +84,7 @@ def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: GroupType
     assert (world.shard.groups, list(world.shard.consumers.groups), world.fetched()) == ({}, [GROUP], 7)
 
 
-def test_a_group_of_offsets_alone_gives_way(world: GroupTypesWorld) -> None:
+def test_group_with_only_offsets_is_replaced(world: GroupTypesWorld) -> None:
     world.commit(7)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):
         world.beat_consumer("a", 3)
@@ -93,7 +93,7 @@ def test_a_group_of_offsets_alone_gives_way(world: GroupTypesWorld) -> None:
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.DOWNGRADE])
-def test_a_classic_group_with_members_does_not_where_it_may_not(policy: MigrationPolicy) -> None:
+def test_classic_group_with_members_is_not_replaced_when_upgrade_is_disabled(policy: MigrationPolicy) -> None:
     world = GroupTypesWorld(GroupConfig(migration=policy))
     settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, "online upgrade is disabled"):
@@ -102,7 +102,7 @@ def test_a_classic_group_with_members_does_not_where_it_may_not(policy: Migratio
         world.beat_consumer("a", -1)
 
 
-def test_a_consumer_group_with_members_takes_no_classic_ones_where_it_may_not() -> None:
+def test_consumer_group_refuses_classic_members_when_migration_is_disabled() -> None:
     world = GroupTypesWorld(GroupConfig(migration=MigrationPolicy.DISABLED))
     world.beat_consumer("a", 0)
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
@@ -113,7 +113,7 @@ def test_a_consumer_group_with_members_takes_no_classic_ones_where_it_may_not() 
         world.shard.classic_heartbeat(GROUP, 2, "a", None, world.now_ms)
 
 
-def test_an_admin_removes_members(world: GroupTypesWorld) -> None:
+def test_remove_members_of_a_consumer_group(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0, instance_id="i1")
     world.beat_consumer("b", 0)
     world.beat_consumer("c", 0)
@@ -126,7 +126,7 @@ def test_an_admin_removes_members(world: GroupTypesWorld) -> None:
     assert len(world.log) == before
 
 
-def test_an_empty_consumer_group_gives_way_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
+def test_empty_consumer_group_is_replaced_and_keeps_its_offsets(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)
@@ -159,7 +159,7 @@ def test_commits_by_member_epochs(world: GroupTypesWorld) -> None:
         world.commit_at(2, "a", newest=False)
 
 
-def test_a_commit_at_an_older_epoch_stands_for_what_the_member_had_then(world: GroupTypesWorld) -> None:
+def test_commit_at_an_older_epoch_is_accepted_for_partitions_assigned_by_then(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("b", 0)
     owned = {topic_id("t"): frozenset({0})}
@@ -221,7 +221,7 @@ def test_deletion_and_expiry(world: GroupTypesWorld) -> None:
     assert not world.shard.exists(GROUP)
 
 
-def test_a_deleted_group_leaves_nothing_behind(world: GroupTypesWorld) -> None:
+def test_deleted_group_leaves_only_tombstones(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     world.beat_consumer("a", -1)
@@ -238,7 +238,7 @@ def test_a_deleted_group_leaves_nothing_behind(world: GroupTypesWorld) -> None:
     assert not shard.consumers.groups
 
 
-def test_time_looks_at_both(world: GroupTypesWorld) -> None:
+def test_consumer_sessions_end_in_a_shared_shard(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.tick(45_000)
     view = world.shard.view(GROUP)

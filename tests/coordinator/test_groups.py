@@ -28,7 +28,7 @@ def test_one_member_joins_and_syncs_at_once() -> None:
     assert world.state is ClassicGroupState.STABLE
 
 
-def test_newer_clients_come_twice() -> None:
+def test_join_without_a_member_id_gets_one_and_must_be_repeated() -> None:
     world = ClassicGroupWorld()
     member = Client()
     (answer,) = world.join(member, needs_known_id=True)
@@ -44,7 +44,7 @@ def test_a_member_has_a_bounded_number_of_protocols() -> None:
         world.join(Client(protocols=[*member.protocols, ("one more", b"")]))
 
 
-def test_the_first_generation_waits_for_who_was_handed_an_id() -> None:
+def test_first_generation_waits_for_members_that_were_given_an_id() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(second, needs_known_id=True)
@@ -54,7 +54,7 @@ def test_the_first_generation_waits_for_who_was_handed_an_id() -> None:
     assert (answer.generation, first.generation) == (1, 1)
 
 
-def test_an_id_that_nobody_uses_holds_the_first_generation_up_for_a_moment_only() -> None:
+def test_unused_member_id_delays_the_first_generation_briefly() -> None:
     """Its client has died between the two requests: its session may last for half an hour."""
     world = ClassicGroupWorld()
     world.join(Client(), needs_known_id=True, session_ms=1_800_000)
@@ -83,7 +83,7 @@ def test_a_second_member_makes_the_first_join_again() -> None:
     assert [a.assignment for a in waiting] == [b"2"]
 
 
-def test_a_member_that_does_not_come_back_is_dropped() -> None:
+def test_member_that_does_not_rejoin_is_removed() -> None:
     world = ClassicGroupWorld()
     first, _ = stable(world)
     third = Client()
@@ -107,7 +107,7 @@ def test_a_silent_member_expires_and_the_rest_rebalance() -> None:
         world.beat(second)
 
 
-def test_who_does_not_sync_is_dropped() -> None:
+def test_member_that_does_not_sync_is_removed() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(first)
@@ -160,7 +160,7 @@ def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
     assert world.sync(new)[0].assignment == b"all"
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_full_group_refuses_new_members() -> None:
     world = ClassicGroupWorld(GroupConfig(max_size=1))
     world.join(Client())
     with refused(Code.GROUP_MAX_SIZE_REACHED):
@@ -180,7 +180,7 @@ def test_a_restart_keeps_the_stable_group() -> None:
 # offsets
 
 
-def test_commits_of_members_and_of_nobody() -> None:
+def test_commits_with_and_without_a_member_are_checked() -> None:
     world = ClassicGroupWorld()
     with refused(Code.ILLEGAL_GENERATION):
         world.commit(5, generation=3, member="x")
@@ -256,7 +256,7 @@ def test_deleting_a_group_takes_its_offsets_along() -> None:
     assert world.shard.group_ids() == []
 
 
-def test_offsets_expire_only_when_nobody_uses_them() -> None:
+def test_offsets_expire_only_when_unused() -> None:
     world = ClassicGroupWorld()
     week = world.config.offsets_retention_ms
     world.commit(5)

@@ -26,7 +26,7 @@ def joined(world: ClassicGroupWorld, **options: Any) -> list[Any]:
     return world.join(Client(), rebalance_ms=REBALANCE_MS, **options)
 
 
-def test_who_stays_alone_waits_for_the_delay(world: ClassicGroupWorld) -> None:
+def test_last_member_waits_for_initial_rebalance_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.tick(DELAY_MS - 1)
     assert not answers
@@ -34,7 +34,7 @@ def test_who_stays_alone_waits_for_the_delay(world: ClassicGroupWorld) -> None:
     assert answers[0].generation == 1
 
 
-def test_a_newcomer_has_the_others_wait_once_more(world: ClassicGroupWorld) -> None:
+def test_joining_member_restarts_the_initial_delay(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.tick(1_000)
     others = joined(world)
@@ -46,7 +46,7 @@ def test_a_newcomer_has_the_others_wait_once_more(world: ClassicGroupWorld) -> N
     assert [answer.generation for answer in (*answers, *others)] == [1, 1]
 
 
-def test_no_newcomer_has_them_wait_beyond_the_rebalance_time_out_of_the_first(world: ClassicGroupWorld) -> None:
+def test_initial_delay_ends_at_the_rebalance_timeout_of_the_first_member(world: ClassicGroupWorld) -> None:
     answers, begun_ms = joined(world), world.now_ms
     while not answers:
         world.tick(500)
@@ -55,7 +55,7 @@ def test_no_newcomer_has_them_wait_beyond_the_rebalance_time_out_of_the_first(wo
     assert world.now_ms - begun_ms == REBALANCE_MS
 
 
-def test_who_comes_when_the_delay_is_over_and_nobody_has_looked_has_them_wait_too(world: ClassicGroupWorld) -> None:
+def test_member_that_joins_after_the_delay_but_before_the_tick_restarts_it(world: ClassicGroupWorld) -> None:
     answers = joined(world)
     world.now_ms += 1_000
     joined(world)
@@ -69,12 +69,12 @@ def test_who_comes_when_the_delay_is_over_and_nobody_has_looked_has_them_wait_to
     assert len(answers[0].members) == 3
 
 
-def test_without_a_delay_nobody_waits_for_a_newcomer() -> None:
+def test_without_initial_delay_the_first_generation_begins_at_once() -> None:
     world = ClassicGroupWorld()
     assert joined(world)[0].generation == 1
 
 
-def test_who_was_handed_an_id_is_waited_for_within_the_delay_and_counts_as_a_newcomer(world: ClassicGroupWorld) -> None:
+def test_member_that_was_given_an_id_restarts_the_delay_when_it_joins(world: ClassicGroupWorld) -> None:
     first, second = Client(), Client()
     handed = world.join(second, rebalance_ms=REBALANCE_MS, needs_known_id=True)
     answers = world.join(first, rebalance_ms=REBALANCE_MS)

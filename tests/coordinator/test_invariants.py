@@ -27,7 +27,7 @@ def test_an_epoch_never_goes_back() -> None:
     world.shard._result(None, TxnMetadata(ID, now.producer_id + 1, 0, 60_000, TxnState.EMPTY))
 
 
-def test_sweeps_see_what_is_open_and_nothing_is_remembered_of_who_is_gone() -> None:
+def test_unfinished_and_last_epochs_are_those_of_known_ids() -> None:
     world = TransactionWorld()
     world.add(world.init())
     check_transactions(world.shard)
@@ -61,7 +61,7 @@ BREAKS: dict[str, Callable[[ClassicGroup], object]] = {
 
 
 @pytest.mark.parametrize("says", BREAKS)
-def test_a_group_whose_parts_contradict_each_other(says: str) -> None:
+def test_contradictions_in_a_group_are_reported(says: str) -> None:
     world = ClassicGroupWorld()
     stable(world)
     check_groups(world.shard, ())

@@ -63,7 +63,7 @@ def pass_time(world: Worlds, ms: int) -> list[Result[None]]:
 
 
 @ALL_GROUPS
-def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
+def test_late_members_are_removed_in_batches_that_fit_the_log(made: Any) -> None:
     world: Worlds = made(300)
     (first,) = pass_time(world, 45_000)
     assert 0 < len(world.group.members) < 300
@@ -81,7 +81,7 @@ def test_all_go_in_batches_that_the_log_takes(made: Any) -> None:
 
 
 @ALL_GROUPS
-def test_ids_of_any_length(made: Any) -> None:
+def test_late_members_with_the_longest_ids_are_removed(made: Any) -> None:
     world: Worlds = made(3, LONGEST_ID)
     pass_time(world, 45_000)
     assert len(world.group.members) == 2, "one alone is larger than a batch is meant to be"
@@ -91,7 +91,7 @@ def test_ids_of_any_length(made: Any) -> None:
 
 
 @ALL_GROUPS
-def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
+def test_one_step_removes_a_bounded_number_of_members(made: Any) -> None:
     world: Worlds = made(MAX_FENCED_MEMBERS + 1)
     world.now_ms += 45_000
     for _, result in world.shard.tick(world.now_ms, 1 << 20):
@@ -100,7 +100,7 @@ def test_one_step_fences_no_more_than_it_has_time_for(made: Any) -> None:
 
 
 @ALL_GROUPS
-def test_a_refused_batch_comes_again_after_a_while(made: Any) -> None:
+def test_removal_is_retried_after_a_failed_append(made: Any) -> None:
     world: Worlds = made(300)
     world.now_ms += 45_000
     assert len(list(world.shard.tick(world.now_ms, BATCH_BYTES))) == 1

@@ -73,7 +73,7 @@ def test_the_members_of_both_protocols_share_the_partitions(world: MixedGroupWor
 
 
 @pytest.mark.entry("GRP-70")
-def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedGroupWorld) -> None:
+def test_members_parked_in_join_must_rejoin_after_an_upgrade(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
     second.is_parked = True
@@ -84,7 +84,7 @@ def test_members_that_wait_in_a_rebalance_are_to_join_again(world: MixedGroupWor
 
 
 @pytest.mark.entry("GRP-70")
-def test_members_that_wait_for_their_assignment_are_to_join_again(world: MixedGroupWorld) -> None:
+def test_members_parked_in_sync_must_rejoin_after_an_upgrade(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first)
     world.join(second)
@@ -117,7 +117,7 @@ def assigned(world: MixedGroupWorld, assignment: bytes) -> None:
 
 
 @pytest.mark.entry("GRP-71")
-def test_what_is_not_upgraded(world: MixedGroupWorld) -> None:
+def test_classic_groups_that_cannot_be_upgraded(world: MixedGroupWorld) -> None:
     new = ConsumerClient("new")
     message = ConsumerProtocolAssignment([TopicPartition(topic="t", partitions=[0])], user_data=b"own")
     assigned(world, encode_record(consumer_protocol_assignment, message, 0))
@@ -178,7 +178,7 @@ def test_a_classic_member_joins_a_consumer_group(world: MixedGroupWorld) -> None
     world.reload()
 
 
-def test_who_has_no_id_is_to_come_again(world: MixedGroupWorld) -> None:
+def test_classic_join_without_an_id_must_be_repeated(world: MixedGroupWorld) -> None:
     world.beat(ConsumerClient("new"))
     answers: list[Any] = []
     client = ClassicClient()
@@ -190,7 +190,7 @@ def test_who_has_no_id_is_to_come_again(world: MixedGroupWorld) -> None:
     assert (answers[1].code, bool(answers[1].member_id), len(world.log)) == (Code.MEMBER_ID_REQUIRED, True, before)
 
 
-def test_what_a_classic_member_is_refused(world: MixedGroupWorld) -> None:
+def test_invalid_requests_of_a_classic_member_are_refused(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     unfit: list[list[tuple[str, bytes]]] = [[], [("other", b"")], [(EAGER, b"\0")]]
     for given in ({"protocol_type": "connect"}, *({"protocols": protocols} for protocols in unfit)):
@@ -219,7 +219,7 @@ def test_what_a_classic_member_is_refused(world: MixedGroupWorld) -> None:
             world.shard.classic_heartbeat(GROUP, *args, world.now_ms)
 
 
-def test_a_full_group_takes_no_more(world: MixedGroupWorld) -> None:
+def test_full_consumer_group_refuses_classic_members(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     world.most_consumers = 2
     with refused(Code.GROUP_MAX_SIZE_REACHED):
@@ -241,7 +241,7 @@ def test_a_classic_group_that_is_too_large_is_not_upgraded(world: MixedGroupWorl
     assert world.kind == "classic"
 
 
-def test_topics_are_as_many_as_in_other_consumer_groups(world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_limits_apply_to_classic_members(world: MixedGroupWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_topics, "MAX_MEMBER_TOPICS", 3)
     monkeypatch.setattr(named_topics, "MAX_GROUP_TOPICS", 4)
     mixed(world)
@@ -277,7 +277,7 @@ def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedG
 
 
 @pytest.mark.entry("GRP-73")
-def test_an_older_assignment_is_fetched_only_by_who_has_joined_again(world: MixedGroupWorld) -> None:
+def test_older_assignment_is_returned_only_after_a_rejoin(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     world.beat(ConsumerClient("another"))
     with refused(Code.REBALANCE_IN_PROGRESS):
@@ -308,7 +308,7 @@ def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(w
 
 @pytest.mark.entry("GRP-75")
 @pytest.mark.parametrize("why", ["session", "join", "sync"])
-def test_a_classic_member_that_is_late_is_gone(world: MixedGroupWorld, why: str) -> None:
+def test_late_classic_member_is_removed(world: MixedGroupWorld, why: str) -> None:
     classic, consumer = mixed(world)
     if why == "sync":
         world.join(classic)

@@ -58,7 +58,7 @@ def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedGr
 
 
 @pytest.mark.parametrize("how", ["left", "removed", "late"])
-def test_however_the_last_consumer_goes(world: MixedGroupWorld, how: str) -> None:
+def test_group_becomes_classic_however_the_last_consumer_leaves(world: MixedGroupWorld, how: str) -> None:
     classic, consumer = mixed(world)
     if how == "left":
         world.leave(consumer)
@@ -78,7 +78,7 @@ def test_however_the_last_consumer_goes(world: MixedGroupWorld, how: str) -> Non
 
 @pytest.mark.entry("GRP-79")
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
-def test_where_it_may_not_become_classic_it_stays_a_consumer_group(world: MixedGroupWorld, policy: MigrationPolicy) -> None:
+def test_group_stays_a_consumer_group_when_downgrade_is_disabled(world: MixedGroupWorld, policy: MigrationPolicy) -> None:
     classic, consumer = mixed(world)
     world.restart(policy)
     world.leave(consumer)
@@ -117,7 +117,7 @@ def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world:
 
 
 @pytest.mark.entry("GRP-78")
-def test_a_static_member_goes_over_in_its_place(world: MixedGroupWorld) -> None:
+def test_static_classic_member_becomes_a_consumer_under_its_instance_id(world: MixedGroupWorld) -> None:
     static, other = ClassicClient(instance_id="i"), ClassicClient()
     classic_group(world, static, other)
     had = static.owned
@@ -133,7 +133,7 @@ def test_a_static_member_goes_over_in_its_place(world: MixedGroupWorld) -> None:
 
 
 @pytest.mark.entry("GRP-78")
-def test_and_back(world: MixedGroupWorld) -> None:
+def test_static_consumer_becomes_a_classic_member_under_its_instance_id(world: MixedGroupWorld) -> None:
     static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
     world.beat(static)
     world.settle([static, other])

@@ -101,7 +101,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", seeds(20, in_check=5))
-def test_a_history(seed: int) -> None:
+def test_random_history_of_migrations(seed: int) -> None:
     history = History(seed)
     for _ in range(120):
         history.event()
@@ -115,7 +115,7 @@ def test_a_history(seed: int) -> None:
     world.reload()
 
 
-def test_histories_change_over_in_both_directions() -> None:
+def test_random_histories_migrate_in_both_directions() -> None:
     assert MigrationPolicy.BIDIRECTIONAL.upgrades
     changes = set()
     for seed in range(10):

@@ -44,7 +44,7 @@ def test_a_sweep_decides_anew_after_each_piece() -> None:
     assert not any(left.values())
 
 
-def test_a_sweep_passes_over_what_is_refused() -> None:
+def test_sweep_skips_keys_whose_append_is_refused() -> None:
     pieces = list(decided_in_batches("abc", lambda key: numbered(key, 5), 400))
     names = [bytes(record.key or b"").decode() for piece in pieces for record in piece]
     assert names == ["a0", "a1", "b0", "b1", "c0", "c1"]

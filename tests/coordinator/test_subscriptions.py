@@ -126,7 +126,7 @@ def test_topics_that_come_and_go_during_the_steps() -> None:
     assert run(steps) == {"a.*": {"a2", "a3"}, "b.*": {"b1"}}
 
 
-def test_members_go_on_while_one_finds_out_what_new_topics_mean() -> None:
+def test_heartbeats_go_on_while_one_resolves_regular_expressions() -> None:
     """As in Kafka, one heartbeat at a time does that for the whole group; another's own new expression waits for nobody."""
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, topic_names=[], topic_regex="t.*")
@@ -152,7 +152,7 @@ def test_members_go_on_while_one_finds_out_what_new_topics_mean() -> None:
     world.check_reloaded()
 
 
-def test_steps_that_nobody_carries_on_let_the_next_heartbeat_find_out() -> None:
+def test_next_heartbeat_resolves_expressions_after_abandoned_steps() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     world.topics.counts["t2"] = 1
@@ -164,7 +164,7 @@ def test_steps_that_nobody_carries_on_let_the_next_heartbeat_find_out() -> None:
     assert world.group.regexes == {"t.*": {"t", "t2"}}
 
 
-def test_a_group_that_came_from_a_log_without_its_topics_finds_them_out() -> None:
+def test_group_loaded_without_resolved_topics_resolves_them() -> None:
     """Kafka logs a member before it knows what its expression means."""
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")

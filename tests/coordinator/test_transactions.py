@@ -28,7 +28,7 @@ def test_a_new_id_begins_at_epoch_zero_and_each_init_bumps() -> None:
     assert world.init() == ProducerIdAndEpoch(first.producer_id, 1)
 
 
-def test_init_aborts_what_is_open_and_bumps_twice() -> None:
+def test_init_aborts_the_open_transaction_and_bumps_twice() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)
@@ -103,7 +103,7 @@ def test_timed_out_transactions_fence_their_producer() -> None:
     assert world.end(who, commit=False).epoch == who.epoch + 1, "its abort finds it done"
 
 
-def test_verification() -> None:
+def test_verify_partitions_checks_id_epoch_and_partition() -> None:
     world = TransactionWorld()
     who = world.init()
     with refused(Code.INVALID_PRODUCER_ID_MAPPING):
@@ -350,7 +350,7 @@ def test_records_round_trip() -> None:
     assert from_record(to_record(metadata, flexible=True)) == ("é", metadata)
 
 
-def test_the_table_has_every_state_and_refuses_the_rest() -> None:
+def test_transition_table_has_every_state_and_refuses_the_rest() -> None:
     assert set(VALID_PREVIOUS) == set(TxnState)
     with pytest.raises(IllegalTransactionTransition):
         check_transition(TxnState.COMPLETE_COMMIT, TxnState.PREPARE_COMMIT)

@@ -309,7 +309,7 @@ def test_segments_are_joined_up_to_the_size_of_one(log: Log) -> None:
     assert committed(log) == {"k0": "w", "k1": "v" * 40, "k2": "v" * 40}
 
 
-def test_a_map_that_is_full_cleans_what_it_knows_and_goes_on(log: Log) -> None:
+def test_full_offset_map_cleans_in_several_passes(log: Log) -> None:
     for at in range(40):
         write(log, (f"k{at % 20}", str(at)))
     compact(log, buffer_bytes=5 * 210)
@@ -368,7 +368,7 @@ def test_cleaning_stops_when_the_log_changes_under_it(log: Log) -> None:
     assert len(contents(log)) < 30
 
 
-def test_a_log_that_cannot_be_read_is_told_and_stays(log: Log) -> None:
+def test_unreadable_log_is_reported_and_not_cleaned(log: Log) -> None:
     write(log, ("a", "1"))
     log.roll(NOW_MS)
     segment = log.segments[0]
@@ -410,7 +410,7 @@ class Shadow:
 @pytest.mark.heavy
 @pytest.mark.entry("STO-15")
 @pytest.mark.parametrize("seed", range(25))
-def test_whatever_is_written_and_cleaned_readers_and_producers_see_no_difference(logs: Logs, seed: int) -> None:
+def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed: int) -> None:
     rng, shadow, now_ms = random.Random(seed), Shadow(), NOW_MS
     log = logs.new(COMPACTED)
     for at in range(300):
@@ -456,7 +456,7 @@ def test_whatever_is_written_and_cleaned_readers_and_producers_see_no_difference
 
 
 @pytest.mark.parametrize("length", [0, 1 << 30, -1])
-def test_a_header_that_cannot_be_read_costs_nothing_behind_it(log: Log, length: int) -> None:
+def test_unreadable_header_loses_no_later_batch(log: Log, length: int) -> None:
     """The walk ends at such a header, and a segment written anew would silently lose what lies behind."""
     for number in range(3):
         write(log, (f"k{number}", "v"))

@@ -85,7 +85,7 @@ def test_a_flipped_byte_of_a_closed_log_is_found_or_changes_nothing(logs: Logs, 
 
 
 @pytest.mark.entry("STO-28")
-def test_what_stands_behind_the_end_of_a_closed_log_is_cut_and_told(logs: Logs) -> None:
+def test_bytes_after_the_end_of_a_closed_log_are_cut_and_reported(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     log.close()
@@ -100,7 +100,7 @@ def test_what_stands_behind_the_end_of_a_closed_log_is_cut_and_told(logs: Logs) 
 
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("in_between", [1, 30])
-def test_batches_behind_the_recovery_point_of_a_closed_log_are_read_and_served(logs: Logs, in_between: int) -> None:
+def test_batches_after_the_recovery_point_of_a_closed_log_are_read(logs: Logs, in_between: int) -> None:
     """The checkpoint of recovery points is one of yesterday, which somebody has put back."""
     log = logs.new()
     busy(log, in_between)

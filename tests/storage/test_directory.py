@@ -275,7 +275,7 @@ def test_a_new_log_does_not_begin_with_the_checkpoints_of_a_deleted_one(fs: Memo
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point, log.first_dirty_offset) == (0, 5, 0, 0)
 
 
-def test_a_new_log_is_not_written_while_the_checkpoints_of_a_deleted_one_stand(
+def test_new_log_waits_until_the_checkpoints_of_a_deleted_one_are_removed(
     fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = checkpointed_and_deleted(fs)

@@ -115,7 +115,9 @@ def test_gaps_that_compaction_has_left_are_taken() -> None:
         ([batch(5, epoch=1)], KafkaError),
     ],
 )
-def test_what_does_not_follow_is_refused_with_nothing_changed(records: list[bytes], error: type[Exception]) -> None:
+def test_records_that_do_not_continue_the_log_are_refused_with_nothing_changed(
+    records: list[bytes], error: type[Exception]
+) -> None:
     follower = new()
     append_as_follower(follower, bytes(batch(0, epoch=2, count=5)), 9, NOW_MS)
     before = files(follower), state(follower)
@@ -134,7 +136,7 @@ def test_batches_of_a_later_leader_are_left_out() -> None:
     assert follower.epochs.entries == [(1, 0)]
 
 
-def test_an_empty_follower_begins_with_the_batch_that_the_leaders_log_start_lies_in() -> None:
+def test_empty_follower_begins_with_the_batch_that_contains_the_leaders_log_start() -> None:
     leader, follower = new(), new()
     append(leader, build_batch([(b"k", b"v")] * 10, NOW_MS))
     put(leader, 2)

@@ -80,7 +80,7 @@ BREAKS: list[tuple[str, Callable[[Log], object]]] = [
 
 
 @pytest.mark.parametrize(("says", "fault"), BREAKS)
-def test_a_log_whose_parts_contradict_each_other(says: str, fault: Callable[[Log], object]) -> None:
+def test_contradictions_in_a_log_are_reported(says: str, fault: Callable[[Log], object]) -> None:
     log = opened()
     fault(log)
     with pytest.raises(AssertionError, match=says):

@@ -116,7 +116,7 @@ def visible(log: object, start: int = 0) -> list[int]:
             return delivered
 
 
-def test_a_consumer_gets_exactly_what_was_committed(logs: Logs) -> None:
+def test_consumer_reads_exactly_the_committed_records(logs: Logs) -> None:
     rng = random.Random(11)
     log = logs.new()
     sequences = dict.fromkeys(range(3), 0)

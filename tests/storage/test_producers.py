@@ -121,14 +121,14 @@ def unverified(state: ProducerState, producer_id: int, now_ms: int) -> None:
     state.note_unverified(read_header(raw), now_ms)
 
 
-def test_of_made_up_producers_that_are_refused_few_are_remembered() -> None:
+def test_refused_producer_ids_are_remembered_up_to_a_limit() -> None:
     state = ProducerState()
     for producer_id in range(MAX_UNVERIFIED + 50):
         unverified(state, producer_id, NOW_MS)
     assert list(state._unverified) == list(range(50, MAX_UNVERIFIED + 50))
 
 
-def test_what_was_refused_is_forgotten_where_nothing_was_ever_written() -> None:
+def test_refused_producer_ids_expire_in_an_empty_log() -> None:
     directory = LogDirectory(MemoryFilesystem(), "d")
     log = directory.create("t", 0, SMALL, bytes(16))
     unverified(log.producers, 7, NOW_MS)

@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_all_records_are_read_whatever_their_size(codec: int) -> None:
+def test_records_of_any_size_are_read(codec: int) -> None:
     pairs = [(b"a", b"1"), (None, b"v" * MIB), (b"k" * 400_000, None), (b"z", b"")] + [(b"k", b"v")] * 3_000
     raw = bytes(build_batch(pairs, NOW_MS, compression=codec))
     assert list(records_of(raw, read_header(raw))) == read_records(raw)
@@ -24,7 +24,7 @@ def test_all_records_are_read_whatever_their_size(codec: int) -> None:
     assert list(records_of(small, read_header(small))) == read_records(small)
 
 
-def test_what_is_read_is_bounded() -> None:
+def test_read_size_is_bounded() -> None:
     many = bytes(build_batch([(b"k", bytes(1_000))] * 20_000, NOW_MS, compression=ZSTD))
     tracemalloc.start()
     assert sum(1 for _ in records_of(many, read_header(many))) == 20_000

@@ -59,7 +59,7 @@ def test_each_of_the_last_five_batches_is_recognised_after_a_start(logs: Logs, c
 
 
 @pytest.mark.parametrize("stop", ["killed", "closed, and killed after"])
-def test_what_was_deleted_before_a_crash_is_recognised_when_it_comes_again(logs: Logs, stop: str) -> None:
+def test_duplicate_of_a_deleted_batch_is_recognised_after_a_crash(logs: Logs, stop: str) -> None:
     """DeleteRecords moves the start of the log; the batches are still in the file, and so are their producers."""
     log = logs.new()
     for sequence in range(6):

@@ -78,7 +78,7 @@ def test_the_tail_may_be_torn_at_every_byte(logs: Logs, tmp_path: Path) -> None:
         pytest.param(b"\0" * 8 + b"\0\0\0\0" + b"\0\0\0\0\2" + b"\0" * 100, id="length 0"),
     ],
 )
-def test_what_is_no_batch_is_cut(logs: Logs, tail: bytes) -> None:
+def test_bytes_that_are_no_batch_are_cut(logs: Logs, tail: bytes) -> None:
     log = logs.new()
     put(log, 3)
     log.abandon()
@@ -132,7 +132,7 @@ def test_damaged_indexes_are_made_again(logs: Logs, suffix: str, content: bytes 
 
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("clean", [True, False])
-def test_one_damaged_index_leaves_those_of_other_segments_alone(logs: Logs, clean: bool) -> None:
+def test_damaged_index_leaves_other_segments_alone(logs: Logs, clean: bool) -> None:
     """An aborted transaction that is told twice hides from librdkafka what was committed after it."""
     log = logs.new()
     busy(log)
@@ -278,7 +278,7 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
     assert [log.log_end_offset for log in logs] == [2] * 40
 
 
-def test_a_start_after_a_crash_reads_what_was_not_settled_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_after_a_crash_reads_unsynced_segments_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     config = LogConfig(segment_bytes=100_000, index_interval_bytes=4096)
     log = logs.new(config)
     for sequence in range(6_000):
@@ -300,7 +300,7 @@ def test_a_start_after_a_crash_reads_what_was_not_settled_once(logs: Logs, monke
     assert log.size_bytes <= read < 1.1 * log.size_bytes
 
 
-def test_what_a_clean_start_checks_does_not_grow_with_the_log(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_start_reads_a_bounded_part_of_the_log(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     config = LogConfig(segment_bytes=1 << 30, index_interval_bytes=4096)
     log = logs.new(config)
     for _ in range(4_000):

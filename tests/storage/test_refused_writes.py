@@ -264,7 +264,7 @@ def test_a_refused_replacement_leaves_no_half_written_file(tmp_path: Path) -> No
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_what_may_not_be_opened_to_be_synced_is_damaged(tmp_path: Path) -> None:
+def test_path_that_cannot_be_opened_for_sync_is_reported_as_damaged(tmp_path: Path) -> None:
     """It says nothing of the disk, as a sync that fails does."""
     fs, elsewhere = RealFilesystem(), tmp_path / "elsewhere"
     elsewhere.write_bytes(b"x")
@@ -284,7 +284,7 @@ def test_what_may_not_be_opened_to_be_synced_is_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
-def test_what_the_disk_does_not_take_is_a_failed_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_failed_fsync_raises_sync_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def fails(fd: int) -> None:
         raise OSError(number, os.strerror(number))
 

@@ -137,7 +137,7 @@ def _trusted(fs: Filesystem) -> Iterator[tuple[int, list[AbortedTxn]]]:
 
 @pytest.mark.entry("STO-04", "STO-12")
 @pytest.mark.parametrize("is_compacted", [True, False])
-def test_a_cut_that_is_interrupted_is_made_and_told_of_again(is_compacted: bool) -> None:
+def test_interrupted_cut_is_repeated_and_reported_again(is_compacted: bool) -> None:
     config = LogConfig(segment_bytes=700, index_interval_bytes=100, cleanup_policy=("compact",) if is_compacted else ("delete",))
     left = written()
     path = sorted(path for path in left.files if path.endswith(".log"))[1]

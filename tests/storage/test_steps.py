@@ -90,7 +90,7 @@ def leftovers(fs: MemoryFilesystem) -> list[str]:
     return [path for path in fs.files if path.endswith(".cleaned")]
 
 
-def test_interrupted_cleaning_leaves_no_file_behind(fs: Faulty, directory: LogDirectory, log: Log) -> None:
+def test_interrupted_cleaning_leaves_no_file(fs: Faulty, directory: LogDirectory, log: Log) -> None:
     steps = cleaning(log)
     aside = next(step for step in steps if step is not None)
     assert leftovers(fs)
@@ -101,7 +101,7 @@ def test_interrupted_cleaning_leaves_no_file_behind(fs: Faulty, directory: LogDi
     assert not leftovers(fs)
 
 
-def test_a_cleaned_segment_that_cannot_be_synced_leaves_no_file_behind(fs: Faulty, log: Log) -> None:
+def test_cleaned_segment_whose_sync_fails_leaves_no_file(fs: Faulty, log: Log) -> None:
     fs.unsyncable = ".cleaned"
     with pytest.raises(SyncFailed):
         run(cleaning(log))
@@ -109,7 +109,7 @@ def test_a_cleaned_segment_that_cannot_be_synced_leaves_no_file_behind(fs: Fault
     assert log.first_dirty_offset == 0
 
 
-def test_a_sync_that_fails_is_told_although_the_log_is_gone(fs: Faulty, log: Log) -> None:
+def test_failed_sync_is_raised_after_the_log_has_failed(fs: Faulty, log: Log) -> None:
     steps = cleaning(log)
     next(step for step in steps if step is not None)
     log.is_failed = True
@@ -119,7 +119,9 @@ def test_a_sync_that_fails_is_told_although_the_log_is_gone(fs: Faulty, log: Log
 
 
 @pytest.mark.parametrize("unsyncable", ["00.log", ".cleaned"])
-def test_cleaning_tells_a_failed_sync_from_a_refused_write(fs: Faulty, directory: LogDirectory, log: Log, unsyncable: str) -> None:
+def test_cleaning_distinguishes_a_failed_sync_from_a_refused_write(
+    fs: Faulty, directory: LogDirectory, log: Log, unsyncable: str
+) -> None:
     fs.unsyncable = unsyncable
     dirty = run(filthiest([log], NOW_MS))
     assert dirty is not None

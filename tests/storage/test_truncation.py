@@ -72,7 +72,7 @@ def test_a_truncated_log_is_one_that_never_went_on(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(4, in_check=2))
-def test_it_is_the_same_log_after_a_start(seed: int) -> None:
+def test_truncated_log_is_the_same_after_a_restart(seed: int) -> None:
     log = written(seed)
     truncate_to(log, random.Random(seed).randrange(1, log.log_end_offset), NOW_MS)
     follow(written(seed), log)
@@ -85,7 +85,7 @@ def test_it_is_the_same_log_after_a_start(seed: int) -> None:
 
 
 @pytest.mark.parametrize("anew", [False, True])
-def test_a_snapshot_of_what_is_gone_does_not_count_for_what_came_instead(anew: bool) -> None:
+def test_producer_snapshot_of_truncated_batches_is_not_used(anew: bool) -> None:
     """Not even at the same offset, where the next truncation would begin with it."""
     log = new()
     for sequence in range(8):
@@ -151,7 +151,7 @@ def test_where_nothing_is_left_above_the_log_start_the_log_begins_anew() -> None
     assert (log.log_start_offset, log.log_end_offset) == (2, 2)
 
 
-def test_a_log_begins_anew_behind_what_its_leader_has_deleted() -> None:
+def test_log_starts_again_after_the_records_that_its_leader_has_deleted() -> None:
     log = written(1)
     truncate_fully_and_start_at(log, 5_000, NOW_MS)
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.last_stable_offset) == (5_000,) * 4
@@ -163,7 +163,7 @@ def test_a_log_begins_anew_behind_what_its_leader_has_deleted() -> None:
     assert again.log_end_offset == 5_001
 
 
-def test_truncating_behind_the_end_only_forgets_an_epoch_without_batches() -> None:
+def test_truncation_after_the_end_removes_only_an_epoch_without_batches() -> None:
     log = new()
     put(log, 3)
     log.epochs.assign(7, 3)
@@ -171,7 +171,7 @@ def test_truncating_behind_the_end_only_forgets_an_epoch_without_batches() -> No
     assert (log.log_end_offset, log.epochs.entries) == (3, [(0, 0)])
 
 
-def test_a_paused_reader_does_not_take_new_batches_for_those_that_it_was_reading() -> None:
+def test_paused_reader_does_not_read_batches_that_replaced_truncated_ones() -> None:
     log = written(2)
     reading = offset_for_timestamp(log, NOW_MS + 1, log.log_end_offset)
     before = log.segments[0]
@@ -180,7 +180,7 @@ def test_a_paused_reader_does_not_take_new_batches_for_those_that_it_was_reading
     assert run(reading) is None
 
 
-def test_what_was_synced_before_a_truncation_is_not_taken_for_synced_behind_it() -> None:
+def test_sync_that_began_before_a_truncation_does_not_advance_the_recovery_point() -> None:
     log = written(3)
     steps = settle([log])
     step = next(s for s in steps if s is not None)

@@ -32,7 +32,7 @@ def stored(*parts: bytes | bytearray) -> MemoryFile:
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(0, 400), max_size=12), st.integers(0, 80), st.integers(1, 600))
-def test_every_whole_batch_comes_once_whatever_the_pieces_are(sizes: list[int], cut: int, piece_bytes: int) -> None:
+def test_every_whole_batch_is_found_once_for_any_piece_size(sizes: list[int], cut: int, piece_bytes: int) -> None:
     made = sized(*sizes)
     # What is cut away belongs to the last batch, which is then not whole.
     file = stored(b"".join(made)[: -cut or None])
@@ -71,7 +71,7 @@ def test_a_part_of_a_file_is_walked() -> None:
         ((8, b"\0\0\0\x77"), "the batch at offset 101 has a wrong CRC"),
     ],
 )
-def test_what_is_wrong_is_said(spoil: tuple[int, bytes], reason: str | None, piece_bytes: int) -> None:
+def test_reason_of_an_unsound_batch_is_reported(spoil: tuple[int, bytes], reason: str | None, piece_bytes: int) -> None:
     made = sized(50, 50, 50)
     at, noise = spoil
     made[1][at : at + len(noise)] = noise
@@ -111,7 +111,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return read
 
 
-def test_what_cannot_be_a_header_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_that_cannot_be_a_header_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gigabyte of the magic byte held a start up for an hour."""
     read, file = looks(monkeypatch), stored(b"\2" * 100_000)
     assert whole_batches_behind(file, 0, 7).batch_count == 0
@@ -119,7 +119,7 @@ def test_what_cannot_be_a_header_is_not_looked_at(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("likely", [False, True])
-def test_a_search_among_what_looks_like_headers_ends(likely: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_among_false_headers_is_bounded(likely: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "SEARCHED_BYTES", 10 * walk.PLACE_BYTES)
     header = HEADER.pack(7, 49 if likely else 0, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
     read, file = looks(monkeypatch), stored(header * 10_000)

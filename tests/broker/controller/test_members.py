@@ -30,7 +30,7 @@ def test_a_broker_registers_reads_the_log_and_is_unfenced(controller: SimulatedC
     assert "kraft.version" not in broker.state.features, "Kafka keeps it in control records"
 
 
-def test_who_may_not_register(controller: SimulatedController) -> None:
+def test_invalid_registrations_are_refused(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     assert broker.register(cluster_id="another").error_code == Code.INCONSISTENT_CLUSTER_ID
     assert broker.register(log_dirs=[]).error_code == Code.INVALID_REGISTRATION

@@ -28,7 +28,7 @@ def test_the_answer_has_the_controllers_address(controller: SimulatedController)
 
 
 @pytest.mark.parametrize("wrong", ["cluster", "topic", "none"])
-def test_what_is_not_the_metadata_is_refused(controller: SimulatedController, wrong: str) -> None:
+def test_fetch_of_other_topics_or_clusters_is_refused(controller: SimulatedController, wrong: str) -> None:
     broker = Broker(controller, 1)
     request = broker.fetch_request()
     if wrong == "cluster":
@@ -80,7 +80,7 @@ def test_a_controller_that_starts_again_leads_in_a_newer_epoch(controller: Simul
     assert broker.state.registrations.brokers[1].broker_epoch == broker.epoch
 
 
-def test_a_broker_that_has_fetched_what_is_lost_learns_where_the_logs_part(controller: SimulatedController) -> None:
+def test_broker_that_fetched_lost_metadata_gets_the_diverging_epoch(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     end_offset = broker.end_offset
@@ -94,7 +94,7 @@ def test_a_broker_that_has_fetched_what_is_lost_learns_where_the_logs_part(contr
     assert broker.fetch(fetch_offset=end_offset, last_fetched_epoch=1).diverging_epoch is None
 
 
-def test_the_quorum_shows_who_reads_the_log(controller: SimulatedController) -> None:
+def test_describe_quorum_lists_observers(controller: SimulatedController) -> None:
     broker = Broker(controller, 7)
     broker.catch_up()
     asked = TopicData(topic_name="__cluster_metadata", partitions=[QuorumPartition(partition_index=0)])
@@ -110,7 +110,7 @@ def test_the_quorum_shows_who_reads_the_log(controller: SimulatedController) -> 
     assert observers() == [], "it has gone"
 
 
-def test_live_state_is_what_the_log_says(controller: SimulatedController) -> None:
+def test_live_state_equals_a_replay_of_the_log(controller: SimulatedController) -> None:
     for number in (1, 2, 3):
         Broker(controller, number, rack=f"r{number}").join()
     live = controller.server.controller.state

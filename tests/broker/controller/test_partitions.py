@@ -72,7 +72,7 @@ def test_a_topic_is_spread_over_the_brokers(controller: SimulatedController, bro
     assert brokers[0].state.topics["t"].partitions == partitions, "every broker reads the same"
 
 
-def test_what_a_topic_cannot_have(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_invalid_topics_are_refused(controller: SimulatedController, brokers: list[Broker]) -> None:
     assert create(controller, replication_factor=4).error_code == Code.INVALID_REPLICATION_FACTOR
     assert create(controller, replication_factor=0).error_code == Code.INVALID_REPLICATION_FACTOR
     assert create(controller, num_partitions=0).error_code == Code.INVALID_PARTITIONS
@@ -178,7 +178,7 @@ def test_a_broker_says_in_which_directory_its_replica_is(controller: SimulatedCo
     assert (after.leader, after.isr, after.directories) == (2, (2,), (uuid(99), uuid(2)))
 
 
-def test_configs_of_brokers_are_kept_for_those_that_are_there(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_configs_are_accepted_only_for_registered_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
     def set_config(broker: str) -> int:
         config = AlterableConfig(name="log.cleaner.threads", config_operation=0, value="2")
         resource = AlterConfigsResource(resource_type=4, resource_name=broker, configs=[config])
@@ -206,7 +206,7 @@ def test_a_clients_request_is_forwarded(controller: SimulatedController, brokers
     assert "f" in controller.server.controller.state.topics
 
 
-def test_what_is_not_forwarded(controller: SimulatedController) -> None:
+def test_invalid_envelopes_are_refused(controller: SimulatedController) -> None:
     produce = request_frame(0, 9, 1, "client", ProduceRequest(acks=1, timeout_ms=1))[4:]
     newer = (CREATE_TOPICS).to_bytes(2, "big") + (99).to_bytes(2, "big") + produce[4:]
     assert forward(controller, produce).error_code == Code.INVALID_REQUEST

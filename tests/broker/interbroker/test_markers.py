@@ -137,7 +137,7 @@ def test_markers_follow_a_partition_whose_leader_moves(world: ClusterWorld) -> N
     assert world.is_stable(1, leader=ONE)
 
 
-def test_a_coordinator_that_has_not_heard_of_the_move_is_told_by_the_old_leader(world: ClusterWorld) -> None:
+def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(world: ClusterWorld) -> None:
     producer = begun(world, 1)
     world.replicate(TOPIC, 1, TWO)
     world.elect(TOPIC, 1, ONE, TWO)
@@ -162,7 +162,7 @@ def test_a_partition_without_a_leader_is_not_taken_for_deleted(world: ClusterWor
     assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
 
 
-def test_what_was_decided_is_carried_out_by_the_coordinator_that_is_elected_next(world: ClusterWorld) -> None:
+def test_newly_elected_coordinator_completes_decided_transactions(world: ClusterWorld) -> None:
     """The coordinator loses its partition between Prepare and the markers; the next one sends them, with its own epoch."""
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
@@ -203,7 +203,7 @@ def test_requests_to_one_broker_are_joined_while_one_is_under_way(world: Cluster
     assert all(m.state.label == "CompleteCommit" for m in transactions.shards()[0].ids.values())
 
 
-def test_no_more_markers_wait_for_a_broker_than_its_limit(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_that_wait_for_a_broker_are_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond it are sent again later, as those that were not answered in time."""
     monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
     transport = world.brokers[ONE].broker.transactions._second_phase._markers._transport

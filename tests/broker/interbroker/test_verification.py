@@ -145,7 +145,7 @@ def test_a_broker_that_asks_the_former_coordinator_has_the_client_try_again(worl
 
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
-def test_a_transaction_that_ends_while_the_answer_is_on_its_way_gets_no_batch_any_more(world: ClusterWorld, version: int) -> None:
+def test_batch_is_refused_when_its_transaction_ends_during_verification(world: ClusterWorld, version: int) -> None:
     """The answer was right when it was given. The batch would come behind the marker, and nobody would ever end it."""
     producer, held = begun(world, version), HeldPeer(world, TWO)
     client, batch = sent(world, producer, version)
@@ -186,7 +186,7 @@ def test_an_answer_is_good_for_one_append(world: ClusterWorld) -> None:
     assert len(held.sent) == 1
 
 
-def test_what_is_asked_while_a_request_is_under_way_goes_together(world: ClusterWorld) -> None:
+def test_verifications_requested_during_a_request_are_sent_together(world: ClusterWorld) -> None:
     producers = [world.init(transactional_id=name) for name in "abcd"]
     held = HeldPeer(world, TWO)
     clients = []
@@ -260,7 +260,7 @@ def test_offsets_whose_verification_gets_no_answer_are_sent_again(world: Cluster
     assert commit(world, producer, 5, TWO) == Code.NONE
 
 
-def test_no_more_batches_wait_for_a_coordinator_than_its_limit(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_wait_for_verification_are_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_verification, "MAX_WAITING_BATCHES", 0)
     producer, held = begun(world, VERIFIED), HeldPeer(world, TWO)
     assert world.produce(producer, 1, version=VERIFIED) == Code.NOT_ENOUGH_REPLICAS

@@ -52,7 +52,7 @@ def beat(one: BrokerLifecycle, now_ms: float, *, offset: int = 10, **answer: boo
     return request
 
 
-def test_every_state_is_reached_and_the_last_is_left_no_more() -> None:
+def test_every_lifecycle_state_is_reached_and_the_last_is_final() -> None:
     reached, left = {BrokerState.NOT_RUNNING}, [BrokerState.NOT_RUNNING]
     while left:
         new = FOLLOWING[left.pop()] - reached
@@ -68,7 +68,7 @@ def test_before_its_start_it_sends_nothing() -> None:
     assert lifecycle().next_request(1e9, 0) is None
 
 
-def test_it_registers_all_that_it_is() -> None:
+def test_registration_has_the_identity_of_the_broker() -> None:
     one = lifecycle()
     one.start(100)
     request = one.next_request(100, -1)
@@ -115,7 +115,7 @@ def test_caught_up_it_recovers_and_unfenced_it_runs() -> None:
     assert not one.is_fenced
 
 
-def test_what_is_wanted_while_a_request_is_under_way_is_asked_right_after_it() -> None:
+def test_change_during_a_heartbeat_is_sent_in_the_next_one_at_once() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)
@@ -161,7 +161,7 @@ def test_a_broker_that_was_fenced_in_service_stays_in_service_and_is_unfenced_ag
     assert not one.is_fenced
 
 
-def test_a_broker_that_metadata_does_not_have_any_more_registers_again() -> None:
+def test_broker_missing_from_metadata_registers_again() -> None:
     one = lifecycle(running=True)
     one.register_again(50)
     assert isinstance(one.next_request(50, 0), BrokerRegistrationRequest)
@@ -169,7 +169,7 @@ def test_a_broker_that_metadata_does_not_have_any_more_registers_again() -> None
     assert beat(one, 60).broker_epoch == EPOCH + 9
 
 
-def test_it_leaves_when_the_controller_lets_it_go() -> None:
+def test_broker_stops_when_the_controller_allows_it() -> None:
     one = lifecycle(running=True)
     one.begin_controlled_shutdown(500)
     assert not one.may_stop
@@ -180,7 +180,7 @@ def test_it_leaves_when_the_controller_lets_it_go() -> None:
     assert one.due_ms is None
 
 
-def test_who_has_no_leadership_need_not_ask_to_leave() -> None:
+def test_broker_without_leadership_stops_without_asking() -> None:
     one = lifecycle()
     one.begin_controlled_shutdown(0)
     assert one.may_stop

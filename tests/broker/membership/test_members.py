@@ -168,7 +168,7 @@ def test_loggers_are_this_brokers_own(member: Member, client: SimulatedClient) -
     assert [(code, kind) for code, kind, _ in alter(client, (8, "1", "root", "NONSENSE"))] == [(Code.INVALID_CONFIG, 8)]
 
 
-def test_what_is_forwarded_times_out_where_nobody_answers(world: MemberWorld) -> None:
+def test_forwarded_request_times_out_without_a_response(world: MemberWorld) -> None:
     member = world.start(1)
     world.run(world.controller.stop())
     with member.connect() as client:
@@ -201,7 +201,7 @@ def test_a_new_directory_is_no_crash(world: MemberWorld) -> None:
     world.stop(member)
 
 
-def test_a_clean_stop_is_told_from_a_crash_by_the_epoch_before(world: MemberWorld) -> None:
+def test_previous_broker_epoch_distinguishes_a_clean_stop_from_a_crash(world: MemberWorld) -> None:
     """A controller takes a broker that may have lost committed records out of the sets of those that have them (KIP-966)."""
     member = world.start(1)
     epoch = member.server.metadata.broker_epoch
@@ -297,9 +297,7 @@ def described_leader(members: dict[int, Member], index: int) -> int:
         return leader
 
 
-def test_a_broker_that_somebody_has_unregistered_registers_again(
-    world: MemberWorld, member: Member, client: SimulatedClient
-) -> None:
+def test_unregistered_broker_registers_again(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     before = member.server.metadata.broker_epoch
     assert client.call(UnregisterBrokerRequest(broker_id=1)).error_code == Code.NONE
     world.sleep(5_000)
@@ -324,7 +322,7 @@ def test_the_last_broker_leads_nothing_while_it_is_unregistered(
     assert produce(client, topic_id) == Code.NONE
 
 
-def test_two_who_stop_a_broker_at_once_stop_it_once(world: MemberWorld, member: Member) -> None:
+def test_concurrent_stops_stop_the_broker_once(world: MemberWorld, member: Member) -> None:
     left = 0
     leave = member.server.metadata.leave
 
@@ -350,7 +348,7 @@ def test_a_broker_of_another_cluster_is_not_let_in(world: MemberWorld) -> None:
         world.start(1)
 
 
-def test_two_brokers_of_one_id_are_told_apart(world: MemberWorld, member: Member) -> None:
+def test_second_broker_with_the_same_id_is_refused(world: MemberWorld, member: Member) -> None:
     """The second one has a directory of its own, a copy of the first one's identity, and another port."""
     settings = {**world.settings_of(1), "log.dirs": "/copy", "listeners": "PLAINTEXT://127.0.0.1:9199"}
     world.fs.make_dir("/copy")

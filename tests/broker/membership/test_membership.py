@@ -216,7 +216,7 @@ class MembershipWorld(LoopWorld):
         return self.controller.beats[-1][1]
 
 
-def test_it_registers_reads_the_metadata_and_is_unfenced_when_it_is_ready() -> None:
+def test_broker_registers_reads_the_metadata_and_is_unfenced_when_ready() -> None:
     world = MembershipWorld().start()
     assert len(world.controller.registrations) == 1
     assert world.applied == [b"a", b"b"]
@@ -231,7 +231,7 @@ def test_it_registers_reads_the_metadata_and_is_unfenced_when_it_is_ready() -> N
     assert world.changes[-1] == (BrokerState.RUNNING, False)
 
 
-def test_heartbeats_come_at_their_interval_however_long_a_fetch_waits() -> None:
+def test_heartbeats_keep_their_interval_during_a_waiting_fetch() -> None:
     world = MembershipWorld().run()
     before = len(world.controller.beats)
     world.advance(20_000)
@@ -239,7 +239,7 @@ def test_heartbeats_come_at_their_interval_however_long_a_fetch_waits() -> None:
     assert {round(later - earlier) for earlier, later in pairwise(times)} == {2_000}
 
 
-def test_what_is_not_committed_is_not_applied() -> None:
+def test_uncommitted_metadata_is_not_applied() -> None:
     world = MembershipWorld()
     world.controller.high_watermark = 0
     world.start()
@@ -271,7 +271,7 @@ def test_a_refused_registration_is_repeated() -> None:
     assert world.controller.beats
 
 
-def test_it_stays_while_it_has_leaderships_and_stops_when_it_is_let_go() -> None:
+def test_broker_with_leadership_stops_when_the_controller_allows_it() -> None:
     world = MembershipWorld().run()
     world.membership.begin_controlled_shutdown()
     world.advance(4_500)
@@ -309,7 +309,7 @@ def test_a_controller_that_stays_away_is_not_waited_for() -> None:
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
 
 
-def test_metadata_that_the_controller_has_lost_is_told_once() -> None:
+def test_lost_metadata_is_reported_once() -> None:
     """What was committed and applied cannot be taken back one by one."""
     world = MembershipWorld().run()
     world.controller.diverging = EpochEndOffset(epoch=LEADER_EPOCH, end_offset=1)
@@ -322,7 +322,7 @@ def test_metadata_that_the_controller_has_lost_is_told_once() -> None:
     assert len(world.controller.fetches) == fetches
 
 
-def test_who_was_never_unfenced_need_not_ask_to_leave() -> None:
+def test_broker_that_was_never_unfenced_stops_without_asking() -> None:
     world = MembershipWorld().start()
     world.membership.begin_controlled_shutdown()
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
@@ -346,7 +346,7 @@ def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
     assert world.applied == [b"x", b"y"]
 
 
-def test_a_record_whose_use_fails_does_not_end_the_reading_of_the_log() -> None:
+def test_record_that_cannot_be_applied_does_not_stop_the_metadata_fetch() -> None:
     """Heartbeats go on, so the broker would stay in the cluster, and never learn that another one leads its partitions."""
     world = MembershipWorld()
     world.refused = b"b"
@@ -367,7 +367,7 @@ def with_snapshot(size_bytes: int = 60) -> MembershipWorld:
 
 
 @pytest.mark.parametrize("size_bytes", [1, 60, 10_000])
-def test_a_log_that_begins_later_is_read_behind_its_snapshot(size_bytes: int) -> None:
+def test_metadata_log_is_read_from_the_end_of_its_snapshot(size_bytes: int) -> None:
     world = with_snapshot(size_bytes).start()
     world.advance(1_000)
     assert world.applied == [b"x", b"y", b"z"]
@@ -395,7 +395,7 @@ def test_a_snapshot_that_cannot_be_had_changes_nothing_and_is_asked_for_again(ha
     assert world.applied == [b"x", b"y", b"z"]
 
 
-def test_a_broker_that_has_fallen_behind_a_snapshot_does_not_begin_anew() -> None:
+def test_broker_that_lags_behind_a_snapshot_does_not_start_again() -> None:
     world = MembershipWorld().run()
     before = list(world.applied)
     world.controller.snapshot = SnapshotId(end_offset=900, epoch=4)

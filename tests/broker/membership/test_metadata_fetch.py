@@ -37,7 +37,7 @@ def test_a_fetch_names_the_broker_the_cluster_and_the_position(fetch: MetadataFe
     assert (partition.fetch_offset, partition.last_fetched_epoch, partition.replica_directory_id) == (17, 3, b"d" * 16)
 
 
-def test_the_leader_names_its_epoch_to_whom_does_not_know_it(fetch: MetadataFetch) -> None:
+def test_unknown_leader_epoch_is_taken_from_the_refusal(fetch: MetadataFetch) -> None:
     leader = LeaderIdAndEpoch(leader_id=3, leader_epoch=7)
     taken = fetch.take(answer(PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)))
     assert taken.step is Step.ASK_AGAIN
@@ -45,7 +45,7 @@ def test_the_leader_names_its_epoch_to_whom_does_not_know_it(fetch: MetadataFetc
 
 
 @pytest.mark.parametrize("code", [Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER])
-def test_who_is_refused_without_a_newer_epoch_waits(fetch: MetadataFetch, code: Code) -> None:
+def test_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch, code: Code) -> None:
     fetch.leader_epoch = 7
     older = LeaderIdAndEpoch(leader_id=3, leader_epoch=6)
     assert fetch.take(answer(PartitionData(error_code=code, current_leader=older))).step is Step.WAIT
@@ -70,7 +70,7 @@ def test_a_log_that_parted_is_cut_where_the_epochs_part(fetch: MetadataFetch) ->
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.TRUNCATE, 30, 4)
 
 
-def test_behind_the_start_of_the_leaders_log_a_snapshot_is_read(fetch: MetadataFetch) -> None:
+def test_snapshot_is_fetched_when_the_leaders_log_starts_later(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(snapshot_id=SnapshotId(end_offset=900, epoch=2))))
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.SNAPSHOT, 900, 2)
 
@@ -85,7 +85,7 @@ def test_behind_the_start_of_the_leaders_log_a_snapshot_is_read(fetch: MetadataF
         answer(PartitionData(error_code=Code.UNKNOWN_SERVER_ERROR, records=b"x")),
     ],
 )
-def test_what_is_no_answer_to_the_question_appends_nothing(fetch: MetadataFetch, response: FetchResponse) -> None:
+def test_mismatched_fetch_response_appends_nothing(fetch: MetadataFetch, response: FetchResponse) -> None:
     taken = fetch.take(response)
     assert taken.step is Step.WAIT
     assert taken.reason

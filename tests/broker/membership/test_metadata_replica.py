@@ -72,7 +72,7 @@ def damaged() -> bytes:
         (b"\0" * 100, "no whole batch"),
     ],
 )
-def test_what_cannot_follow_is_refused_and_changes_nothing(observer: Observer, records: bytes, reason: str) -> None:
+def test_records_that_do_not_continue_the_metadata_log_are_refused(observer: Observer, records: bytes, reason: str) -> None:
     with pytest.raises(ReplicaRefused, match=reason):
         observer.replica.append(records)
     assert (observer.replica.end_offset, observer.replica.last_epoch) == (0, 0)
@@ -81,7 +81,7 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(observer: Observer, r
     assert observer.records == [(0, b"a")]
 
 
-def test_what_is_not_committed_is_bounded(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncommitted_metadata_is_bounded(observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_replica, "MAX_WAITING_BYTES", 150)
     observer.replica.append(batch(0, b"a"))
     with pytest.raises(ReplicaRefused, match="not committed"):

@@ -42,7 +42,7 @@ def test_answers_leave_in_the_order_of_their_requests(waits: list[bool], order: 
     assert len(answers) == answers.waiting_bytes == 0
 
 
-def test_what_waits_counts_until_it_leaves() -> None:
+def test_waiting_bytes_count_until_the_response_leaves() -> None:
     answers = Answers()
     first, second = answers.reserve(), answers.reserve()
     answers.wait(first, Later(), 100)
@@ -54,7 +54,7 @@ def test_what_waits_counts_until_it_leaves() -> None:
     assert answers.waiting_bytes == 0
 
 
-def test_who_works_on_an_answer_hears_that_nobody_waits_for_it() -> None:
+def test_pending_responses_are_abandoned_with_the_connection() -> None:
     answers, abandoned = Answers(), list[int]()
     for number in range(3):
         later = Later(on_abandoned=lambda number=number: abandoned.append(number))  # type: ignore[misc]

@@ -33,7 +33,7 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
             self.answers.append(left)
 
 
-def test_an_answer_waits_for_what_it_has_written() -> None:
+def test_response_waits_until_its_own_write_is_committed() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.leave("written")
@@ -42,7 +42,7 @@ def test_an_answer_waits_for_what_it_has_written() -> None:
     assert world.answers == ["written"]
 
 
-def test_an_answer_waits_for_what_it_has_read_and_not_for_what_came_after() -> None:
+def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.gate.take_standing()
@@ -53,7 +53,7 @@ def test_an_answer_waits_for_what_it_has_read_and_not_for_what_came_after() -> N
     assert world.answers == ["read"]
 
 
-def test_an_answer_that_stands_on_nothing_leaves_at_once() -> None:
+def test_response_without_dependencies_leaves_at_once() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.gate.take_standing()
@@ -64,7 +64,7 @@ def test_an_answer_that_stands_on_nothing_leaves_at_once() -> None:
     assert world.answers == ["nothing", "committed"]
 
 
-def test_where_another_broker_leads_meanwhile_the_coordinator_is_elsewhere() -> None:
+def test_response_becomes_not_coordinator_when_the_leader_changes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     world.leave("written")
@@ -72,7 +72,7 @@ def test_where_another_broker_leads_meanwhile_the_coordinator_is_elsewhere() -> 
     assert world.answers == [Code.NOT_COORDINATOR]
 
 
-def test_an_answer_that_comes_later_waits_for_all_that_is_written_when_it_is_made() -> None:
+def test_parked_response_waits_for_all_writes_before_it_is_made() -> None:
     world = CoordinatorPartitionWorld()
     world.gate.stand_on(world.partition)
     parked = Later()
@@ -86,7 +86,7 @@ def test_an_answer_that_comes_later_waits_for_all_that_is_written_when_it_is_mad
     assert world.answers == ["made"]
 
 
-def test_a_parked_request_that_is_answered_after_the_election_is_told_that_the_coordinator_is_elsewhere() -> None:
+def test_parked_request_answered_after_an_election_gets_not_coordinator() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
     parked = Later()
@@ -97,7 +97,7 @@ def test_a_parked_request_that_is_answered_after_the_election_is_told_that_the_c
 
 
 @pytest.mark.parametrize("is_elected_again", [False, True])
-def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_elected_again: bool) -> None:
+def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_again: bool) -> None:
     world = CoordinatorPartitionWorld()
 
     def steps() -> Steps[str]:
@@ -117,7 +117,7 @@ def test_what_a_step_has_written_before_an_election_is_not_told_after_it(*, is_e
     assert ended.value.value is Code.NOT_COORDINATOR
 
 
-def test_a_client_that_has_gone_takes_its_parked_request_along() -> None:
+def test_parked_request_is_abandoned_with_its_client() -> None:
     world, gone = CoordinatorPartitionWorld(), list[str]()
     world.gate.stand_on(world.partition)
     later = once_committed(world.gate, Later(on_abandoned=lambda: gone.append("gone")), lambda code: code)
@@ -126,7 +126,7 @@ def test_a_client_that_has_gone_takes_its_parked_request_along() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_steps_stand_on_what_any_of_them_has_noted(*, fails: bool) -> None:
+def test_response_in_steps_waits_for_the_writes_of_every_step(*, fails: bool) -> None:
     world = CoordinatorPartitionWorld()
 
     def steps() -> Steps[str]:

@@ -52,7 +52,7 @@ def test_a_declared_size_allocates_little(monkeypatch: pytest.MonkeyPatch, conne
     assert len(connection.get_buffer(-1)) <= 1 << 20
 
 
-def test_answers_wait_for_those_before_them(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
+def test_responses_leave_in_request_order(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
     parked = {0: Later(), 2: Later()}
     serve(
@@ -66,7 +66,7 @@ def test_answers_wait_for_those_before_them(monkeypatch: pytest.MonkeyPatch, con
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(4)]
 
 
-def test_a_bug_is_told_once_and_costs_one_request(
+def test_bug_is_logged_once_and_fails_one_request(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -117,7 +117,7 @@ def test_too_many_connections_are_refused(broker: Any, setting: int, descriptors
     assert [t.closed for t in transports] == [False, True]
 
 
-def test_later_tells_only_the_first_answer() -> None:
+def test_pending_response_keeps_only_the_first_result() -> None:
     heard: list[int] = []
     later = Later()
     later.resolve(1)
@@ -142,7 +142,7 @@ def test_too_many_connections_of_one_address_are_refused(broker: Any) -> None:
         assert not again.closed
 
 
-def test_a_request_in_steps_goes_before_those_behind_it(
+def test_request_in_steps_is_answered_before_later_requests(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected

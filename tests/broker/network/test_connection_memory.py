@@ -19,7 +19,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, put, serve
 
 
-def test_who_takes_no_answers_is_not_served_further(
+def test_client_that_reads_no_responses_is_not_served_further(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected
@@ -122,7 +122,7 @@ def test_parked_requests_of_a_connection_are_bounded(
     assert not transport.is_paused
 
 
-def test_a_client_that_leaves_abandons_what_it_waited_for(monkeypatch: pytest.MonkeyPatch, broker: Any) -> None:
+def test_parked_requests_are_abandoned_when_the_client_disconnects(monkeypatch: pytest.MonkeyPatch, broker: Any) -> None:
     connection = Connection(broker, "PLAINTEXT")
     connection.connection_made(Transport())  # type: ignore[arg-type]
     abandoned: list[int] = []
@@ -189,7 +189,7 @@ def test_small_answers_that_are_not_taken_count(
     assert not broker.connections.response_budget._holders
 
 
-def test_who_is_not_read_is_not_taken_for_stalled(connected: tuple[Connection, Transport], broker: Any) -> None:
+def test_paused_connection_does_not_count_as_stalled(connected: tuple[Connection, Transport], broker: Any) -> None:
     """A part of a request is here, and the client takes no answers: the rest is not read, so it cannot go on."""
     connection, transport = connected
     budget = broker.connections.request_budget

@@ -62,7 +62,7 @@ def test_two_connections_share_a_buffer(payloads: list[bytes], pieces: list[int]
     assert frames.own_bytes == 0
 
 
-def test_memory_follows_what_has_arrived() -> None:
+def test_buffer_grows_with_the_bytes_received() -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, (MAX_FRAME_BYTES).to_bytes(4, "big"))
     frames.settle()
@@ -75,7 +75,7 @@ def test_memory_follows_what_has_arrived() -> None:
         assert frames.own_bytes <= max(GROWTH * arrived, OWN_START_BYTES)
 
 
-def test_who_has_caught_up_gives_the_buffer_back() -> None:
+def test_buffer_is_released_when_all_frames_are_read() -> None:
     buffers = ReceiveBuffers()
     frames = Frames(buffers, MAX_FRAME_BYTES)
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_frame_put_back_comes_again() -> None:
     assert [bytes(f) for f in (frames.next(), frames.next()) if f is not None] == [b"one", b"two"]
 
 
-def test_where_memory_is_short_there_is_room_for_what_has_arrived() -> None:
+def test_buffer_holds_received_bytes_when_memory_is_short() -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, (1 << 20).to_bytes(4, "big") + bytes(50_000))
     frames.settle(may_grow=False)

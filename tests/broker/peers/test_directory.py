@@ -59,7 +59,7 @@ def test_a_broker_has_one_connection_a_purpose_at_the_listener_for_brokers() -> 
     assert world.peers.peer(OTHER) is world.peers.peer(OTHER, COORDINATOR)
 
 
-def test_no_connection_leads_to_itself_or_to_who_is_not_there() -> None:
+def test_no_connection_to_itself_or_to_an_unknown_broker() -> None:
     world = BrokerPeersWorld()
     assert world.peers.peer(OWN) is None
     assert world.peers.peer(3) is None
@@ -97,7 +97,7 @@ def test_a_broker_that_moved_is_reached_at_its_new_address(is_told: bool) -> Non
     assert moved.state is PeerState.IDLE
 
 
-def test_what_an_earlier_life_of_a_broker_was_asked_fails_at_once() -> None:
+def test_requests_to_an_earlier_incarnation_fail_at_once() -> None:
     world = BrokerPeersWorld()
     peer, answers = world.peers.peer(OTHER), list[Any]()
     assert peer is not None
@@ -124,7 +124,7 @@ def test_a_connection_that_is_given_up_is_followed_by_another() -> None:
     assert world.peers.peer(OTHER, COORDINATOR) is other
 
 
-def test_connections_to_who_is_not_registered_any_more_are_closed() -> None:
+def test_connections_to_unregistered_brokers_are_closed() -> None:
     world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER)
     assert peer is not None

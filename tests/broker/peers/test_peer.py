@@ -155,7 +155,7 @@ def test_a_version_that_the_peer_does_not_know_fails_and_the_next_request_goes_o
     assert world.host.accepted[0].requests[-1][:2] == (METADATA, 5)
 
 
-def test_where_nobody_listens_requests_fail_and_the_next_attempt_waits(world: PeerWorld) -> None:
+def test_refused_connection_fails_requests_and_delays_the_next_attempt(world: PeerWorld) -> None:
     world.host.close()
     world.ask()
     world.ask()
@@ -175,14 +175,14 @@ def test_where_nobody_listens_requests_fail_and_the_next_attempt_waits(world: Pe
     assert isinstance(world.answers[2], MetadataResponse)
 
 
-def test_who_has_nothing_to_ask_does_not_connect_again(world: PeerWorld) -> None:
+def test_peer_without_requests_does_not_reconnect(world: PeerWorld) -> None:
     world.host.close()
     world.ask()
     world.advance(10_000)
     assert world.is_in(PeerState.IDLE)
 
 
-def test_a_lost_connection_fails_what_was_sent_and_sends_what_waits_on_the_next_one() -> None:
+def test_lost_connection_fails_sent_requests_and_resends_queued_ones() -> None:
     world = PeerWorld(limits=Limits(in_flight=1))
     world.ask()
     world.ask()
@@ -251,7 +251,7 @@ def test_too_many_requests_that_wait_are_refused_at_once() -> None:
     assert world.failures == [Failure.TOO_MANY]
 
 
-def test_what_is_sent_at_once_is_bounded_by_bytes() -> None:
+def test_requests_in_flight_are_bounded_by_bytes() -> None:
     world = PeerWorld(limits=Limits(in_flight_bytes=1))
     world.ask()
     world.ask()
@@ -263,7 +263,7 @@ def test_what_is_sent_at_once_is_bounded_by_bytes() -> None:
     assert [key for key, _, _ in accepted.requests].count(METADATA) == 2
 
 
-def test_closed_for_good_it_fails_what_waits_and_what_comes(world: PeerWorld) -> None:
+def test_closed_peer_fails_queued_and_new_requests(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     world.ask()
@@ -328,7 +328,7 @@ def test_a_refused_greeting_backs_off_further_each_time(world: PeerWorld) -> Non
     assert world.failures == [Failure.DISCONNECTED] * 4
 
 
-def test_a_callback_that_fails_is_a_bug_and_hurts_nobody_else() -> None:
+def test_failing_callback_is_reported_and_affects_no_other_request() -> None:
     world = PeerWorld()
 
     def fail(_: Any) -> None:

@@ -33,7 +33,7 @@ def test_requests_are_sent_in_their_order_and_have_different_ids() -> None:
     assert requests.in_flight_bytes == 0
 
 
-def test_ids_begin_anew_behind_the_largest() -> None:
+def test_correlation_ids_wrap_around() -> None:
     requests = Requests(Limits())
     requests._next_correlation_id = 0x7FFFFFFF
     assert [requests.correlation_id(), requests.correlation_id()] == [0x7FFFFFFF, 0]
@@ -50,7 +50,7 @@ def test_an_answer_out_of_order_is_refused_and_changes_nothing(wrong: int) -> No
     assert len(requests) == 2
 
 
-def test_an_answer_that_nobody_waits_for_is_refused() -> None:
+def test_response_with_unknown_correlation_id_is_refused() -> None:
     with pytest.raises(OutOfOrder, match="in place of none"):
         Requests(Limits()).awaited(0)
 
@@ -83,7 +83,7 @@ def test_bytes_in_flight_are_bounded_and_one_large_request_goes_alone() -> None:
     assert requests.next() is not None
 
 
-def test_deadlines_of_what_waits_and_of_what_was_sent() -> None:
+def test_deadlines_of_queued_and_sent_requests() -> None:
     requests = Requests(Limits())
     late, early, later = request(30), request(10), request(50)
     for one in (late, early, later):

@@ -22,7 +22,7 @@ def named(session: FetchSession, **offsets: int) -> tuple[list[int], list[int]]:
     return [p.partition for t in topics for p in t.partitions], [index for t in forgotten for index in t.partitions]
 
 
-def test_only_what_has_changed_is_named() -> None:
+def test_session_names_only_changed_partitions() -> None:
     session = FetchSession()
     assert named(session, p0=0, p1=0) == ([0, 1], [])
     assert (session.session_id, session.epoch) == (0, 0)

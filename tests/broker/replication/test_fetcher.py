@@ -73,7 +73,7 @@ def test_a_bug_with_one_partition_stops_that_one_only() -> None:
     assert follower.named(1) == [1]
 
 
-def test_what_an_answer_has_told_in_vain_is_asked_for_again() -> None:
+def test_partition_whose_response_was_not_used_is_fetched_again() -> None:
     """A leader leaves out of a session's answers what it has told already: a high watermark that was not taken came never again."""
     follower = FollowerWorld(lambda *_: None, 1)
     follower.answer(0, session_id=9, high_watermark=0)

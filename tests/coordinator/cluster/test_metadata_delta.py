@@ -46,7 +46,7 @@ def noted(state: ClusterState) -> MetadataDelta:
     return state.delta
 
 
-def test_nothing_is_noted_before_somebody_wants_to_know() -> None:
+def test_delta_is_empty_before_the_first_subscriber() -> None:
     state = ClusterState(1)
     replay(state, state.create_topic("a", A, 2, {}))
     assert state.delta is None
@@ -61,7 +61,7 @@ def test_a_new_topic_is_named_without_its_partitions(state: ClusterState) -> Non
     assert list(delta.configs) == [(TOPIC_RESOURCE, "b")]
 
 
-def test_new_partitions_and_changed_ones_are_told_apart(state: ClusterState) -> None:
+def test_delta_separates_new_partitions_from_changed_ones(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, change(1))
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, noted(state).grown) == ({A: [1]}, {})
@@ -69,7 +69,7 @@ def test_new_partitions_and_changed_ones_are_told_apart(state: ClusterState) -> 
     assert ({k: list(v) for k, v in noted(state).partitions.items()}, list(noted(state).grown)) == ({A: [1, 2, 3, 4]}, [A])
 
 
-def test_of_a_deleted_topic_nothing_else_is_named(state: ClusterState) -> None:
+def test_delta_names_only_the_deletion_of_a_deleted_topic(state: ClusterState) -> None:
     replay(state, change(1))
     replay(state, state.create_partitions("a", 3))
     replay(state, state.delete_topic("a"))

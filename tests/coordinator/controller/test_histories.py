@@ -156,7 +156,7 @@ def test_random_histories(seed: int) -> None:
     History(seed).play()
 
 
-def test_histories_reach_what_is_rare() -> None:
+def test_random_histories_reach_rare_states() -> None:
     reached: set[str] = set()
     for seed in range(100, 112):
         history = History(seed)

@@ -45,7 +45,7 @@ def test_a_preferred_leader_gets_its_leadership_back() -> None:
     assert (world.partition().leader, world.partition().leader_epoch) == (1, epoch + 1)
 
 
-def test_elections_of_what_is_not_there() -> None:
+def test_elections_of_unknown_topics_and_partitions_are_refused() -> None:
     world = ControllerWorld(1)
     world.topic("t", (1,))
     assert elect(world, PREFERRED_ELECTION, "ghost") is Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -104,7 +104,7 @@ def test_an_eligible_leader_is_elected_cleanly() -> None:
     assert after.elr == (1, 3) and after.last_known_elr == ()
 
 
-def test_a_broker_that_stopped_uncleanly_is_not_eligible_any_more() -> None:
+def test_broker_is_no_longer_eligible_after_an_unclean_stop() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="3")
     world.expire(2)
@@ -194,7 +194,7 @@ def test_changes_of_in_sync_replicas_that_are_refused(changed: dict[str, Any], c
     assert world.partition() == before
 
 
-def test_who_does_not_lead_may_not_ask() -> None:
+def test_alter_partition_is_refused_unless_the_leader_sends_it() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     with pytest.raises(KafkaError) as error:

@@ -89,7 +89,7 @@ def test_heartbeats_of_an_unknown_broker_or_epoch() -> None:
         assert error.value.code is Code.STALE_BROKER_EPOCH
 
 
-def test_a_broker_whose_session_ends_is_fenced_and_loses_what_it_led() -> None:
+def test_broker_is_fenced_and_loses_leadership_when_its_session_ends() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="2")
     deadline_ms = world.heartbeats.next_check_ms()
@@ -157,9 +157,7 @@ def test_the_last_in_sync_replica_cannot_give_its_leadership_away_without_eligib
         (False, {}, Control.UNFENCED),
     ],
 )
-def test_what_follows_a_heartbeat_of_a_broker_without_leaderships(
-    is_fenced: bool, wants: dict[str, bool], expected: Control
-) -> None:
+def test_next_control_state_of_a_broker_that_leads_nothing(is_fenced: bool, wants: dict[str, bool], expected: Control) -> None:
     world = ControllerWorld(1)
     if is_fenced:
         world.expire(1)

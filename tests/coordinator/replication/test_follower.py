@@ -48,7 +48,7 @@ def test_records_are_appended_and_offsets_taken_over() -> None:
         (-1, -1, (40, 5)),
     ],
 )
-def test_what_is_taken_over(high_watermark: int, start_offset: int, expected: tuple[int, int]) -> None:
+def test_follower_takes_over_offsets_within_its_own_log(high_watermark: int, start_offset: int, expected: tuple[int, int]) -> None:
     """The high watermark at most to the own end and never back, the log start never behind the high watermark."""
     assert taken_over(Append(records=b"", high_watermark=high_watermark, start_offset=start_offset), LOG) == expected
 
@@ -66,7 +66,7 @@ def test_what_is_taken_over(high_watermark: int, start_offset: int, expected: tu
         (EpochEnd(-1, -1), EpochEnd(3, 90), 40),
     ],
 )
-def test_where_to_truncate(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
+def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
     """KIP-279: where the follower has no such epoch, at the end of its own earlier one, and it asks again."""
     assert truncation_offset(diverging, own_end, LOG) == offset
     assert following().fetched(Answer(diverging=diverging), LOG, own_end) == Truncate(offset)
@@ -76,7 +76,7 @@ def test_where_to_truncate(diverging: EpochEnd, own_end: EpochEnd | None, offset
     ("leader", "action"),
     [((0, 80), Truncate(80)), ((120, 150), StartAt(120)), ((0, 100), Truncate(100)), ((50, 150), Truncate(100))],
 )
-def test_out_of_range(leader: tuple[int, int], action: Action) -> None:
+def test_follower_starts_again_after_offset_out_of_range(leader: tuple[int, int], action: Action) -> None:
     one = following()
     assert one.fetched(Answer(code=Code.OFFSET_OUT_OF_RANGE), LOG, None) == AskOffsets()
     assert one.state is FetchState.OUT_OF_RANGE
@@ -95,7 +95,7 @@ def test_out_of_range(leader: tuple[int, int], action: Action) -> None:
         (Code.KAFKA_STORAGE_ERROR, Wait(), FetchState.DELAYED),
     ],
 )
-def test_errors(code: Code, action: Action, state: FetchState) -> None:
+def test_fetch_error_decides_the_next_action_and_state(code: Code, action: Action, state: FetchState) -> None:
     one = following()
     assert one.fetched(Answer(code=code), LOG, None) == action
     assert one.state is state
@@ -116,13 +116,13 @@ def test_only_the_last_fetch_is_awaited() -> None:
         one.ask()
 
 
-def test_an_own_log_that_takes_nothing_any_more_ends_it() -> None:
+def test_following_fails_when_the_own_log_fails() -> None:
     one = following()
     assert one.own_log_failed() == Stop(Code.KAFKA_STORAGE_ERROR)
     assert one.state is FetchState.FAILED
 
 
-def test_what_does_not_follow_ends_it() -> None:
+def test_following_fails_on_records_that_do_not_continue_the_log() -> None:
     one = following()
     assert one.cannot_go_on() == Stop(Code.UNKNOWN_SERVER_ERROR)
     assert one.state is FetchState.FAILED

@@ -113,7 +113,7 @@ def test_a_follower_that_may_join_holds_the_high_watermark() -> None:
     assert world.advance() == 15, "the controller would not take one that is fenced"
 
 
-def test_who_is_to_leave_holds_the_high_watermark_until_the_controller_has_agreed() -> None:
+def test_lagging_replica_holds_the_high_watermark_until_its_removal_is_confirmed() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 10)
     world.fetch(3, 6)
@@ -126,7 +126,7 @@ def test_who_is_to_leave_holds_the_high_watermark_until_the_controller_has_agree
     assert world.advance() == 10
 
 
-def test_who_is_to_join_holds_the_high_watermark_before_the_controller_has_agreed() -> None:
+def test_joining_replica_holds_the_high_watermark_before_the_expansion_is_confirmed() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     assert world.fetch(3, 10).expansion is not None
     world.end = 12
@@ -135,13 +135,13 @@ def test_who_is_to_join_holds_the_high_watermark_before_the_controller_has_agree
     assert world.hw == 10
 
 
-def test_below_min_insync_replicas_the_high_watermark_stands_still() -> None:
+def test_high_watermark_does_not_advance_below_min_insync_replicas() -> None:
     world = LeaderWithFollowers(in_sync=(1,), min_in_sync=2)
     assert world.advance() == 0
     assert LeaderWithFollowers(in_sync=(1,), min_in_sync=1).advance() == 10
 
 
-def test_a_sole_replica_commits_at_once_whatever_is_the_minimum() -> None:
+def test_sole_replica_commits_at_once_with_any_min_insync_replicas() -> None:
     leader = sole_leader(1, 0, 0)
     assert leader.is_sole
     assert leader.high_watermark(10, 4, NOW_MS) == 10
@@ -165,7 +165,7 @@ def test_a_sole_replica_commits_at_once_whatever_is_the_minimum() -> None:
         ([], LAG_MS + 1, True),
     ],
 )
-def test_who_lags_for_too_long_is_left_out(offsets: list[int], late_ms: int, is_out: bool) -> None:
+def test_replica_that_lags_too_long_leaves_the_in_sync_set(offsets: list[int], late_ms: int, is_out: bool) -> None:
     """Not one that has everything, however long it does not fetch: there is nothing that it lacks."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for offset in offsets:
@@ -174,7 +174,7 @@ def test_who_lags_for_too_long_is_left_out(offsets: list[int], late_ms: int, is_
     assert (world.shrink() is not None) is is_out
 
 
-def test_who_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
+def test_replica_that_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
     """Under load nobody is ever at the end (KIP-16)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     for _ in range(10):
@@ -192,7 +192,7 @@ def test_who_reaches_the_end_of_its_last_fetch_had_caught_up_then() -> None:
 # joining
 
 
-def test_who_has_the_high_watermark_and_the_begin_of_the_epoch_joins() -> None:
+def test_replica_joins_at_the_high_watermark_and_the_epoch_start() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=8)
     world.fetch(2, 6)
     assert world.hw == 6
@@ -227,7 +227,7 @@ def test_an_earlier_life_of_a_broker_does_not_join() -> None:
     assert world.fetch(3, 10, epoch=NO_BROKER_EPOCH).expansion is not None, "a broker of before KIP-903"
 
 
-def test_a_broker_that_is_no_replica_is_told_to_wait() -> None:
+def test_fetch_of_a_broker_that_is_not_a_replica_is_refused_as_unknown_leader_epoch() -> None:
     with pytest.raises(KafkaError) as raised:
         LeaderWithFollowers().fetch(4, 0)
     assert raised.value.code is Code.UNKNOWN_LEADER_EPOCH
@@ -237,7 +237,7 @@ def test_a_broker_that_is_no_replica_is_told_to_wait() -> None:
 
 
 @pytest.mark.parametrize("code", [*GIVEN_UP, *VIEW_IS_OLD, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER])
-def test_what_follows_from_a_refusal(code: Code) -> None:
+def test_refused_alter_partition_is_retried_or_given_up_by_its_error(code: Code) -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
@@ -315,7 +315,7 @@ def test_the_minimum_is_at_most_the_number_of_replicas() -> None:
     ("acks", "high_watermark", "answer"),
     [(0, 0, Code.NONE), (1, 0, Code.NONE), (-1, 4, None), (-1, 5, Code.NONE), (-1, 6, Code.NONE)],
 )
-def test_when_a_producer_is_answered(acks: int, high_watermark: int, answer: Code | None) -> None:
+def test_produce_response_is_due_by_acks_and_high_watermark(acks: int, high_watermark: int, answer: Code | None) -> None:
     assert LeaderWithFollowers().leader.answer_to(acks, 5, high_watermark) is answer
 
 
@@ -349,7 +349,7 @@ def test_leader_epochs_are_compared(asked: int, code: Code | None) -> None:
         (10, EpochEnd(2, 50), True),
     ],
 )
-def test_where_logs_part(offset: int, end: EpochEnd, diverging: bool) -> None:
+def test_divergence_by_the_end_of_an_epoch(offset: int, end: EpochEnd, diverging: bool) -> None:
     assert divergence(3, offset, end) == (end if diverging else None)
 
 

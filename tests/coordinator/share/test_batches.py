@@ -34,7 +34,7 @@ def by_offset(*batches: StateBatch) -> dict[int, tuple[int, int]]:
 
 
 @given(BATCHES, BATCHES, st.integers(NO_OFFSET, 40))
-def test_what_overlaps_is_decided_by_offset(before: list[StateBatch], after: list[StateBatch], start_offset: int) -> None:
+def test_overlapping_state_batches_combine_by_offset(before: list[StateBatch], after: list[StateBatch], start_offset: int) -> None:
     combined = combine(combine((), before, NO_OFFSET), after, start_offset)
     assert by_offset(*combined) == {o: says for o, says in by_offset(*before, *after).items() if o >= start_offset}
     for one, two in pairwise(combined):
@@ -55,7 +55,7 @@ def test_what_overlaps_is_decided_by_offset(before: list[StateBatch], after: lis
         pytest.param([(9, 3, 0, 1), (5, 1, 2, 2)], [(2, 4, 0, 1)], -1, [(2, 4, 0, 1)], id="ends before it begins"),
     ],
 )
-def test_combining(
+def test_combined_state_batches(
     before: list[tuple[int, int, int, int]],
     after: list[tuple[int, int, int, int]],
     start_offset: int,
@@ -75,7 +75,7 @@ def test_every_move_that_is_not_in_the_table_raises() -> None:
                     check_transition(before, after)
 
 
-def test_combining_takes_no_more_than_its_share_of_time(meter: Meter) -> None:
+def test_combining_state_batches_takes_bounded_time(meter: Meter) -> None:
     """Of batches in batches, each with another delivery count, all were looked at for each offset: seconds for these."""
     count = meter.size(10_000)
     inside = [StateBatch(at, 4 * count - at, 0, at) for at in range(count)]

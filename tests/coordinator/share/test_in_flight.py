@@ -16,7 +16,9 @@ OFFSETS = st.integers(FIRST, LAST)
 
 
 @given(st.lists(st.tuples(OFFSETS, OFFSETS, st.sampled_from(STATUSES)), max_size=12), OFFSETS, OFFSETS)
-def test_runs_are_what_was_assigned_offset_by_offset(assigned: list[tuple[int, int, RecordStatus]], first: int, last: int) -> None:
+def test_runs_equal_the_status_assigned_to_each_offset(
+    assigned: list[tuple[int, int, RecordStatus]], first: int, last: int
+) -> None:
     batch, model = InFlightBatch(FIRST, LAST, UNSEEN), dict.fromkeys(range(FIRST, LAST + 1), UNSEEN)
     for one, two, status in assigned:
         batch.assign(min(one, two), max(one, two), status)

@@ -92,7 +92,7 @@ def test_all_sessions_that_a_connection_began_end_with_it() -> None:
     assert sessions.disconnected(1) == []
 
 
-def test_an_answer_names_what_has_changed() -> None:
+def test_response_names_changed_partitions() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0, P1)
     session = fetch(sessions, 1, P2)

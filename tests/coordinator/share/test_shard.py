@@ -95,7 +95,7 @@ def test_an_older_state_epoch_is_fenced() -> None:
     assert world.read(0).state_epoch == 4, "a write sets no state epoch"
 
 
-def test_what_is_refused() -> None:
+def test_requests_that_the_share_coordinator_refuses() -> None:
     world = ShareStateWorld()
     gone, beyond, negative = ShareKey("g", bytes(16), 0), ShareKey("g", TOPIC_ID, PARTITIONS), ShareKey("g", TOPIC_ID, -1)
     shard = world.shard
@@ -174,7 +174,7 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
 
 
-def test_one_that_was_written_in_the_future_is_cold() -> None:
+def test_share_partition_written_in_the_future_is_cold() -> None:
     """The wall clock was set back since: the log below its snapshot would be kept until the time comes again."""
     world = ShareStateWorld()
     world.initialize()

@@ -74,7 +74,7 @@ def test_a_limit_of_records_is_kept_to_where_it_is_asked_for() -> None:
     assert acquire(partition, (10, 19), (20, 29), max_records=7, is_record_limit=True) == [(15, 19, 1), (20, 21, 1)]
 
 
-def test_what_was_released_comes_again_to_anybody_and_first() -> None:
+def test_released_records_are_delivered_first_and_to_any_member() -> None:
     partition = fresh()
     acquire(partition, (0, 9), (10, 19), batch_size=10)
     change = acknowledge(partition, 3, 5, RELEASE)
@@ -85,7 +85,7 @@ def test_what_was_released_comes_again_to_anybody_and_first() -> None:
     assert acquire(partition, (0, 9), (10, 19), (20, 24), member="b") == [(3, 5, 2), (20, 24, 1)]
 
 
-def test_the_start_offset_moves_over_what_is_done_with() -> None:
+def test_start_offset_moves_past_finished_records() -> None:
     partition = fresh()
     acquire(partition, (0, 9), (10, 19), batch_size=10)
     change = acknowledge(partition, 2, 9, *[ACCEPT, REJECT] * 4)
@@ -164,7 +164,7 @@ def test_a_record_that_is_delivered_too_often_is_given_up() -> None:
     assert (partition.start_offset, partition.next_fetch_offset()) == (1, 1)
 
 
-def test_what_fails_again_and_again_comes_in_smaller_pieces_and_at_last_alone() -> None:
+def test_records_that_fail_repeatedly_are_delivered_in_smaller_batches_and_finally_alone() -> None:
     """So that one bad record does not take its neighbours along (with a limit of 5: pieces from the fourth delivery on)."""
     partition = fresh()
     given = []
@@ -188,7 +188,7 @@ def test_the_limit_of_records_in_flight() -> None:
     assert acquire(partition, (0, 5), (6, 7), (8, 14), (15, 20), member="b") == [(2, 3, 2)], "what is in flight may come again"
 
 
-def test_a_state_is_loaded_with_what_nobody_was_given_between() -> None:
+def test_loaded_state_makes_undelivered_gaps_available() -> None:
     read = StateRead(3, 10, (StateBatch(12, 14, RecordState.ACKNOWLEDGED, 1), StateBatch(20, 21, RecordState.AVAILABLE, 2)))
     partition = SharePartition.load(read, 0, 7, CONFIG)
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (10, 21, 10)
@@ -205,7 +205,7 @@ def test_a_loaded_gap_is_given_in_part() -> None:
 
 
 @pytest.mark.parametrize("batches", [[(5, 4, 0, 1)], [(0, 5, 0, 1), (5, 6, 0, 1)], [(-5, 3, 0, 1)]])
-def test_a_state_that_nobody_can_have_written_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
+def test_impossible_state_is_not_loaded(batches: list[tuple[int, int, int, int]]) -> None:
     with pytest.raises(KafkaError) as raised:
         SharePartition.load(StateRead(0, 0, tuple(StateBatch(*batch) for batch in batches)), 0, 0, CONFIG)
     assert raised.value.code is Code.UNKNOWN_SERVER_ERROR
@@ -236,7 +236,7 @@ def test_the_start_of_the_log_moves() -> None:
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (100, 100, 100)
 
 
-def test_nobody_is_given_what_a_transaction_took_back() -> None:
+def test_records_of_aborted_transactions_are_not_delivered() -> None:
     partition = fresh()
     batches = [
         FetchedBatch(0, 4),

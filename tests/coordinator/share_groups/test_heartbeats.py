@@ -40,7 +40,7 @@ def test_partitions_have_several_members(world: ShareGroupWorld) -> None:
     assert all(s.reads() for s in sharers)
 
 
-def test_what_is_initializing_is_asked_for_again_after_a_while(world: ShareGroupWorld) -> None:
+def test_initialization_is_retried_after_its_interval(world: ShareGroupWorld) -> None:
     world.has_coordinator = False
     a = Sharer("a")
     world.join(a)
@@ -89,7 +89,7 @@ def test_many_that_join_at_once_share_a_target(world: ShareGroupWorld) -> None:
     assert a.epoch == b.epoch == 3
 
 
-def test_epochs(world: ShareGroupWorld) -> None:
+def test_heartbeat_epochs_are_fenced_except_after_a_lost_response(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -105,7 +105,7 @@ def test_epochs(world: ShareGroupWorld) -> None:
         world.shard.heartbeat(ShareHeartbeat("h", "a", 3), world.now_ms)
 
 
-def test_who_leaves_and_who_is_silent(world: ShareGroupWorld) -> None:
+def test_members_leave_or_lose_their_session(world: ShareGroupWorld) -> None:
     a, b = Sharer("a"), Sharer("b")
     for sharer in (a, b):
         world.join(sharer)
@@ -131,7 +131,7 @@ def test_a_full_group(world: ShareGroupWorld) -> None:
     world.beat(a)
 
 
-def test_another_subscription(world: ShareGroupWorld) -> None:
+def test_changed_subscription_replaces_the_assignment(world: ShareGroupWorld) -> None:
     world.topics.counts["u"] = 1
     a = Sharer("a")
     world.join(a)
@@ -181,7 +181,7 @@ def test_a_deleted_topic_leaves_nothing(world: ShareGroupWorld) -> None:
         ({"member_epoch": -2}, "MemberEpoch is invalid."),
     ],
 )
-def test_what_no_group_takes(options: dict[str, object], says: str) -> None:
+def test_invalid_heartbeats_are_refused(options: dict[str, object], says: str) -> None:
     fields = {"group_id": "g", "member_id": "m", "member_epoch": 0, "topic_names": ["t"], **options}
     with refused(Code.INVALID_REQUEST, says):
         check_heartbeat(ShareHeartbeat(**fields))  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def used(world: ShareGroupWorld) -> None:
     world.leave(a)
 
 
-def test_an_unknown_group_comes_into_being(world: ShareGroupWorld) -> None:
+def test_altering_offsets_creates_an_unknown_group(world: ShareGroupWorld) -> None:
     altered = world.run(world.shard.alter_offsets(GROUP, [("t", {0: 7, 5: 1}), ("none", {0: 0})]))
     assert altered.unknown == {"t": {5}, "none": {0}}
     assert (altered.initialization.state_epoch, altered.initialization.start_offsets) == (1, {T: {0: 7}})
@@ -45,7 +45,7 @@ def test_nothing_to_alter_makes_no_group(world: ShareGroupWorld) -> None:
     assert not world.shard.groups
 
 
-def test_only_without_members(world: ShareGroupWorld) -> None:
+def test_offsets_change_only_in_a_group_without_members(world: ShareGroupWorld) -> None:
     world.join(Sharer("a"))
     with refused(Code.NON_EMPTY_GROUP):
         world.shard.alter_offsets(GROUP, [("t", {0: 7})])
@@ -70,7 +70,7 @@ def test_deletion_in_two_steps(world: ShareGroupWorld) -> None:
     assert deletion.refusals["t"].message == "There is no offset information to delete."
 
 
-def test_all_of_a_group(world: ShareGroupWorld) -> None:
+def test_delete_all_offsets_of_a_group(world: ShareGroupWorld) -> None:
     used(world)
     assert world.group.states == StatePartitions(initialized=BOTH)
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
@@ -78,13 +78,13 @@ def test_all_of_a_group(world: ShareGroupWorld) -> None:
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {T: frozenset({0, 1})}
 
 
-def test_all_of_a_group_without_the_topics_that_are_gone(world: ShareGroupWorld) -> None:
+def test_delete_all_offsets_leaves_out_deleted_topics(world: ShareGroupWorld) -> None:
     used(world)
     del world.topics.counts["t"]
     assert world.run(world.shard.delete_all_offsets(GROUP)) == {}
 
 
-def test_what_is_deleted_begins_anew_with_the_next_member(world: ShareGroupWorld) -> None:
+def test_deleted_offsets_are_initialized_again_for_the_next_member(world: ShareGroupWorld) -> None:
     used(world)
     world.run(world.shard.delete_offsets(GROUP, ["t"]))
     world.join(Sharer("a"))

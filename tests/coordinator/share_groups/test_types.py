@@ -31,7 +31,7 @@ def world() -> ShareTypesWorld:
     return ShareTypesWorld()
 
 
-def test_listed_and_deleted(world: ShareTypesWorld) -> None:
+def test_share_group_is_described_and_deleted_only_on_request(world: ShareTypesWorld) -> None:
     world.beat_share("a", 0)
     view = world.shard.view(GROUP)
     assert view is not None
@@ -49,13 +49,13 @@ def test_listed_and_deleted(world: ShareTypesWorld) -> None:
     assert world.shard.group_ids() == []
 
 
-def test_a_session_ends(world: ShareTypesWorld) -> None:
+def test_member_is_removed_when_its_session_ends(world: ShareTypesWorld) -> None:
     world.beat_share("a", 0)
     world.tick(45_000)
     assert not world.shard.shares.groups[GROUP].members
 
 
-def test_no_group_of_another_type_gives_way(world: ShareTypesWorld) -> None:
+def test_share_group_replaces_no_other_group(world: ShareTypesWorld) -> None:
     member = settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
         world.beat_share("a", 0)
@@ -64,7 +64,7 @@ def test_no_group_of_another_type_gives_way(world: ShareTypesWorld) -> None:
         world.beat_share("a", 0)
 
 
-def test_a_share_group_gives_way_to_none(world: ShareTypesWorld) -> None:
+def test_share_group_is_not_replaced_by_other_types(world: ShareTypesWorld) -> None:
     world.beat_share("a", 0)
     for _ in range(2):
         with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a consumer group."):

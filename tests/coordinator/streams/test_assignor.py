@@ -120,7 +120,7 @@ def test_offsets_on_disk_count_where_no_standby_is() -> None:
     assert assign(members, {"0": ConfiguredSubtopology(1, changelogs=CHANGELOG)}, 0)["b"].active == {"0": {0}}
 
 
-def test_nobody_is_there() -> None:
+def test_group_without_members_is_assigned_no_tasks() -> None:
     assert assign({}, {"0": ConfiguredSubtopology(1)}, 1) == {}
 
 

@@ -54,7 +54,7 @@ def test_most_heartbeats_write_nothing() -> None:
     assert app.answer.active_tasks is None, "it has been told"
 
 
-def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
+def test_second_member_waits_until_the_first_revokes_tasks() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -89,7 +89,7 @@ def test_standbys_are_on_another_process() -> None:
     assert on_p[1] == apps[2].active
 
 
-def test_a_group_that_is_full() -> None:
+def test_full_group_refuses_a_new_member() -> None:
     world = StreamsGroupWorld(config=StreamsGroupConfig(max_size=1))
     world.join(Application("a"))
     with pytest.raises(KafkaError) as error:
@@ -142,7 +142,7 @@ def test_tasks_that_are_none(subtopology: str, partition: int) -> None:
 # topologies
 
 
-def test_missing_topics_are_told_and_made() -> None:
+def test_missing_internal_topics_are_reported_and_created() -> None:
     world = StreamsGroupWorld(topics=FakeTopics({"in": 4}))
     app = Application("m", topology=STATEFUL)
     outcome = world.join(app)
@@ -345,7 +345,7 @@ def test_targets_that_stay_are_not_written_again() -> None:
 # what members are told
 
 
-def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
+def test_shutdown_is_reported_to_all_members_until_the_group_is_empty() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -359,7 +359,7 @@ def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
     assert StatusCode.SHUTDOWN_APPLICATION not in a.statuses()
 
 
-def test_whoever_leaves_may_ask_for_it() -> None:
+def test_leaving_member_can_request_a_shutdown() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -405,7 +405,7 @@ def test_endpoints_while_topics_are_missing() -> None:
     assert told[0].active_partitions == []
 
 
-def test_task_offsets_are_kept_and_told() -> None:
+def test_task_offsets_are_stored_and_returned() -> None:
     world, app = StreamsGroupWorld(), Application("a")
     world.join(app)
     world.beat(app, task_offsets=[TaskOffset(subtopology_id="0", partition=1, offset=7)])

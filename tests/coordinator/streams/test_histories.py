@@ -199,7 +199,7 @@ def test_histories(seed: int) -> None:
     assert ran == Counter((i, p) for i in ("0", "1") for p in range(count))
 
 
-def test_a_group_is_deleted() -> None:
+def test_deleted_group_leaves_only_tombstones() -> None:
     """By tombstones of everything that the log has of it; what was logged before brings nothing back."""
     world, app = StreamsGroupWorld(), Application("a")
     world.join(app)

@@ -77,7 +77,7 @@ def test_commits_of_old_versions(world: StreamsGroupWorld) -> None:
     assert error.value.code is Code.ILLEGAL_GENERATION
 
 
-def test_reading_offsets(world: StreamsGroupWorld) -> None:
+def test_offset_fetch_checks_the_member_epoch(world: StreamsGroupWorld) -> None:
     world.group.check_fetch(None, -1)
     world.group.check_fetch("a", 3)
     for member_id, code in (("a", Code.STALE_MEMBER_EPOCH), ("other", Code.UNKNOWN_MEMBER_ID)):
@@ -86,7 +86,7 @@ def test_reading_offsets(world: StreamsGroupWorld) -> None:
         assert error.value.code is code
 
 
-def test_what_is_listed(world: StreamsGroupWorld) -> None:
+def test_group_view_of_a_streams_group(world: StreamsGroupWorld) -> None:
     group = world.group
     assert (group.type_name, group.protocol_type_name, group.state_name) == ("streams", "streams", "Stable")
     assert group.topics_in_use() == {"in"}

@@ -175,7 +175,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("before", "target", "owned", "others", "after"), TABLE.values(), ids=TABLE.keys())
-def test_a_step(
+def test_reconciliation_step(
     before: StreamsGroupMember, target: Tasks, owned: Tasks | None, others: dict[str, AssignedTasks], after: tuple[object, ...]
 ) -> None:
     assert step(before, target, owned, others) == after

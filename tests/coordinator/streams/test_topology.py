@@ -77,7 +77,7 @@ def joined(left: TopicInfo, source: str) -> Topology:
     )
 
 
-def test_a_repartition_topic_follows_whom_it_is_joined_with() -> None:
+def test_repartition_topic_has_as_many_partitions_as_the_topic_it_is_joined_with() -> None:
     configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r"), "b")), FakeTopics({"a": 2, "b": 6}))
     assert configured.missing_topics["r"].partition_count == 6
 
@@ -123,7 +123,7 @@ def checked(topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("subtopologies", BAD.values(), ids=BAD.keys())
-def test_what_is_refused(subtopologies: list[Subtopology]) -> None:
+def test_invalid_topologies_are_refused(subtopologies: list[Subtopology]) -> None:
     with pytest.raises(KafkaError) as refused:
         checked(Topology(epoch=0, subtopologies=subtopologies))
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
@@ -139,7 +139,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("subtopologies", IMPOSSIBLE.values(), ids=IMPOSSIBLE.keys())
-def test_what_no_topics_fit(subtopologies: list[Subtopology]) -> None:
+def test_topology_is_refused_when_its_partition_counts_cannot_be_decided(subtopologies: list[Subtopology]) -> None:
     with pytest.raises(KafkaError) as refused:
         configure(topology_from_heartbeat(Topology(epoch=0, subtopologies=subtopologies)), FakeTopics({"a": 1}))
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
@@ -152,14 +152,14 @@ def test_a_topology_is_the_same_in_any_order_and_after_its_record() -> None:
     assert topology != topology_from_heartbeat(Topology(epoch=3, subtopologies=[SPLIT]))
 
 
-def test_what_is_required_and_read() -> None:
+def test_required_topics_and_the_subtopology_that_reads_each() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert topology.required_topics() == {"lines", "app-repartition", "app-store-changelog"}
     assert topology.subtopology_of("app-repartition") == "1"
     assert topology.subtopology_of("app-store-changelog") is None
 
 
-def test_the_hash_tells_of_topics_that_matter() -> None:
+def test_hash_changes_only_with_required_topics() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert required_topics_hash(topology, FakeTopics({"other": 4})) == 0
     before = required_topics_hash(topology, FakeTopics({"lines": 4}))

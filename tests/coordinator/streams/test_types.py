@@ -52,7 +52,7 @@ def world() -> StreamsTypesWorld:
     return StreamsTypesWorld()
 
 
-def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: StreamsTypesWorld) -> None:
+def test_empty_classic_group_is_replaced_and_keeps_its_offsets(world: StreamsTypesWorld) -> None:
     member = settle_classic(world)
     assert world.commit(7, generation=member.generation, member=member.member_id) is Code.NONE
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a streams group."):
@@ -66,13 +66,13 @@ def test_an_empty_classic_group_gives_way_and_keeps_its_offsets(world: StreamsTy
     assert (world.kind, world.shard.groups, world.fetched()) == (("streams", "Stable"), {}, 7)
 
 
-def test_offsets_alone_give_way(world: StreamsTypesWorld) -> None:
+def test_group_with_only_offsets_becomes_a_streams_group(world: StreamsTypesWorld) -> None:
     world.commit(7)
     world.beat_streams("a", 0)
     assert (world.kind[0], world.fetched()) == ("streams", 7)
 
 
-def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsTypesWorld) -> None:
+def test_empty_streams_group_is_replaced_by_a_classic_group(world: StreamsTypesWorld) -> None:
     world.beat_streams("a", 0)
     assert world.commit_at(2, "a") is Code.NONE
     with refused(Code.INCONSISTENT_GROUP_PROTOCOL):
@@ -90,7 +90,7 @@ def test_an_empty_streams_group_gives_way_to_a_classic_one(world: StreamsTypesWo
     assert (world.state, world.fetched(), world.shard.streams.groups) == (ClassicGroupState.STABLE, 5, {})
 
 
-def test_streams_and_consumer_groups_do_not_give_way_to_each_other(world: StreamsTypesWorld) -> None:
+def test_streams_and_consumer_groups_do_not_replace_each_other(world: StreamsTypesWorld) -> None:
     world.beat_streams("a", 0)
     world.beat_streams("a", -1)
     for epoch in (0, 2):
@@ -126,7 +126,7 @@ def many_tasks(count: int) -> Topology:
     return Topology(subtopologies=[Subtopology(subtopology_id=str(i), source_topics=["in"]) for i in range(count)])
 
 
-def test_a_topology_of_too_many_tasks(world: StreamsTypesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topology_with_too_many_tasks_is_refused(world: StreamsTypesWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "MAX_TASKS", 8)
     with refused(Code.STREAMS_INVALID_TOPOLOGY, "The topology has 10 tasks, and may have 8 at most."):
         world.beat_streams("a", 0, topology=many_tasks(5))
@@ -146,7 +146,7 @@ def test_a_delayed_target_whose_topics_have_grown_beyond_all_tasks(monkeypatch: 
     assert world.beat_streams("a", world.shard.streams.groups[GROUP].members["a"].member_epoch).error_code == 0
 
 
-def test_tombstones_alone_are_no_group(world: StreamsTypesWorld) -> None:
+def test_tombstones_alone_load_no_group(world: StreamsTypesWorld) -> None:
     world.beat_streams("a", 0)
     world.run(world.shard.commit(GROUP, 2, "a", None, {IN: CommittedOffset(5, -1, "", 0)}, 0, transactional=True))
     shard = world.new_shard()
