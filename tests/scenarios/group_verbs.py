@@ -51,7 +51,12 @@ def join(world: World, words: Words) -> str:
         return name_of(answer.error_code)
     synced = world.call(
         SyncGroupRequest(
-            group_id=group, generation_id=answer.generation_id, member_id=answer.member_id, group_instance_id=instance
+            group_id=group,
+            generation_id=answer.generation_id,
+            member_id=answer.member_id,
+            group_instance_id=instance,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocols[0].name,
         ),
         words.number("sync", 5),
     )
