@@ -71,6 +71,7 @@ def topic(world: World, words: Words) -> str:
     ).topics[0]
     if topic_result.error_code:
         return name_of(topic_result.error_code)
+    world.topic_ids.setdefault(words.plain[0], topic_result.topic_id)
     world.until(
         lambda: world.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False), 9).topics[0],
         lambda t: t.error_code == 0 and len(t.partitions) == count and all(p.error_code == 0 for p in t.partitions),
