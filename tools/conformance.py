@@ -102,7 +102,7 @@ def _markdown(rows: list[list[str]]) -> list[str]:
 
 def _differences() -> list[str]:
     scenarios = (scenario for file in sorted(script.FOLDER.glob("*.txt")) for scenario in script.load(file))
-    differences = ((f"{' '.join(s.entries)}, {s.title}", s.differs) for s in scenarios if s.differs)
+    differences = ((f"{' '.join(s.entries) or s.name}, {s.title}", s.differs) for s in scenarios if s.differs)
     return [*(f"**{where}.** {why[0].upper()}{why[1:]}." for where, why in sorted(differences)), *DIFFERENCES_OF_TESTS]
 
 

@@ -48,8 +48,8 @@ def first_difference(entries: Iterable[str]) -> str | None:
     from tests.scenarios.script import FOLDER, load
 
     CHECKED.whole_states = True
-    chosen = [s for file in sorted(FOLDER.glob("*.txt")) for s in load(file) if s.entries[0] in entries]
-    missing = set(entries) - {s.entries[0] for s in chosen}
+    chosen = [s for file in sorted(FOLDER.glob("*.txt")) for s in load(file) if s.name in entries]
+    missing = set(entries) - {s.name for s in chosen}
     assert not missing, f"no scenario begins with {missing}"
     brokers: dict[str, Target] = {}
     for number, scenario in enumerate(chosen):

@@ -29,7 +29,7 @@ class Part:
 
 
 def perform(part: Part, broker: Target) -> list[Played]:
-    prefix = f"{part.scenario.entries[0].lower()}-{uuid.uuid4().hex[:6]}-"
+    prefix = f"{part.scenario.name.lower().replace(' ', '-')}-{uuid.uuid4().hex[:6]}-"
     return play(part.scenario, part.case, broker, part.target, prefix)
 
 

@@ -58,6 +58,21 @@ _QUICK_SHARES = {
     "group.share.min.record.lock.duration.ms": "1000",
 }
 """And of a share group, where a lock on records may be as short as a session."""
+_ANY_API = {
+    **_TARGETS_AT_ONCE,
+    "group.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.streams.heartbeat.interval.ms": "5000",
+    "group.streams.min.heartbeat.interval.ms": "5000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.share.heartbeat.interval.ms": "5000",
+    "group.share.min.heartbeat.interval.ms": "5000",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.assignor.offload.enable": "false",
+    "group.share.min.record.lock.duration.ms": "15000",
+}
+"""Of the scenarios about single APIs. Their limits are Apache Kafka's defaults; some of ottla's are shorter."""
 _LONG_SESSIONS = {f"group.streams.{key}session.timeout.ms": "7200000" for key in ("max.", "")}
 """A member that is not heard of for two hours is still one."""
 _CLEANER = {"log.cleaner.backoff.ms": "100", "log.cleaner.dedupe.buffer.size": "2097152"}
@@ -84,6 +99,7 @@ SET_UPS = {
     "consumers": SetUp(_TARGETS_AT_ONCE | _QUICK_CONSUMERS),
     "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
     "shares": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES),
+    "apis": SetUp(_ANY_API),
     "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }
 

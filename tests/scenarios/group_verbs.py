@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code
+from ottla.protocol.messages import consumer_protocol_subscription
+from ottla.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -14,13 +17,14 @@ from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
 from ottla.protocol.primitives import NO_UUID
+from tests.scenarios.json_messages import raw
 from tests.scenarios.verbs import identity, transactional_id, verb
 from tests.scenarios.world import Actor, Ask, Words, World, name_of
 from tests.support import oracle
@@ -28,7 +32,11 @@ from tests.support import oracle
 
 @verb
 def join(world: World, words: Words) -> str:
-    """M = join g [instance=i] [session=30000] [sync=5]: the only member of a group, joined and synced"""
+    """M = join g [instance=i] [session=30000] [sync=5] ...: the only member of a group, joined and synced
+
+    Its protocol is ``type=consumer``, its ``metadata`` empty, or what subscribes it to topics (``reads=t,u``), and it has itself
+    ``assigned`` nothing. With ``nosync`` it has only joined.
+    """
     group = world.real(words.plain[0])
     coordinated(world, group)
     instance = words.options.get("instance")
@@ -40,8 +48,8 @@ def join(world: World, words: Words) -> str:
         rebalance_timeout_ms=30_000,
         member_id=member,
         group_instance_id=instance,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        protocol_type=words.options.get("type", "consumer"),
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=_metadata(world, words))],
     )
     answer = oracle.ready(world, request, 7, lambda a: [a.error_code])
     if answer.error_code == Code.MEMBER_ID_REQUIRED:
@@ -49,15 +57,31 @@ def join(world: World, words: Words) -> str:
         answer = world.call(request, 7)
     if answer.error_code:
         return name_of(answer.error_code)
+    actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1))
+    actor.member, actor.generation = answer.member_id, answer.generation_id
+    if words.has("nosync"):
+        return f"NONE generation {answer.generation_id}"
+    assigned = [SyncGroupRequestAssignment(member_id=actor.member, assignment=raw(words.options.get("assigned", "")))]
     synced = world.call(
         SyncGroupRequest(
-            group_id=group, generation_id=answer.generation_id, member_id=answer.member_id, group_instance_id=instance
+            group_id=group,
+            generation_id=answer.generation_id,
+            member_id=answer.member_id,
+            group_instance_id=instance,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocols[0].name,
+            assignments=assigned if "assigned" in words.options else [],
         ),
         words.number("sync", 5),
     )
-    actor = world.actors.setdefault(words.name, Actor(words.name, None, -1, -1))
-    actor.member, actor.generation = answer.member_id, answer.generation_id
     return f"{name_of(synced.error_code)} generation {answer.generation_id}"
+
+
+def _metadata(world: World, words: Words) -> bytes:
+    if "reads" not in words.options:
+        return raw(words.options.get("metadata", ""))
+    subscription = ConsumerProtocolSubscription(topics=[world.real(topic) for topic in words.options["reads"].split(",")])
+    return encode_record(consumer_protocol_subscription, subscription, 0)
 
 
 @verb

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ottla.simulation.client import newest
 from tests.scenarios import (
     admin_verbs,
+    api_verbs,
     config_verbs,
     consumer_verbs,
     forge,
@@ -21,11 +22,11 @@ from tests.scenarios import (
     views,
 )
 from tests.scenarios.brokers import Target
-from tests.scenarios.script import Scenario, Step, choose
+from tests.scenarios.script import Scenario, Step, choose, steps_of
 from tests.scenarios.world import Ask, Words, World
 from tests.support import oracle
 
-_LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, share_group_verbs, config_verbs, forge)
+_LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, share_group_verbs, config_verbs, forge, api_verbs)
 _LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)
 MODES = {"once", "cut", "twice"}
 _NAMED = re.compile(r"^(\w+) = (.+)$")
@@ -50,12 +51,13 @@ def cut_up(command: str, case: dict[str, str]) -> Words:
         command = command.replace(f"${name}", value)
     named = _NAMED.match(command)
     name, rest = (named[1], named[2]) if named else ("", command)
+    rest, brace, content = rest.partition(" {")
     verb, *words = rest.split()
     if verb in MODES:
         verb, *words = [*words, verb]
     plain = [w for w in words if "=" not in w or w.startswith("=")]
     options = dict(w.split("=", 1) for w in words if "=" in w and not w.startswith("="))
-    return Words(name, verb, plain, options)
+    return Words(name, verb, plain, options, brace.strip() + content)
 
 
 def play(scenario: Scenario, case: dict[str, str], broker: Target, target: str, prefix: str) -> list[Played]:
@@ -63,7 +65,7 @@ def play(scenario: Scenario, case: dict[str, str], broker: Target, target: str, 
     world = World(broker, target, prefix)
     played: list[Played] = []
     try:
-        for step in scenario.steps:
+        for step in steps_of(scenario, case, target):
             world.not_offered = ""
             played.append(Played(step, _perform(world, step, case, target)))
             if world.not_offered and "closed" not in (step.expected or ""):
@@ -126,7 +128,7 @@ def perform(world: World, command: str) -> str:
 
 
 def _inner(words: Words, name: str = "") -> Words:
-    return Words(name, words.plain[0], words.plain[1:], words.options)
+    return Words(name, words.plain[0], words.plain[1:], words.options, words.json)
 
 
 def _run(world: World, words: Words) -> str:
@@ -155,4 +157,4 @@ def compare(scenario: Scenario, case: dict[str, str], target: str, played: list[
             wrong += 1
             lines.append(f"  {'':<46}    {expected if one.step.expected is not None else 'success'} was expected")
     if wrong:
-        raise Differs(f"{' '.join(scenario.entries)} {scenario.title}\n" + "\n".join(lines))
+        raise Differs(f"{' '.join(scenario.entries) or scenario.name} {scenario.title}\n" + "\n".join(lines))

@@ -7,8 +7,9 @@
       produce A t v=$v                     -> NONE @0
       produce A t seq=0 v=$v               -> NONE @0
 
-A head at the margin (entries, title, parameters), then one command a line. Right of ``->`` stands the answer. A line
-without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
+A head at the margin (entries, title, parameters), then one command a line. ``API Metadata: topics by their ids   [v=10-13]`` is the
+head of a scenario that belongs to no entry, and ``v=12,13: produce A t`` a command for some cases only. Right of ``->`` stands the
+answer. A line without one must succeed. Alternatives are divided by `` ; `` and told apart by parameters or by whose answer it is:
 ``-> v=9: INVALID_TXN_STATE ; v=12: NONE`` or ``-> ottla: NONE ; kafka: UNKNOWN_SERVER_ERROR``; where the two brokers
 differ, a ``differs:`` line says why. Where two releases of Apache Kafka part, ``kafka-4.3.1: NONE ; kafka-4.4.0: ...`` tells which
 of them is meant, and ``since: 4.4.0, static members`` that an older one has no such thing. ``*`` is any answer.
@@ -28,7 +29,8 @@ SEVERAL = "three"
 """What a scenario says of its ``broker`` that is for three brokers and their controller."""
 ARROW = " -> "
 OR = " ; "
-_HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+)(.+?)(?:\s+\[(.+)\])?$")
+_HEAD = re.compile(r"^((?:[A-Z]{3}-\d+ )+|API \w+: )(.+?)(?:\s+\[(.+)\])?$")
+_RANGE = re.compile(r"(\d+)-(\d+)")
 _WHO = r"(?:ottla|kafka(?:-\d+\.\d+\.\d+)?)"
 _LABEL = re.compile(rf"^((?:\w+=\S+|{_WHO})(?: (?:\w+=\S+|{_WHO}))*): (.*)$")
 _TELLS_APART = re.compile(rf"(?:^|\s){_WHO}(?:: |\s)")
@@ -41,19 +43,23 @@ class ScriptError(Exception):
 
 @dataclass(slots=True)
 class Step:
+    """A command. ``only`` are the conditions on the case under which it is carried out."""
+
     line: int
     command: str
     expected: str | None
+    only: str = ""
 
 
 @dataclass(slots=True)
 class Scenario:
-    """What one or more entries say, as commands. ``cases`` are its combinations of parameters.
+    """What one or more entries say, or how an API answers, as commands. ``cases`` are its combinations of parameters.
 
-    ``since`` is the first release of Apache Kafka that it is for, and what came with it.
+    ``name`` is the first entry, or the API. ``since`` is the first release of Apache Kafka that it is for, and what came with it.
     """
 
     file: Path
+    name: str
     entries: tuple[str, ...]
     title: str
     cases: list[dict[str, str]]
@@ -79,7 +85,7 @@ def load(file: Path) -> list[Scenario]:
             continue
         head = _HEAD.match(line)
         if head:
-            scenarios.append(Scenario(file, tuple(head[1].split()), head[2], _cases(head[3])))
+            scenarios.append(_begun(file, head))
             continue
         if not scenarios or not line.startswith("  "):
             raise ScriptError(f"{file.name}:{number + 1}: neither a head nor a command")
@@ -88,13 +94,30 @@ def load(file: Path) -> list[Scenario]:
             setattr(scenarios[-1], attribute[1], attribute[2])
             continue
         command, arrow, expected = line.partition(ARROW)
-        scenarios[-1].steps.append(Step(number, command.strip(), expected.strip() if arrow else None))
+        label = _LABEL.match(command.strip())
+        only, command = (label[1], label[2]) if label else ("", command)
+        scenarios[-1].steps.append(Step(number, command.strip(), expected.strip() if arrow else None, only))
     return scenarios
 
 
+def _begun(file: Path, head: re.Match[str]) -> Scenario:
+    name = head[1].strip().removesuffix(":")
+    entries = () if name.startswith("API ") else tuple(name.split())
+    return Scenario(file, entries[0] if entries else name, entries, head[2], _cases(head[3]))
+
+
 def _cases(text: str | None) -> list[dict[str, str]]:
-    axes = [[(name, v) for v in values.split(",")] for name, _, values in (p.partition("=") for p in (text or "").split())]
+    axes = [[(name, v) for v in _values(values)] for name, _, values in (p.partition("=") for p in (text or "").split())]
     return [dict(case) for case in itertools.product(*axes)]
+
+
+def _values(text: str) -> list[str]:
+    """``2,5-7`` are 2, 5, 6 and 7."""
+    values = list[str]()
+    for part in text.split(","):
+        numbers = _RANGE.fullmatch(part)
+        values += map(str, range(int(numbers[1]), int(numbers[2]) + 1)) if numbers else [part]
+    return values
 
 
 def case_name(case: dict[str, str]) -> str:
@@ -107,15 +130,24 @@ def choose(expected: str, case: dict[str, str], target: str) -> str | None:
         label = _LABEL.match(alternative)
         if label is None:
             return alternative.strip()
-        if all(_fits(condition, case, target) for condition in label[1].split()):
+        if _all_fit(label[1], case, target):
             return label[2]
     return None
+
+
+def steps_of(scenario: Scenario, case: dict[str, str], target: str) -> list[Step]:
+    """The steps that are carried out in this case."""
+    return [step for step in scenario.steps if _all_fit(step.only, case, target)]
+
+
+def _all_fit(conditions: str, case: dict[str, str], target: str) -> bool:
+    return all(_fits(condition, case, target) for condition in conditions.split())
 
 
 def _fits(condition: str, case: dict[str, str], target: str) -> bool:
     name, equals, values = condition.partition("=")
     if equals:
-        return case.get(name) in values.split(",")
+        return case.get(name) in _values(values)
     if condition == "ottla":
         return target != "kafka"
     return target == "kafka" and condition in ("kafka", f"kafka-{ORACLE_VERSION}")
@@ -209,7 +241,18 @@ def _differ_only(one: Box, two: Box, name: str) -> bool:
 
 
 def _label(box: Box) -> str:
-    return " ".join(f"{n}={','.join(sorted(values, key=_natural))}" for n, values in box.items())
+    return " ".join(f"{n}={_listed(sorted(values, key=_natural))}" for n, values in box.items())
+
+
+def _listed(values: list[str]) -> str:
+    """With runs of three numbers and more as ranges."""
+    runs: list[list[str]] = []
+    for value in values:
+        if runs and value.isdigit() and runs[-1][-1].isdigit() and int(value) == int(runs[-1][-1]) + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(run) for run in runs)
 
 
 def _natural(text: str) -> tuple[int, str]:

@@ -16,9 +16,8 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import uuid_text
 from tests.scenarios.consumer_verbs import text
-from tests.scenarios.setting import NO_SUCH_ID
 from tests.scenarios.verbs import verb
-from tests.scenarios.world import Ask, Words, World, name_of
+from tests.scenarios.world import NO_SUCH_ID, Ask, Words, World, name_of
 from tests.support import oracle
 
 SHARE = 2
@@ -36,7 +35,7 @@ def topic_id_of(world: World, topic: str) -> bytes:
     return world.topic_ids[name]
 
 
-def _asked(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
+def have_coordinators(world: World, words: Words) -> tuple[str, list[tuple[bytes, int]]]:
     """Group and partitions that a command names, once their coordinator has loaded and knows those that there are."""
     group = text(world, words.plain[0])
     named = [one for one in (words.plain[1] if len(words.plain) > 1 else "").split(",") if one]
@@ -100,7 +99,7 @@ def _told(result: Any, show: Any) -> str:
 @verb
 def share_init(world: World, words: Words) -> Ask:
     """share_init g t/1,u [epoch=0] [start=0]: InitializeShareGroupState"""
-    group, asked = _asked(world, words)
+    group, asked = have_coordinators(world, words)
     epoch, start = words.number("epoch", 0), words.number("start", 0)
     named = [(i, initialize_state.PartitionData(partition=p, state_epoch=epoch, start_offset=start)) for i, p in asked]
     topics = [initialize_state.InitializeStateData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
@@ -110,7 +109,7 @@ def share_init(world: World, words: Words) -> Ask:
 @verb
 def share_read(world: World, words: Words) -> Ask:
     """share_read g t [leader=0]: ReadShareGroupState, with each run of records as offsets:state:deliveries"""
-    group, asked = _asked(world, words)
+    group, asked = have_coordinators(world, words)
     named = [(i, read_state.PartitionData(partition=p, leader_epoch=words.number("leader", 0))) for i, p in asked]
     topics = [read_state.ReadStateData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
 
@@ -127,7 +126,7 @@ def share_read(world: World, words: Words) -> Ask:
 @verb
 def share_write(world: World, words: Words) -> Ask:
     """share_write g t [0-9:acknowledged:1 ...] [epoch=0] [leader=0] [start=0] [complete=0] [v=1]: WriteShareGroupState"""
-    group, asked = _asked(world, words)
+    group, asked = have_coordinators(world, words)
     batches = [_batch(word) for word in words.plain[2:] if ":" in word]
     named = [
         (
@@ -159,7 +158,7 @@ def _batch(written: str) -> write_state.StateBatch:
 @verb
 def share_summary(world: World, words: Words) -> Ask:
     """share_summary g t [v=1]: ReadShareGroupStateSummary"""
-    group, asked = _asked(world, words)
+    group, asked = have_coordinators(world, words)
     named = [(i, read_summary.PartitionData(partition=p, leader_epoch=words.number("leader", 0))) for i, p in asked]
     topics = [read_summary.ReadStateSummaryData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
 
@@ -173,7 +172,7 @@ def share_summary(world: World, words: Words) -> Ask:
 @verb
 def share_delete(world: World, words: Words) -> Ask:
     """share_delete g t: DeleteShareGroupState"""
-    group, asked = _asked(world, words)
+    group, asked = have_coordinators(world, words)
     named = [(i, delete_state.PartitionData(partition=p)) for i, p in asked]
     topics = [delete_state.DeleteStateData(topic_id=i, partitions=ps) for i, ps in _by_topic(named).items()]
     return _ask(delete_state.DeleteShareGroupStateRequest(group_id=group, topics=topics), 0, asked)

@@ -33,7 +33,7 @@ def _parameters() -> Iterator[object]:
     for target in ("ottla", "kafka"):
         for scenario in SCENARIOS:
             for case in scenario.cases:
-                name = f"{target}-{scenario.entries[0]}" + (f"-{case_name(case)}" if case else "")
+                name = f"{target}-{scenario.name}" + (f"-{case_name(case)}" if case else "")
                 yield pytest.param(target, scenario, case, id=name, marks=_marks(target, scenario))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.ahead import Ahead, Part
 from tests.scenarios.brokers import TARGETS, Brokers
 from tests.scenarios.judging import judge
-from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, choose, load, rewrite, tells_apart
+from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, choose, load, rewrite, steps_of, tells_apart
 from tests.scenarios.waves import company
 from tools.kafka import ORACLE_VERSION
 
@@ -38,7 +38,7 @@ def _parameters() -> Iterator[object]:
     for target in TARGETS:
         for scenario in SCENARIOS:
             for case in scenario.cases:
-                name = f"{target}-{scenario.entries[0]}" + (f"-{case_name(case)}" if case else "")
+                name = f"{target}-{scenario.name}" + (f"-{case_name(case)}" if case else "")
                 yield pytest.param(target, scenario, case, id=name, marks=_marks(target, scenario, case))
 
 
@@ -66,7 +66,7 @@ def test_transcript(
 TOLD_APART = [s for s in SCENARIOS if any(tells_apart(step.expected or "") for step in s.steps)]
 
 
-@pytest.mark.parametrize("differing", TOLD_APART, ids=lambda s: " ".join(s.entries))
+@pytest.mark.parametrize("differing", TOLD_APART, ids=lambda s: s.name)
 def test_a_difference_has_its_reason(differing: Scenario) -> None:
     assert differing.differs
 
@@ -79,6 +79,25 @@ def test_an_answer_may_be_one_releases_own() -> None:
     assert choose(f"{newest}: LATE ; NONE", {}, "ottla") == "NONE"
     assert choose("kafka-1.0.0: LATE ; NONE", {}, "kafka") == "NONE"
     assert not tells_apart("v=3: NONE ; LATE")
+
+
+def test_a_command_may_be_for_some_cases_only(tmp_path: Path) -> None:
+    file = tmp_path / "transcript.txt"
+    file.write_text("API Metadata: topics [v=0-2,9]\n  a\n  v=1-9: b -> v=1,2: ONE ; TWO\n  ottla: c\n")
+    (scenario,) = load(file)
+    assert (scenario.name, scenario.entries, scenario.title) == ("API Metadata", (), "topics")
+    assert [case["v"] for case in scenario.cases] == ["0", "1", "2", "9"]
+    commands = {case["v"]: [step.command for step in steps_of(scenario, case, "kafka")] for case in scenario.cases}
+    assert commands == {"0": ["a"], "1": ["a", "b"], "2": ["a", "b"], "9": ["a", "b"]}
+    assert [step.command for step in steps_of(scenario, {"v": "0"}, "simulated")] == ["a", "c"]
+
+
+def test_answers_are_written_with_ranges_of_versions(tmp_path: Path) -> None:
+    file = tmp_path / "transcript.txt"
+    file.write_text("API Metadata: topics [v=0-7]\n  v=0-7: a -> ?\n")
+    rewrite(file, {1: [({"v": str(v)}, "ONE" if v in (0, 1, 3, 4, 5) else "TWO") for v in range(8)]})
+    command, _, answer = file.read_text().splitlines()[1].partition(" -> ")
+    assert (command.strip(), answer) == ("v=0-7: a", "v=2,6,7: TWO ; ONE")
 
 
 def test_an_older_release_is_written_beside_the_newest(tmp_path: Path) -> None:

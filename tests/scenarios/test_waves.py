@@ -42,6 +42,9 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
         (("broker: tv0", "produce A t"), Company(single=True)),
         (("A = produce A t -> v=11: TRANSACTION_ABORTABLE ; INVALID_TXN_STATE",), Company(single=True)),
         (("commit A -> INVALID_TXN_STATE",), Company()),
+        (('ask AlterConfigs {"resources":[]}',), Company(alone=True)),
+        (('ask DeleteGroups {"groups_names":["",""]}',), Company(alone=True)),
+        (('ask DeleteGroups {"groups_names":["~g"]}',), Company()),
     ],
 )
 def test_the_company_is_told_by_the_commands(

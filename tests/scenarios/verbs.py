@@ -71,6 +71,7 @@ def topic(world: World, words: Words) -> str:
     ).topics[0]
     if topic_result.error_code:
         return name_of(topic_result.error_code)
+    world.topic_ids.setdefault(words.plain[0], topic_result.topic_id)
     oracle.leaders_lead(world, name, count)
     return ""
 

@@ -18,6 +18,10 @@ from tests.scenarios.world import Words
 AT_ONCE = 8
 """As many as a busy machine with two cores answers within the few hundred milliseconds that some cases reckon with."""
 _CHANGES_ALL = {"broker_config", "feature"}
+_ASKED_OF_ALL = {"AlterConfigs", "IncrementalAlterConfigs"}
+"""APIs that change the broker's configs and log levels, among others."""
+_NAMELESS = '"groups_names":[""'
+"""In a request that deletes the group without a name, which is every case's own."""
 _CHANGES_A_TOPIC = {"hold", "release", "config"}
 _RESTARTS = ("restart", "kill")
 _VERIFIED = {"produce", "offsets", "deliver"}
@@ -69,6 +73,8 @@ def _is_refused_by_verification(scenario: Scenario, commands: list[Words]) -> bo
 
 def _changes_others(words: Words) -> bool:
     """Whether a command changes something that every case lives by: the broker, or a coordinator's log."""
+    if words.verb == "ask":
+        return words.plain[0] in _ASKED_OF_ALL or _NAMELESS in words.json
     return words.verb in _CHANGES_ALL or (words.verb in _CHANGES_A_TOPIC and words.plain[0].startswith("__"))
 
 

@@ -14,11 +14,12 @@ from ottla.protocol.messages.streams_group_heartbeat import Subtopology
 from ottla.protocol.primitives import NO_UUID
 from ottla.simulation.client import Closed, api_key, newest
 from tests.scenarios.brokers import Client, Target
-from tests.scenarios.setting import NO_SUCH_ID
 from tests.support import oracle
 
 NOT_READY = tuple(sorted(code.name for code in oracle.NOT_READY))
 """Answers that mean «not yet»: asked again, unless a command says ``once``."""
+NO_SUCH_ID = b"\x11" * 16
+"""The id of no topic."""
 DEAD_LETTERS = "dlq."
 """What the names of dead-letter topics of share groups begin with (``errors.deadletterqueue.topic.name.prefix``)."""
 
@@ -61,12 +62,13 @@ class Ask:
 
 @dataclass(slots=True)
 class Words:
-    """A command cut up: ``name = verb positional key=value``."""
+    """A command cut up: ``name = verb positional key=value {"field": 1}``."""
 
     name: str
     verb: str
     plain: list[str]
     options: dict[str, str]
+    json: str = ""
 
     def has(self, flag: str) -> bool:
         return flag in self.plain
@@ -84,7 +86,7 @@ class World:
     def __init__(self, broker: Target, target: str, prefix: str) -> None:
         self.broker = broker
         self.target = target
-        self._prefix = prefix
+        self.prefix = prefix
         self.actors: dict[str, Actor] = {}
         self.later: dict[str, Ask] = {}
         self.parked: dict[str, tuple[Client, Ask, Any]] = {}
@@ -95,6 +97,10 @@ class World:
         """Brokers by the names that the case has given them."""
         self._pids: dict[int, str] = {-1: "-"}
         self._client: Client | None = None
+        self.answers: dict[str, Any] = {}
+        """What ``ask`` was answered, by the names that the case has given."""
+        self.usual: dict[str, dict[str, Any]] = {}
+        """The fields that requests of an API have if a command does not say otherwise."""
         self.not_offered = ""
         """The last request that the broker closed the connection for, because it does not offer that version."""
 
@@ -105,16 +111,16 @@ class World:
             return name[1:]
         if "*" in name:
             # x*32767: that many bytes
-            return self._prefix + "x" * (int(name.split("*")[1]) - len(self._prefix))
+            return self.prefix + "x" * (int(name.split("*")[1]) - len(self.prefix))
         if name.startswith(DEAD_LETTERS):
             # Only names that begin so may be dead-letter topics.
-            return DEAD_LETTERS + self._prefix + name.removeprefix(DEAD_LETTERS)
-        return name if name.startswith("__") or not name else self._prefix + name
+            return DEAD_LETTERS + self.prefix + name.removeprefix(DEAD_LETTERS)
+        return name if name.startswith("__") or not name else self.prefix + name
 
     def shown(self, name: str) -> str:
         if name.startswith(DEAD_LETTERS):
-            return DEAD_LETTERS + name.removeprefix(DEAD_LETTERS).removeprefix(self._prefix)
-        return name.removeprefix(self._prefix)
+            return DEAD_LETTERS + name.removeprefix(DEAD_LETTERS).removeprefix(self.prefix)
+        return name.removeprefix(self.prefix)
 
     def pid(self, pid: int) -> str:
         return self._pids.setdefault(pid, f"p{len(self._pids)}")
@@ -137,7 +143,7 @@ class World:
     @property
     def client(self) -> Client:
         if self._client is None:
-            self._client = self.broker.connect()
+            self._client = self.connect()
         return self._client
 
     def topic_id(self, topic: str) -> bytes:
@@ -147,7 +153,7 @@ class World:
         return NO_SUCH_ID if answered == NO_UUID else answered
 
     def connect(self) -> Client:
-        return self.broker.connect()
+        return self.broker.connect("scenario")
 
     def forget_connection(self) -> None:
         if self._client is not None:

@@ -1,0 +1,100 @@
+"""Requests read from JSON, and responses shown as JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.records import batches, build_batch, read_records
+from tests.scenarios.json_messages import Reader, Writer
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = b"i" * 16
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader({"t": TOPIC_ID}.__getitem__, NOW_MS)
+
+
+@pytest.fixture
+def writer() -> Writer:
+    return Writer({TOPIC_ID: "t"}.__getitem__, lambda text: text.replace("secret", "masked"))
+
+
+def test_fields_left_out_have_their_defaults(reader: Reader) -> None:
+    read = reader.message(MetadataRequest, {"topics": [{"name": None, "topic_id": "t"}, {"name": "u"}]})
+    assert read == MetadataRequest(topics=[MetadataRequestTopic(topic_id=TOPIC_ID, name=None), MetadataRequestTopic(name="u")])
+
+
+def test_unknown_field_is_refused(reader: Reader) -> None:
+    with pytest.raises(TypeError, match="HeartbeatRequest has no field generation"):
+        reader.message(HeartbeatRequest, {"generation": 1})
+
+
+def test_a_number_given_for_a_text_becomes_text(reader: Reader) -> None:
+    assert reader.message(HeartbeatRequest, {"group_id": 1}).group_id == "1"
+
+
+ASSIGNMENT = {"assignment": {"assigned_partitions": [{"topic": "t", "partitions": [3]}]}, "version": 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "expected"),
+    [
+        ("member_metadata", "text", b"text"),
+        ("member_metadata", "0x00ff", b"\0\xff"),
+        ("member_metadata", {"subscription": {"topics": ["t"]}}, b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"),
+        ("member_assignment", ASSIGNMENT, b"\0\1\0\0\0\1\0\1t\0\0\0\1\0\0\0\3\xff\xff\xff\xff"),
+    ],
+)
+def test_bytes_are_shown_as_they_are_written(reader: Reader, writer: Writer, field: str, written: object, expected: bytes) -> None:
+    read = reader.message(DescribedGroupMember, {field: written})
+    assert getattr(read, field) == expected
+    assert writer.fields(read) == {field: written}
+
+
+def test_a_batch_has_the_records_and_the_producer_that_it_is_given(reader: Reader) -> None:
+    content = {"batch": ["k=v", "w"], "times": 2, "producer_id": 7, "producer_epoch": 1, "base_sequence": 4, "compression": "gzip"}
+    data = {"topic_data": [{"name": "t", "partition_data": [{"records": content}]}]}
+    raw = reader.message(ProduceRequest, data).topic_data[0].partition_data[0].records
+    ((_, header),) = batches(raw)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.max_timestamp_ms) == (7, 1, 4, NOW_MS)
+    assert [(record.key, record.value) for record in read_records(raw)] == [(b"k", b"v"), (None, b"w")] * 2
+
+
+def test_a_batch_may_be_damaged_and_several_follow_each_other(reader: Reader) -> None:
+    content = [{"batch": ["v"]}, {"batch": ["v"], "byte": {"16": 9}, "cut": 1}]
+    data = {"topic_data": [{"name": "t", "partition_data": [{"records": content}]}]}
+    raw = reader.message(ProduceRequest, data).topic_data[0].partition_data[0].records
+    good = bytes(build_batch([(None, b"v")], NOW_MS))
+    assert raw[: len(good)] == good
+    assert raw[len(good) :] == good[:16] + b"\x09" + good[17:-1]
+
+
+def test_a_response_begins_with_its_error(writer: Writer) -> None:
+    assert writer.response(HeartbeatResponse()) == "NONE"
+    assert writer.response(HeartbeatResponse(error_code=25, throttle_time_ms=5)) == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_brokers_own_fields_are_left_out_and_texts_masked(writer: Writer) -> None:
+    members = [DescribedGroupMember(member_id="z", client_host="/10.0.0.1"), DescribedGroupMember(member_id="secret")]
+    described = DescribedGroup(error_code=3, error_message="why", group_id="g", members=members)
+    assert writer.response(DescribeGroupsResponse(groups=[described])) == (
+        '{"groups":[{"error_code":"UNKNOWN_TOPIC_OR_PARTITION","group_id":"g",'
+        '"members":[{"member_id":"masked"},{"member_id":"z","client_host":"a host"}]}]}'
+    )
+
+
+def test_records_are_shown_batch_by_batch(writer: Writer) -> None:
+    mine = build_batch([(b"k", b"v"), (None, b"w")], NOW_MS, producer_id=1, producer_epoch=2, base_sequence=3, transactional=True)
+    whole = bytes(mine)
+    data = PartitionData(high_watermark=2, records=whole + whole[:20])
+    shown = writer.fields(FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])]))
+    (topic,) = shown["responses"]
+    assert topic["topic_id"] == "t"
+    assert topic["partitions"][0]["records"] == ["0-1 e-1 0x10 p e2 s3 k=v w", "and 20 bytes"]
