@@ -6,19 +6,23 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import uuid
 from pathlib import Path
 
 import pytest
 
+from tests.raw import RawClient, create
 from tests.support import oracle
+from tests.support.shared_kafka import shared_kafka
 from tools import keeping
+from tools.kafka import START_TIMEOUT_S
 
 ROOT = Path(__file__).parent.parent.parent
 SLEEPER = [sys.executable, "-c", "import sys, time; print('up', flush=True); time.sleep(600)", "sleeper"]
 RUN = """
 import subprocess, sys, time
 from tools import keeping
+from tools.kafka import START_TIMEOUT_S
 
 run = keeping.Run.begun()
 sleeper = subprocess.Popen(keeping.guarded(sys.argv[1:]), stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -62,15 +66,33 @@ def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], P
     oracle.wait_for("the directory of the run is gone", directory.exists, lambda exists: not exists)
 
 
-def test_process_that_has_its_id_from_a_process_of_a_run_is_not_killed(tmp_path: Path) -> None:
+@pytest.mark.smoke
+def test_process_that_has_got_the_id_of_another_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(keeping.os, "kill", lambda pid, number: killed.append(pid))
     with subprocess.Popen(SLEEPER, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"up\n"
         keeping._kill(other.pid, "another last argument")
-        time.sleep(0)
-        assert other.poll() is None
+        assert killed == []
         keeping._kill(other.pid, SLEEPER[-1])
-        assert other.wait(oracle.LIMIT_S) == -signal.SIGKILL
+        assert killed == [other.pid]
+        other.kill()
 
 
 def test_workers_of_a_run_belong_to_its_first_process() -> None:
     assert os.environ[keeping.VARIABLE]
     assert keeping.Run.begun() is None
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_processes_of_a_run_share_one_broker() -> None:
+    """Both ask at once, as xdist workers do. Whichever is first starts it."""
+    ask = "from tests.support.shared_kafka import shared_kafka; print(shared_kafka().bootstrap)"
+    with subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:
+        kafka = shared_kafka()
+        bootstrap, _ = other.communicate(timeout=START_TIMEOUT_S)
+    assert bootstrap.strip() == kafka.bootstrap
+    with RawClient(kafka.bootstrap) as client:
+        create(client, f"shared-{uuid.uuid4().hex[:8]}")
