@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.raw import RawClient, create
+from tests.support.raw_client import RawClient, create
 from tests.support import oracle
 from tests.support.shared_kafka import shared_kafka
 from tools import keeping
@@ -85,7 +85,7 @@ def test_workers_of_a_run_belong_to_its_first_process() -> None:
     assert keeping.Run.begun() is None
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.java
 def test_processes_of_a_run_share_one_broker() -> None:
     """Both ask at once, as xdist workers do. Whichever is first starts it."""
