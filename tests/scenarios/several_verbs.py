@@ -142,13 +142,14 @@ def _leader_says(world: World, where: tuple[str, int]) -> str:
 def led(world: World, words: Words) -> str:
     """led t 2|none: wait until all brokers that are up know that, and it leads"""
     leader = "none" if words.plain[1] == "none" else str(node(world, words.plain[1]))
-    return _known(world, world.partition(words.plain[0]), f"leader={leader}")
+    return _up_to_date(world) or _known(world, world.partition(words.plain[0]), f"leader={leader}")
 
 
 @verb
 def in_sync(world: World, words: Words) -> str:
     """in_sync t 1,2: wait until all brokers that are up know that these replicas are in sync, and no others, and act on it"""
-    return _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}") or _up_to_date(world)
+    known = partial(_known, world, world.partition(words.plain[0]), f"isr={words.plain[1]}")
+    return _up_to_date(world) or known() or _up_to_date(world)
 
 
 def _up_to_date(world: World) -> str:
@@ -156,6 +157,9 @@ def _up_to_date(world: World) -> str:
 
     Apache Kafka's broker shows a change to clients before its replicas know of it, but takes one change after the other: when it
     leads a topic that is made now, it has carried out what came before.
+
+    Without it a wait for a state to come back can end before the state has changed at all: a set that shrinks and grows again is
+    whole at first as well.
     """
     name = f"{world.real('seen')}-{uuid.uuid4().hex[:8]}"
     lists = [CreatableReplicaAssignment(partition_index=i, broker_ids=[up]) for i, up in enumerate(target(world).up)]
