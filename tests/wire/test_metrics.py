@@ -26,7 +26,7 @@ Samples = dict[str, list[tuple[dict[str, str], float]]]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(settings={"ottla.metrics.port": 0, "transaction.max.timeout.ms": 1_000}) as broker:
+    with Broker(settings={"ottla.metrics.port": 0, "transaction.max.timeout.ms": 60_000}) as broker:
         yield broker
 
 
@@ -67,9 +67,9 @@ def test_transactions_are_counted(broker: Broker) -> None:
     perform(world, "topic m")
     before = scrape(broker)
     for how in ("commit", "commit", "abort"):
-        for command in ("A = init m timeout=1000", "produce A m", "offsets A m m=1", f"{how} A"):
+        for command in ("A = init m timeout=60000", "produce A m", "offsets A m m=1", f"{how} A"):
             perform(world, command)
-    perform(world, "A = init m timeout=1000")
+    perform(world, "A = init m timeout=60000")
     assert perform(world, "produce A m seq=3 v=11") == "TRANSACTION_ABORTABLE"
     assert perform(world, "produce A m") == "NONE @6"
     after = scrape(broker)
