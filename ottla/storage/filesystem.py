@@ -184,7 +184,7 @@ def sync_names(fs: Filesystem, path: str) -> None:
     Some file systems cannot sync directories, and some parent directories may not be opened. There a power cut may also lose any
     new file.
     """
-    with suppress(SyncFailed):
+    with suppress(SyncFailed, Damaged):
         sync_dir(fs, path)
 
 

@@ -7,7 +7,7 @@ import errno
 import random
 from collections.abc import Callable, Coroutine, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -20,6 +20,9 @@ from ottla.protocol.records import read_records
 from ottla.simulation.broker import DATA_DIR
 from ottla.simulation.client import Closed
 from ottla.simulation.faulty_filesystem import PowerCut
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.simulation.torn_disk import TornDisk
+from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage.identity import DirectoryError, read_identity
 from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.replacement import REPLACEMENT_DIRECTORY, is_broker_data
@@ -137,6 +140,34 @@ def test_kill_at_any_operation_leaves_old_or_new_data(operation: str, durability
         again.close()
     changed = seen.index(new)
     assert seen == [OLD] * changed + [new] * (len(seen) - changed)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("operation", ["reset", "restore"])
+def test_power_cut_leaves_old_or_new_data(operation: str) -> None:
+    """With ``ottla.durability=power``, whatever of the writes that are not synced has reached the disk."""
+    run, new = OPERATIONS[operation]
+    settings = {"ottla.durability": "power"}
+    fs = TracingFilesystem(MemoryFilesystem(files_of(1)))
+    world = ServingWorld(cast(Any, fs), settings)
+    begun_at = len(fs.trace)
+    world.run(run(world))
+    disk, rng = TornDisk(files_of(1)), random.Random(1)
+    seen = []
+    for number, performed in enumerate(fs.trace, 1):
+        disk.apply(performed)
+        if number < begun_at:
+            continue
+        states = dict(disk.states(rng))
+        for name in {"unsynced dropped", rng.choice(list(states))}:
+            again = ServingWorld(MemoryFilesystem(states[name]), settings, seed=2)
+            found = state_of(again)
+            assert found in (OLD, new), name
+            seen.append(found)
+            again.close()
+    assert seen[0] == OLD
+    assert seen[-1] == new
+    world.close()
 
 
 @pytest.mark.heavy

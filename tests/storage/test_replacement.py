@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from ottla.simulation.faulty_filesystem import PowerCut
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.filesystem import Filesystem
+from ottla.storage.filesystem import Damaged, Filesystem, sync_dir, sync_names
 from ottla.storage.identity import DirectoryError
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.replacement import REPLACEMENT_DIRECTORY, Replacement, check_not_replacing, finish_replacement, is_broker_data
@@ -202,6 +203,23 @@ def test_replacement_on_a_real_disk(tmp_path: Path) -> None:
         replacement.complete() if run else replacement.undo()
         found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
         assert found == NEW | OTHERS
+
+
+def test_parent_directory_that_may_not_be_opened_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /home of many machines, which lets users pass and not look."""
+    opened = os.open
+
+    def refusing(path: str, *arguments: int) -> int:
+        if path == str(tmp_path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(os, "open", refusing)
+    fs, directory = RealFilesystem(), str(tmp_path / "data")
+    fs.make_dir(directory)
+    with pytest.raises(Damaged, match="cannot be opened to be synced"):
+        sync_dir(fs, directory)
+    sync_names(fs, directory)
 
 
 @pytest.mark.parametrize(
