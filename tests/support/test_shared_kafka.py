@@ -69,14 +69,15 @@ def test_guarded_process_ends_with_its_run(begun: tuple[subprocess.Popen[str], P
 @pytest.mark.smoke
 def test_process_that_has_got_the_id_of_another_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
-    monkeypatch.setattr(keeping.os, "kill", lambda pid, number: killed.append(pid))
     with subprocess.Popen(SLEEPER, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"up\n"
-        keeping._kill(other.pid, "another last argument")
-        assert killed == []
-        keeping._kill(other.pid, SLEEPER[-1])
-        assert killed == [other.pid]
+        with monkeypatch.context() as patch:
+            patch.setattr(keeping.os, "kill", lambda pid, number: killed.append(pid))
+            keeping._kill(other.pid, "another last argument")
+            assert killed == []
+            keeping._kill(other.pid, SLEEPER[-1])
+            assert killed == [other.pid]
         other.kill()
 
 
