@@ -164,7 +164,11 @@ def _up_to_date(world: World) -> str:
     name = f"{world.real('seen')}-{uuid.uuid4().hex[:8]}"
     lists = [CreatableReplicaAssignment(partition_index=i, broker_ids=[up]) for i, up in enumerate(target(world).up)]
     wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=lists)
-    topic_result = world.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)).topics[0]
+    request = CreateTopicsRequest(topics=[wanted], timeout_ms=10_000)
+    # A broker that is resumed is fenced until its next heartbeat.
+    topic_result = world.until(
+        lambda: world.call(request).topics[0], lambda result: result.error_code != Code.INVALID_REPLICA_ASSIGNMENT
+    )
     if topic_result.error_code:
         return f"{name_of(topic_result.error_code)} {topic_result.error_message}"
     for index, up in enumerate(target(world).up):
