@@ -224,7 +224,14 @@ def up_to_date(client: Client, brokers: Sequence[int] = ()) -> None:
     assigned = [CreatableReplicaAssignment(partition_index=index, broker_ids=[broker]) for index, broker in enumerate(brokers)]
     number = -1 if assigned else 1
     created = CreatableTopic(name=topic, num_partitions=number, replication_factor=number, assignments=assigned)
-    answer = client.call(CreateTopicsRequest(topics=[created], timeout_ms=int(LIMIT_S * 1000))).topics[0]
+    request = CreateTopicsRequest(topics=[created], timeout_ms=int(LIMIT_S * 1000))
+    # A broker that was paused is fenced until its next heartbeat, and no replica is placed on it before.
+    answer = _wait(
+        client,
+        f"brokers {list(brokers)} are not fenced",
+        lambda: client.call(request).topics[0],
+        lambda topic: topic.error_code != Code.INVALID_REPLICA_ASSIGNMENT,
+    )
     assert answer.error_code == Code.NONE, f"{Code(answer.error_code).name} {answer.error_message}"
     topic_known(client, topic, len(assigned) or 1)
     for index in range(len(assigned) or 1):
