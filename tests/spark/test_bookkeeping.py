@@ -348,7 +348,6 @@ HARMLESS = (
     "input expired that was read",
     "mark one batch back",
     "mark many batches back",
-    "mark swapped",
     "mark expired",
     "group lost",
     "group swapped",
