@@ -213,6 +213,8 @@ def _load_segments(
         if is_settled and segment.load(log.config.index_interval_bytes) and (not is_last or segment.ends_soundly()):
             continue
         if is_settled:
+            if not is_last:
+                _check_is_not_cut(segment, log.segments[at + 1].base_offset)
             remade.append(at)
         elif history is None:
             history = history_up_to(log, segment.base_offset, now_ms)
@@ -237,6 +239,14 @@ def _load_segments(
         if is_settled:
             report.rebuilt.append(f"the indexes of {file_name(segment.base_offset, LOG_SUFFIX)}")
     return history, remade
+
+
+def _check_is_not_cut(segment: Segment, following: int) -> None:
+    """Raises `Damaged` where the disk had more of a segment than its file has now, exactly up to a batch."""
+    missing = segment.missing_end(following)
+    if missing is not None:
+        wrong = f"it ends at offset {missing}, and its index goes on; the next segment begins at offset {following}"
+        raise Damaged(segment.log.path, wrong)
 
 
 def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None:

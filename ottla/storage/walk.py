@@ -2,6 +2,9 @@
 
 `batches` does not check CRCs and stops at the first batch that is not whole. `SoundBatches` also checks each batch, for files that
 were not checked before, as after a crash. `Segment.headers` reads only headers.
+
+A reader that serves or changes a log must not take damaged bytes for the end of a segment: the records behind them would be lost
+without an error. It raises `DamagedBatch` there, as `Segment.headers` and `Segment.scan` do.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import (
     CRC_START,
     HEADER_BYTES,
@@ -41,6 +45,39 @@ _MAGIC_AT = 16
 
 MayRead = Callable[[int, BatchHeader], bool]
 """Gets the position and the header of a batch that is larger than a piece; returns whether the batch may be read as a whole."""
+
+
+class DamagedBatch(KafkaError):
+    """Bytes that belong to a log are not a sound batch. A client gets CORRUPT_MESSAGE, as from Apache Kafka.
+
+    Unlike `Damaged` the error leaves the partition in service, because the records before and after the bytes can still be read.
+    ``offset`` is the lowest offset that a reader lacks.
+    """
+
+    def __init__(self, path: str, position: int, offset: int, reason: str) -> None:
+        super().__init__(Code.CORRUPT_MESSAGE, f"{path} is damaged at byte {position}, offset {offset}: {reason}")
+        self.path = path
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+    def as_lasting(self) -> Damaged:
+        """The error that takes the partition offline, for readers that cannot go on without the bytes."""
+        return Damaged(self.path, f"it is damaged at byte {self.position}, offset {self.offset}: {self.reason}")
+
+
+def fault_of(header: BatchHeader, next_offset: int, room_bytes: int) -> str | None:
+    """What is wrong with the header of a batch that follows offset ``next_offset`` - 1; None if nothing is. Checks no CRC.
+
+    ``room_bytes`` counts the bytes from the header up to the end of the file.
+    """
+    if header.batch_length < MIN_BATCH_LENGTH or header.size_bytes > room_bytes:
+        return f"the batch length is {header.batch_length}"
+    if header.magic != 2:
+        return f"the magic byte is {header.magic}"
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        return f"offset {header.base_offset} after {next_offset - 1}"
+    return None
 
 
 class Piece(NamedTuple):
@@ -124,9 +161,10 @@ class SoundBatches:
     """
 
     __slots__ = (
-        "_base_offset",
+        "_limit",
         "_piece_bytes",
         "_position",
+        "_stop",
         "damaged_offset",
         "end",
         "file",
@@ -135,10 +173,18 @@ class SoundBatches:
         "reason",
     )
 
-    def __init__(self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES) -> None:
-        """``base_offset`` is the segment's; at the file position ``position`` a batch begins."""
+    def __init__(
+        self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES, limit: int | None = None
+    ) -> None:
+        """``base_offset`` is the segment's; at the file position ``position`` a batch begins.
+
+        ``limit`` is the offset at which the next segment begins, above which no batch reaches.
+        """
         self.file = file
-        self._base_offset = self.next_offset = self.damaged_offset = base_offset
+        self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
+        # A broker may append to the file while the batches are read in steps.
+        self._stop = file.size
+        self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
         self.reason: str | None = None
         self.is_gapless = True
@@ -147,12 +193,12 @@ class SoundBatches:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every byte of the file belongs to a sound batch."""
-        return self.end == self.file.size
+        """Whether every byte that the file had at first belongs to a sound batch."""
+        return self.end == self._stop
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         for position, header, raw in batches(
-            self.file, self._position, piece_bytes=self._piece_bytes, may_read=self._check_in_pieces
+            self.file, self._position, self._stop, piece_bytes=self._piece_bytes, may_read=self._check_in_pieces
         ):
             if not crc_is_valid(raw, header):
                 self.reason = _wrong_crc(header)
@@ -161,7 +207,7 @@ class SoundBatches:
                 self.reason = f"offset {header.base_offset} after {self.next_offset - 1}"
                 self.damaged_offset = min(self.damaged_offset, header.base_offset)
                 return
-            if header.last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+            if header.next_offset > self._limit:
                 self.reason = f"offset {header.base_offset} after {self.next_offset - 1}, further than a segment reaches"
                 return
             if header.base_offset != self.next_offset:
@@ -174,6 +220,10 @@ class SoundBatches:
         """The error to raise where the bytes behind ``end`` must not be ignored."""
         because = "" if self.reason is None else f": {self.reason}"
         return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
+
+    def damaged_batch(self) -> DamagedBatch:
+        """The error to raise where the bytes behind ``end`` must not be ignored, and the partition stays in service."""
+        return DamagedBatch(self.file.path, self.end, self.next_offset, self.reason or "no whole batch")
 
     def _check_in_pieces(self, position: int, header: BatchHeader) -> bool:
         if _crc_in_pieces(self.file, position, header, self._piece_bytes) == header.crc:
