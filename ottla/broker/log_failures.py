@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import structlog
 
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.filesystem import Damaged, described
 from ottla.storage.log import Log
+from ottla.storage.walk import DamagedBatch
 
 log = structlog.get_logger("partition")
+
+PROBLEMS_NAMED = 20
+"""How many logs `problems_of` names at most."""
 
 
 def storage_error(partition_log: Log, error: OSError) -> KafkaError:
@@ -42,5 +48,31 @@ def log_offline(partition_log: Log) -> None:
         "partition_offline",
         partition=repr(partition_log),
         reason=partition_log.offline_reason,
-        hint="mend the files, then start the broker again",
+        hint="restore the files, or stop the broker and run 'ottla recover'; then start it again",
     )
+
+
+def log_damage(partition_log: Log, damage: DamagedBatch) -> None:
+    """Log that a reader has met a damaged batch. The log stays in service."""
+    log.error(
+        "segment_damaged",
+        partition=repr(partition_log),
+        segment=damage.path,
+        position=damage.position,
+        offset=damage.offset,
+        reason=damage.reason,
+        hint="readers get CORRUPT_MESSAGE there; restore the file, or stop the broker and run 'ottla recover'",
+    )
+
+
+def problems_of(logs: Iterable[Log]) -> list[str]:
+    """A line for each log that is offline, or in which a reader has met a damaged batch: the first `PROBLEMS_NAMED`."""
+    problems: list[str] = []
+    for one in logs:
+        if one.offline_reason is not None:
+            problems.append(f"{one.name} is offline: {one.offline_reason}")
+        elif (damage := one.damage) is not None:
+            problems.append(f"{one.name}: {damage.message}")
+        if len(problems) == PROBLEMS_NAMED:
+            break
+    return problems

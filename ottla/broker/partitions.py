@@ -10,7 +10,7 @@ import structlog
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
-from ottla.broker.log_failures import disk_refused, storage_error, take_offline
+from ottla.broker.log_failures import disk_refused, log_damage, storage_error, take_offline
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
 from ottla.invariants import CHECKED
@@ -23,6 +23,7 @@ from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import Slice, read
 from ottla.storage.steps import Pace, Steps
+from ottla.storage.walk import DamagedBatch
 
 T = TypeVar("T")
 
@@ -62,6 +63,7 @@ class Partition:
         "_disk",
         "_env",
         "_leader",
+        "_logged_damage",
         "_lost",
         "_on_written",
         "appended_bytes",
@@ -92,6 +94,7 @@ class Partition:
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
+        self._logged_damage: DamagedBatch | None = None
         self.leader_id = NOBODY
         self.on_expansion: Callable[[InSync], None] | None = None
         """Called with the in-sync set to ask the controller for, where a follower has caught up."""
@@ -291,14 +294,27 @@ class Partition:
             return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
         except OSError as error:
             raise self.unreadable(error) from error
+        except DamagedBatch:
+            self.note_damage()
+            raise
 
     def look_up(self, query: Callable[[Log], T]) -> T:
-        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR."""
+        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch."""
         self.log.check_online()
         try:
             return query(self.log)
         except OSError as error:
             raise self.unreadable(error) from error
+        except DamagedBatch:
+            self.note_damage()
+            raise
+
+    def note_damage(self) -> None:
+        """Log the damage that a reader has met in this log, if it is new."""
+        damage = self.log.damage
+        if damage is not None and damage is not self._logged_damage:
+            log_damage(self.log, damage)
+        self._logged_damage = damage
 
     def unreadable(self, error: OSError) -> KafkaError:
         if is_damage(error):

@@ -118,6 +118,7 @@ def _answer(
     try:
         return (yield from _look_up(partition, asked, committed=committed, to_end=replica_id != CONSUMER))
     except KafkaError as error:
+        partition.note_damage()
         return error
     except OSError as error:
         return partition.unreadable(error)

@@ -73,6 +73,7 @@ class FollowerLogs:
             log.error("follower_cannot_go_on", partition=repr(partition.log), reason=str(error))
             return following.cannot_go_on()
         except KafkaError as error:
+            partition.note_damage()
             return following.own_log_failed() if error.code is Code.KAFKA_STORAGE_ERROR else following.failed(error.code)
         except OSError as error:
             disk_refused(self._disk, partition.log, error)
