@@ -10,7 +10,6 @@ from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.filesystem import Damaged, described
 from ottla.storage.log import Log
-from ottla.storage.walk import DamagedBatch
 
 log = structlog.get_logger("partition")
 
@@ -52,17 +51,20 @@ def log_offline(partition_log: Log) -> None:
     )
 
 
-def log_damage(partition_log: Log, damage: DamagedBatch) -> None:
-    """Log that a reader has met a damaged batch. The log stays in service."""
-    log.error(
-        "segment_damaged",
-        partition=repr(partition_log),
-        segment=damage.path,
-        position=damage.position,
-        offset=damage.offset,
-        reason=damage.reason,
-        hint="readers get CORRUPT_MESSAGE there; restore the file, or stop the broker and run 'ottla recover'",
-    )
+def note_damage(partition_log: Log) -> None:
+    """Log the damaged batch that a reader has met, if it is new. The log stays in service."""
+    damage = partition_log.damage
+    if damage is not None and damage is not partition_log.logged_damage:
+        log.error(
+            "segment_damaged",
+            partition=repr(partition_log),
+            segment=damage.path,
+            position=damage.position,
+            offset=damage.offset,
+            reason=damage.reason,
+            hint="readers get CORRUPT_MESSAGE there; restore the file, or stop the broker and run 'ottla recover'",
+        )
+    partition_log.logged_damage = damage
 
 
 def problems_of(logs: Iterable[Log]) -> list[str]:

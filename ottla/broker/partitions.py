@@ -10,7 +10,7 @@ import structlog
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
-from ottla.broker.log_failures import disk_refused, log_damage, storage_error, take_offline
+from ottla.broker.log_failures import disk_refused, note_damage, storage_error, take_offline
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
 from ottla.invariants import CHECKED
@@ -63,7 +63,6 @@ class Partition:
         "_disk",
         "_env",
         "_leader",
-        "_logged_damage",
         "_lost",
         "_on_written",
         "appended_bytes",
@@ -94,7 +93,6 @@ class Partition:
         self.waiters: dict[Callable[[], None], None] = {}
         self._leader: Leader | None = None
         self._lost = 0
-        self._logged_damage: DamagedBatch | None = None
         self.leader_id = NOBODY
         self.on_expansion: Callable[[InSync], None] | None = None
         """Called with the in-sync set to ask the controller for, where a follower has caught up."""
@@ -289,14 +287,9 @@ class Partition:
 
         Raises the errors of `storage.reading.read`, and KAFKA_STORAGE_ERROR.
         """
-        self.log.check_online()
-        try:
-            return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
-        except OSError as error:
-            raise self.unreadable(error) from error
-        except DamagedBatch:
-            self.note_damage()
-            raise
+        return self.look_up(
+            lambda log: read(log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
+        )
 
     def look_up(self, query: Callable[[Log], T]) -> T:
         """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch."""
@@ -306,15 +299,8 @@ class Partition:
         except OSError as error:
             raise self.unreadable(error) from error
         except DamagedBatch:
-            self.note_damage()
+            note_damage(self.log)
             raise
-
-    def note_damage(self) -> None:
-        """Log the damage that a reader has met in this log, if it is new."""
-        damage = self.log.damage
-        if damage is not None and damage is not self._logged_damage:
-            log_damage(self.log, damage)
-        self._logged_damage = damage
 
     def unreadable(self, error: OSError) -> KafkaError:
         if is_damage(error):

@@ -85,6 +85,8 @@ class Log:
         """How often the log was truncated. Work in steps compares it, because offsets behind a truncation are used again."""
         # Why the log is neither read nor written until the next start, which checks the files again. None for a log in service.
         self.offline_reason: str | None = None
+        self.logged_damage: DamagedBatch | None = None
+        """The `damage` that the broker has logged last."""
         self._checked_ms = 0
 
     def __repr__(self) -> str:

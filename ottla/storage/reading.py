@@ -73,7 +73,9 @@ def read(
             position, header = start
             limit = log.end_of(at)
             if header.next_offset > limit:
-                raise segment.damaged_at(position, fetch_offset, f"offset {header.last_offset} is not in this segment")
+                wrong = f"offset {header.last_offset} before {limit}"
+                segment.damage = segment.damage or DamagedBatch(segment.log.path, position, fetch_offset, wrong)
+                raise segment.damage
             if header.base_offset >= bound:
                 break
             end = _end_position(log, at, bound)
@@ -82,7 +84,7 @@ def read(
                 if not min_one_batch:
                     break
                 size = header.size_bytes
-            wanted, size = size, segment.readable_bytes(position, size, header.base_offset, limit)
+            wanted, size = size, segment.readable_bytes(position, size, range(header.base_offset, limit))
             fetched.data = segment.log.read(size, position)
             fetched.has_more = size < wanted or (at + 1 < len(log.segments) and bound >= limit)
             if committed:

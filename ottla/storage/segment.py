@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
 from ottla.protocol.primitives import Buffer
@@ -16,7 +16,7 @@ from ottla.storage.filesystem import Damaged, File, Filesystem, sync_dir, sync_f
 from ottla.storage.indexes import OffsetIndex, TimeIndex
 from ottla.storage.txn_index import TxnIndex
 from ottla.storage.unchecked import Unchecked
-from ottla.storage.walk import MAX_RELATIVE_OFFSET, PIECE_BYTES, DamagedBatch, SoundBatches, fault_of
+from ottla.storage.walk import MAX_RELATIVE_OFFSET, PIECE_BYTES, DamagedBatch, SoundBatches, headers
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -100,7 +100,7 @@ class Segment:
         """Whether recovery has rebuilt the indexes in memory, and their files may lack entries."""
         self.damage: DamagedBatch | None = None
         """The first damaged batch that a reader has met."""
-        self._unchecked = Unchecked(base_offset, 0)
+        self._unchecked = Unchecked(0)
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset)
@@ -189,7 +189,8 @@ class Segment:
         sound = SoundBatches(self.log, self.base_offset, position, piece_bytes=piece_bytes, limit=limit)
         yield from sound
         if not sound.is_whole:
-            raise self._noted(sound.damaged_batch())
+            with self._noting_damage():
+                raise sound.damaged_batch()
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``.
@@ -209,47 +210,34 @@ class Segment:
         Raises the errors of `position_of`.
         """
         indexed, start = self.offset_index.floor(offset)
-        headers = self.headers(start)
+        found = headers(self.log, self.base_offset, start, LOOKUP_BYTES)
         if indexed >= 0:
-            damage = self.damage
-            try:
-                first = next(headers, None)
-            except DamagedBatch:
-                # Not noted: perhaps the index is wrong, and no batch begins there.
-                first, self.damage = None, damage
+            first = None
+            with suppress(DamagedBatch):
+                first = next(found, None)
             if first is None or first[1].last_offset != indexed:
                 self._blame(indexed, start)
             yield first
-        yield from headers
+        with self._noting_damage():
+            yield from found
 
     def _blame(self, indexed: int, position: int) -> NoReturn:
         """Raise `DamagedBatch` where the log is damaged up to a position, else `Damaged`: the index entry for it is wrong."""
-        for at, _ in self.headers(0):
-            if at >= position:
-                break
+        next((at for at, _ in self.headers(0) if at >= position), None)
         raise astray(self.offset_index.file.path, f"offset {indexed}")
 
-    def readable_bytes(self, position: int, size: int, offset: int, limit: int) -> int:
-        """How many of the next ``size`` bytes can be served, from the batch at ``position`` on: up to the first damaged batch.
+    def readable_bytes(self, position: int, size: int, offsets: range) -> int:
+        """How many of the next ``size`` bytes can be served, as `Unchecked.readable_bytes`. Raises `DamagedBatch`."""
+        with self._noting_damage():
+            return self._unchecked.readable_bytes(self.log, position, size, offsets)
 
-        ``offset`` is the batch's, and ``limit`` the offset at which the segment ends. Bytes that an earlier process has written
-        are checked once, in bounded steps (`Unchecked`). Raises `DamagedBatch` where the first batch is damaged.
-        """
-        if position >= self._unchecked.end:
-            return size
-        readable = self._unchecked.readable_bytes(self.log, position, size, limit)
-        if isinstance(readable, DamagedBatch):
-            raise self.damaged_at(position, max(readable.offset, offset), readable.reason)
-        return readable
-
-    def damaged_at(self, position: int, offset: int, reason: str) -> DamagedBatch:
-        """The error for damage that the caller has found."""
-        return self._noted(DamagedBatch(self.log.path, position, offset, reason))
-
-    def _noted(self, damage: DamagedBatch) -> DamagedBatch:
-        if self.damage is None:
-            self.damage = damage
-        return damage
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedBatch as damage:
+            self.damage = self.damage or damage
+            raise
 
     def offset_below(self, timestamp_ms: int) -> int:
         """The offset from which on to search for a record at or after ``timestamp_ms``. Raises the errors of `position_of`."""
@@ -264,26 +252,9 @@ class Segment:
         return place is not None and place[1].max_timestamp_ms == timestamp_ms
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from a file position on. Reads in windows of `LOOKUP_BYTES` and skips large batches.
-
-        Raises `DamagedBatch` where bytes up to the end of the file are not a batch, as far as the headers tell.
-        The loop ends: each turn reads at least one header, because a read returns all bytes that it is asked for, or raises.
-        """
-        end, next_offset = self.log.size, self.base_offset
-        while position < end:
-            raw = self.log.read(min(LOOKUP_BYTES, end - position), position)
-            if len(raw) < HEADER_BYTES:
-                raise self.damaged_at(position, next_offset, f"{len(raw)} bytes are no batch")
-            at = 0
-            while len(raw) - at >= HEADER_BYTES:
-                header = read_header(raw, at)
-                fault = fault_of(header, next_offset, end - position - at)
-                if fault is not None:
-                    raise self.damaged_at(position + at, next_offset, fault)
-                yield position + at, header
-                next_offset = header.next_offset
-                at += header.size_bytes
-            position += at
+        """Position and header of each batch from a file position on, as `walk.headers`. Raises `DamagedBatch`."""
+        with self._noting_damage():
+            yield from headers(self.log, self.base_offset, position, LOOKUP_BYTES)
 
     # start
 
@@ -299,7 +270,7 @@ class Segment:
         if not sound or not self.offset_index.is_within(self.log.size):
             return False
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
-        self._unchecked = Unchecked(self.base_offset, self.log.size)
+        self._unchecked = Unchecked(self.log.size)
         if self.log.size < HEADER_BYTES:
             return self.log.size == 0
         self.first_timestamp_ms = read_header(self.log.read(HEADER_BYTES, 0)).max_timestamp_ms
@@ -324,27 +295,6 @@ class Segment:
             gap_bytes = at - position
         return gap_bytes <= index_interval_bytes or gap_bytes < self.offset_index.least_gap_bytes()
 
-    def missing_end(self, limit: int) -> int | None:
-        """The offset from which on batches are missing that the index files name; None where there is no sign of that.
-
-        ``limit`` is the base offset of the next segment: an index that names offsets from there on is damaged itself. Changes
-        nothing, so that the sign stays.
-        """
-        ends = [self.base_offset]
-        for index in (self.offset_index, self.time_index):
-            if 0 < index.stored <= MAX_ABORTED and index.load():
-                ends.append(index.last[1] + 1)
-        if not self.base_offset < max(ends) <= limit:
-            return None
-        next_offset = self.base_offset
-        # Where the log is damaged before its end, `recover` says so.
-        with suppress(DamagedBatch):
-            for _, header in self.headers(0):
-                next_offset = header.next_offset
-            if next_offset < max(ends):
-                return next_offset
-        return None
-
     def recover(self, index_interval_bytes: int, known_end: int = 0, on_batch: OnBatch | None = None) -> Recovered:
         """Check every batch up to the first bad one, and rebuild offset and time index in memory. Changes no byte of the log.
 
@@ -357,7 +307,7 @@ class Segment:
         self.offset_index.clear()
         self.txn_index.clear()
         self.is_behind = True
-        self._unchecked, self.damage = Unchecked(self.base_offset, 0), None
+        self._unchecked, self.damage = Unchecked(0), None
         self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
         self.first_timestamp_ms = -1
         self._bytes_since_index = 0
@@ -422,7 +372,7 @@ class Segment:
         self.offset_index.truncate(end_offset)
         self.txn_index.truncate(end_offset)
         self.log.truncate(position)
-        self._unchecked = Unchecked(self.base_offset, min(self._unchecked.end, position))
+        self._unchecked = Unchecked(min(self._unchecked.end, position))
         if self.damage is not None and self.damage.position >= position:
             self.damage = None
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last

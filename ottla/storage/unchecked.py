@@ -7,7 +7,7 @@ everything: several clients check no CRC, and a batch whose offsets are too low 
 from __future__ import annotations
 
 from ottla.storage.filesystem import File
-from ottla.storage.walk import PIECE_BYTES, DamagedBatch, SoundBatches
+from ottla.storage.walk import PIECE_BYTES, SoundBatches
 
 CHECKED_BATCHES = 2_000
 """How many batches one read checks at most, in about 5 ms."""
@@ -17,31 +17,35 @@ LEAST_PIECE_BYTES = 1 << 15
 class Unchecked:
     """The bytes of a segment below ``end``, and which neighbouring batches among them were checked. Reads mostly go forwards."""
 
-    __slots__ = ("_base_offset", "_checked_from", "_checked_to", "_next_offset", "end")
+    __slots__ = ("_checked_from", "_checked_to", "_next_offset", "end")
 
-    def __init__(self, base_offset: int, end: int) -> None:
+    def __init__(self, end: int) -> None:
         self.end = end
-        self._base_offset = base_offset
-        self._checked_from = self._checked_to = 0
+        self._checked_from = self._checked_to = -1
         # The offset behind the checked batches.
-        self._next_offset = base_offset
+        self._next_offset = 0
 
-    def readable_bytes(self, file: File, position: int, size: int, limit: int) -> int | DamagedBatch:
-        """How many of ``size`` bytes are sound, from a batch at ``position`` on; the damage where not even that batch is.
+    def readable_bytes(self, file: File, position: int, size: int, offsets: range) -> int:
+        """How many of ``size`` bytes can be served, from a batch at ``position`` on: up to the first damaged batch.
 
-        ``limit`` is the offset at which the segment ends. Checks `CHECKED_BATCHES` at most, and counts only what was checked.
+        ``offsets`` begin with the batch's and end where the segment does. Checks `CHECKED_BATCHES` at most, and counts only what
+        was checked.
+
+        Raises `DamagedBatch` where the first batch is damaged.
         """
+        if position >= self.end:
+            return size
         wanted = position + size
         if not self._checked_from <= position <= self._checked_to:
             self._checked_from = self._checked_to = position
-            self._next_offset = self._base_offset
+            self._next_offset = offsets.start
         if wanted > self._checked_to:
             piece_bytes = min(max(wanted - self._checked_to, LEAST_PIECE_BYTES), PIECE_BYTES)
-            sound = SoundBatches(file, self._next_offset, self._checked_to, piece_bytes=piece_bytes, limit=limit)
+            sound = SoundBatches(file, self._next_offset, self._checked_to, piece_bytes=piece_bytes, limit=offsets.stop)
             for count, _ in enumerate(sound, 1):
                 if sound.end >= wanted or count == CHECKED_BATCHES:
                     break
             self._checked_to, self._next_offset = sound.end, sound.next_offset
             if sound.end == position:
-                return sound.damaged_batch()
+                raise sound.damaged_batch()
         return min(size, self._checked_to - position)

@@ -150,6 +150,29 @@ def batches(
             yield start + at, read_header(view, at), view[at:following]
 
 
+def headers(file: File, base_offset: int, position: int, window_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch of a segment from a file position on. Reads in windows, and skips large batches.
+
+    Raises `DamagedBatch` where bytes up to the end of the file are not a batch, as far as the headers tell.
+    The loop ends: each turn reads at least one header, because a read returns all bytes that it is asked for, or raises.
+    """
+    end, next_offset = file.size, base_offset
+    while position < end:
+        raw = file.read(min(window_bytes, end - position), position)
+        if len(raw) < HEADER_BYTES:
+            raise DamagedBatch(file.path, position, next_offset, f"{len(raw)} bytes are no batch")
+        at = 0
+        while len(raw) - at >= HEADER_BYTES:
+            header = read_header(raw, at)
+            fault = fault_of(header, next_offset, end - position - at)
+            if fault is not None:
+                raise DamagedBatch(file.path, position + at, next_offset, fault)
+            yield position + at, header
+            next_offset = header.next_offset
+            at += header.size_bytes
+        position += at
+
+
 class SoundBatches:
     """The batches of a segment's file up to the first that is not sound: torn, with a wrong CRC, or out of order.
 
@@ -249,20 +272,31 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
     A write that a crash has torn is the last write to its file. So whole batches behind a damaged place mean that the place was
     damaged later, or that a power cut has lost a piece in the middle. In both cases the lost batches had been acknowledged.
     """
-    count = size_bytes = wasted = 0
+    count = size_bytes = 0
+    for _, header in whole_batches(file, position, offset):
+        count, size_bytes = count + 1, size_bytes + header.size_bytes
+    return WholeBatches(count, size_bytes)
+
+
+def whole_batches(file: File, position: int, offset: int, limit: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch that `whole_batches_behind` counts.
+
+    With ``limit`` only batches whose offsets are all below it.
+    """
+    wasted = 0
     while wasted < SEARCHED_BYTES:
         place = _next_likely(file, position, offset, SEARCHED_BYTES - wasted)
         if place is None:
-            break
+            return
         position, header, examined_bytes = place
         wasted += examined_bytes
-        if _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
-            count, size_bytes = count + 1, size_bytes + header.size_bytes
+        is_within = limit is None or header.next_offset <= limit
+        if is_within and _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
+            yield position, header
             position, offset = position + header.size_bytes, header.next_offset
         else:
-            wasted += max(header.size_bytes, PLACE_BYTES)
+            wasted += max(header.size_bytes if is_within else 0, PLACE_BYTES)
             position += 1
-    return WholeBatches(count, size_bytes)
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:

@@ -21,6 +21,7 @@ from ottla.storage.filesystem import Damaged
 from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.recovery import missing_end
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name, parse_file_name
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import DamagedBatch, SoundBatches, whole_batches_behind
@@ -101,7 +102,7 @@ class Directory:
         Raises `DamagedBatch` for a file that was cut, and `PipelineError` in a closed directory for offsets that no cleaner has
         removed.
         """
-        missing = segment.missing_end(following)
+        missing = missing_end(segment, following)
         if missing is not None:
             raise DamagedBatch(segment.log.path, segment.size_bytes, missing, "the file ends here, and its index goes on")
         is_closed = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
