@@ -1,4 +1,7 @@
-"""The commands ``ottla graduate``, ``ottla adopt`` and ``ottla audit``, which hand over, take over and check data directories."""
+"""The commands ``ottla graduate``, ``ottla adopt``, ``ottla audit`` and ``ottla recover``.
+
+They hand over, take over, check and repair data directories.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from os.path import normpath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import msgspec
@@ -15,6 +19,7 @@ from ottla.process import print_error
 
 if TYPE_CHECKING:
     from ottla.operations.graduation import GraduationPlan
+    from ottla.operations.salvage import DamagedSegment, Hole
 
 BAR_WIDTH = 40
 NOT_WHOLE = 2
@@ -258,3 +263,77 @@ def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] =
         return code
 
     return _carefully(work)
+
+
+def recover(
+    directory: str,
+    partitions: set[tuple[str, int]],
+    *,
+    discards: bool,
+    as_json: bool = False,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Show the damaged parts of logs, and with ``discards`` replace them by empty batches.
+
+    ``partitions`` are the logs to look at; all if there are none. The exit code is 0 when no damage is left, 2 when some is, and 1
+    with a line on stderr when the directory cannot be read or written.
+    """
+    from ottla.operations.directory_audit import size_bytes
+    from ottla.operations.guards import check_plain_logs, locked_for_reading, locked_for_writing
+    from ottla.operations.salvage import examine, give_up
+    from ottla.storage.identity import DirectoryError
+    from ottla.storage.real_filesystem import RealFilesystem
+
+    fs = RealFilesystem(read_only=not discards)
+
+    def work() -> int:
+        if not Path(directory).is_dir():
+            raise DirectoryError(f"{directory} is no directory; name the data directory of a stopped broker")
+        with locked_for_writing(fs, directory) if discards else locked_for_reading(directory):
+            check_plain_logs(directory)
+            damaged = examine(fs, directory, partitions, _counted(Bar("reading"), size_bytes(fs, directory)))
+            left = 0
+            for segment in damaged:
+                is_discarded = discards and segment.may_be_changed
+                if is_discarded:
+                    give_up(fs, directory, segment)
+                left += not is_discarded
+                for hole in segment.holes:
+                    say(_document(_of_hole(segment, hole, is_discarded)) if as_json else _hole_line(segment, hole, is_discarded))
+        if not as_json:
+            say(_advice(left, len(damaged), discards=discards))
+        return NOT_WHOLE if left else 0
+
+    return _carefully(work)
+
+
+def _of_hole(segment: DamagedSegment, hole: Hole, is_discarded: bool) -> dict[str, Any]:
+    return {
+        "topic": segment.where[0],
+        "partition": segment.where[1],
+        "segment": segment.path,
+        "position": hole.begin,
+        "size_bytes": hole.end - hole.begin,
+        "first_offset": hole.first_offset,
+        "next_offset": hole.next_offset,
+        "reason": hole.reason,
+        "discarded": is_discarded,
+    }
+
+
+def _hole_line(segment: DamagedSegment, hole: Hole, is_discarded: bool) -> str:
+    count = hole.next_offset - hole.first_offset
+    offsets = f"offsets {hole.first_offset} to {hole.next_offset - 1} ({count:,})" if count else "no offsets"
+    what = f"{hole.end - hole.begin:,} bytes at byte {hole.begin} of {segment.path} are damaged ({hole.reason})"
+    outcome = "given up" if is_discarded else "lost"
+    return f"{segment.where[0]}-{segment.where[1]}: {what}; {offsets} {'is' if count == 1 else 'are'} {outcome}"
+
+
+def _advice(left: int, found: int, *, discards: bool) -> str:
+    if not found:
+        return "no damage found"
+    if not left:
+        return f"{found} segments repaired; the next start makes their indexes anew"
+    if discards:
+        return "the cluster's metadata cannot be given up: restore the file, or start with another directory"
+    return "nothing was written; restore these files, or run the command again with --discard to give up what is damaged"

@@ -50,7 +50,7 @@ def ask(bootstrap: str, timeout_s: float) -> None:
     except (struct.error, IndexError):
         raise NotReady(f"{bootstrap} answers, but not as a broker does") from None
     if failed:
-        raise NotReady(f"{bootstrap} answers, but it cannot use {', '.join(failed)}; its log lines say why")
+        raise NotReady(f"{bootstrap} answers, but {'; '.join(failed)}; its log lines say what to do")
 
 
 def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
@@ -86,7 +86,10 @@ def _offered_apis(connection: socket.socket) -> set[int]:
 
 
 def _failed_directories(connection: socket.socket) -> list[str]:
-    """The log directories with an error. The request names no partition."""
+    """What is wrong with the log directory and its logs, as text. The request names no partition.
+
+    ottla adds a result for each log that is offline or damaged, with a line of text in place of the path.
+    """
     answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
     _throttle_ms, count = struct.unpack_from(">ii", answer)
     at, failed = 8, []
@@ -96,7 +99,7 @@ def _failed_directories(connection: socket.socket) -> list[str]:
         (topics,) = struct.unpack_from(">i", answer, at + 4 + size)
         at += 8 + size
         if error_code:
-            failed.append(f"{path} (error {error_code})")
+            failed.append(f"it cannot use {path} (error {error_code})" if path.startswith("/") else path)
         if topics:
             break
     return failed

@@ -28,6 +28,7 @@ from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.local_coordinators import LocalCoordinators
 from ottla.broker.local_partitions import MetadataParts
+from ottla.broker.log_failures import problems_of
 from ottla.broker.logs import LOG_LEVELS
 from ottla.broker.metadata_source import MetadataSource
 from ottla.broker.metrics_endpoint import MetricsEndpoint
@@ -341,6 +342,11 @@ class BrokerServer:
     def is_sound(self) -> bool:
         """Whether the log directory accepts writes and no partition is offline. Kafka takes the whole directory offline for one."""
         return self.disk.is_sound and not any(partition.log.is_offline for partition in self.partitions)
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each log that is offline or damaged."""
+        return problems_of(partition.log for partition in self.partitions)
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         self.partitions.sync_refused(path, error)

@@ -27,6 +27,7 @@ from ottla.protocol.records import BatchHeader, Record, batches, build_batch_wit
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import next_decoded
 from ottla.storage.steps import Pace, Pause, Steps
+from ottla.storage.walk import DamagedBatch
 
 COPIED_BYTES = 1 << 20
 """How many bytes of keys and values one share partition holds until they are written. No copy is made of a larger record."""
@@ -148,7 +149,7 @@ class DeadLetterTopics:
     def _copy(self, source: Partition, letters: DeadLetters, writing: _Writing) -> Steps[None]:
         """Read the original records, each batch once, and write dead letters whenever enough copies are held.
 
-        A batch that cannot be read is left out. So is the rest of the log where it is deleted or offline.
+        A batch that cannot be read is left out, and so are damaged bytes. So is the rest of the log where it is deleted or offline.
         """
         offset, pace = letters.first_offset, Pace()
         while offset <= letters.last_offset:
@@ -156,6 +157,11 @@ class DeadLetterTopics:
                 # Retention may have deleted the first records.
                 offset = max(offset, source.log.log_start_offset)
                 piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
+            except DamagedBatch:
+                # The records behind the damage still get their copies.
+                offset += 1
+                yield None
+                continue
             except KafkaError:
                 return
             before = offset

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import structlog
 
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
@@ -10,6 +12,9 @@ from ottla.storage.filesystem import Damaged, described
 from ottla.storage.log import Log
 
 log = structlog.get_logger("partition")
+
+PROBLEMS_NAMED = 20
+"""How many logs `problems_of` names at most."""
 
 
 def storage_error(partition_log: Log, error: OSError) -> KafkaError:
@@ -42,5 +47,34 @@ def log_offline(partition_log: Log) -> None:
         "partition_offline",
         partition=repr(partition_log),
         reason=partition_log.offline_reason,
-        hint="mend the files, then start the broker again",
+        hint="restore the files, or stop the broker and run 'ottla recover'; then start it again",
     )
+
+
+def note_damage(partition_log: Log) -> None:
+    """Log the damaged batch that a reader has met, if it is new. The log stays in service."""
+    damage = partition_log.damage
+    if damage is not None and damage is not partition_log.logged_damage:
+        log.error(
+            "segment_damaged",
+            partition=repr(partition_log),
+            segment=damage.path,
+            position=damage.position,
+            offset=damage.offset,
+            reason=damage.reason,
+            hint="readers get CORRUPT_MESSAGE there; restore the file, or stop the broker and run 'ottla recover'",
+        )
+    partition_log.logged_damage = damage
+
+
+def problems_of(logs: Iterable[Log]) -> list[str]:
+    """A line for each log that is offline, or in which a reader has met a damaged batch: the first `PROBLEMS_NAMED`."""
+    problems: list[str] = []
+    for one in logs:
+        if one.offline_reason is not None:
+            problems.append(f"{one.name} is offline: {one.offline_reason}")
+        elif (damage := one.damage) is not None:
+            problems.append(f"{one.name}: {damage.message}")
+        if len(problems) == PROBLEMS_NAMED:
+            break
+    return problems

@@ -10,7 +10,7 @@ import structlog
 from ottla.broker.disk_health import PROBE_MIN_BYTES, DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
-from ottla.broker.log_failures import disk_refused, storage_error, take_offline
+from ottla.broker.log_failures import disk_refused, note_damage, storage_error, take_offline
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
 from ottla.invariants import CHECKED
@@ -23,6 +23,7 @@ from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import Slice, read
 from ottla.storage.steps import Pace, Steps
+from ottla.storage.walk import DamagedBatch
 
 T = TypeVar("T")
 
@@ -286,19 +287,20 @@ class Partition:
 
         Raises the errors of `storage.reading.read`, and KAFKA_STORAGE_ERROR.
         """
-        self.log.check_online()
-        try:
-            return read(self.log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
-        except OSError as error:
-            raise self.unreadable(error) from error
+        return self.look_up(
+            lambda log: read(log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
+        )
 
     def look_up(self, query: Callable[[Log], T]) -> T:
-        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR."""
+        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch."""
         self.log.check_online()
         try:
             return query(self.log)
         except OSError as error:
             raise self.unreadable(error) from error
+        except DamagedBatch:
+            note_damage(self.log)
+            raise
 
     def unreadable(self, error: OSError) -> KafkaError:
         if is_damage(error):

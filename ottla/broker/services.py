@@ -77,6 +77,11 @@ class Services(Protocol):
     def apis(self) -> OfferedApis: ...
 
     @property
+    def problems(self) -> list[str]:
+        """A line for each log that is offline or damaged."""
+        ...
+
+    @property
     def is_sound(self) -> bool:
         """Whether the log directory accepts writes and no partition is offline."""
         ...

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "adopt": Lazy("adopt", "take topics of an Apache Kafka data directory over"),
     "audit": Lazy("audit", "exit 0 if every transaction in a data directory is whole, else name those that are not"),
     "dump": Lazy("dump", "show what stands in logs, indexes, snapshots and checkpoints"),
+    "recover": Lazy("recover", "find damaged parts of logs, and give them up where that is asked for"),
     "pipeline": Lazy("pipeline", "Spark jobs, exactly once from topic to topic"),
     "demo": Lazy("demo", "run the shop with injected failures and prove the result"),
     "completion": Lazy("completion", "print what makes a shell complete ottla's commands"),

@@ -33,11 +33,13 @@ def overview(asked: Asked) -> dict[str, Any]:
 
 def _own(steered: Steered) -> dict[str, Any]:
     broker = steered.serving.broker
+    problems = broker.problems
     return {
         "bootstrap": broker.bootstrap,
         "cluster_id": broker.cluster_id,
         "data_dir": steered.serving.directory,
-        "is_sound": broker.is_sound,
+        "is_sound": broker.is_sound and not problems,
+        "problems": problems,
         "unexpected_errors": broker.unexpected_errors,
         "faults": len(steered.faults),
         # A clock that nobody moves is not shown: the page would change with each second.

@@ -37,11 +37,13 @@ class AdvanceParameters(msgspec.Struct, forbid_unknown_fields=True):
 async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
     serving = steered.serving
     broker = serving.broker
+    problems = broker.problems
     return {
         "bootstrap": broker.bootstrap,
         "cluster_id": broker.cluster_id,
         "data_dir": serving.directory,
-        "is_sound": broker.is_sound,
+        "is_sound": broker.is_sound and not problems,
+        "problems": problems,
         "unexpected_errors": broker.unexpected_errors,
     }
 

@@ -12,30 +12,37 @@ from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import COMPRESSIONS, BatchHeader, marker_of
 from ottla.storage.filesystem import File
-from ottla.storage.walk import SoundBatches, whole_batches_behind
+from ottla.storage.walk import SoundBatches, whole_batches, whole_batches_behind
 
 Entry = dict[str, Any]
 """``kind`` is the kind of entry; the other fields are for a table or JSON. The kind "unsound" describes damage."""
 
 
 def log_entries(file: File, topic: str, partition: int, base_offset: int, *, with_records: bool) -> Iterator[Entry]:
-    """Each batch, followed by its records; at the end, what lies behind the last sound batch, if anything."""
-    sound = SoundBatches(file, base_offset)
-    for position, header, raw in sound:
-        yield _batch(position, header)
-        if header.is_control:
-            yield _control(topic, partition, header, raw)
-        elif with_records:
-            yield from _records(topic, partition, header, raw)
-    if not sound.is_whole:
-        behind = whole_batches_behind(file, sound.end, sound.next_offset)
+    """Each batch, followed by its records. Where the file is damaged, what is wrong there, and then the whole batches behind it."""
+    position, offset = 0, base_offset
+    while True:
+        sound = SoundBatches(file, offset, position)
+        for at, header, raw in sound:
+            yield _batch(at, header)
+            if header.is_control:
+                yield _control(topic, partition, header, raw)
+            elif with_records:
+                yield from _records(topic, partition, header, raw)
+        if sound.is_whole:
+            return
+        found = next(whole_batches(file, sound.end + 1, sound.next_offset), None)
+        end = file.size if found is None else found[0]
         yield {
             "kind": "unsound",
             "position": sound.end,
-            "size_bytes": file.size - sound.end,
+            "size_bytes": end - sound.end,
             "reason": sound.reason or "it ends inside a batch",
-            "whole_batches_behind": behind.batch_count,
+            "whole_batches_behind": whole_batches_behind(file, sound.end, sound.next_offset).batch_count,
         }
+        if found is None:
+            return
+        position, offset = found[0], found[1].base_offset
 
 
 def _batch(position: int, header: BatchHeader) -> Entry:

@@ -15,6 +15,8 @@ from ottla.storage.identity import DirectoryError
 from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.walk import SoundBatches, whole_batches_behind
 
+REMEDY = "restore the file, or give the damaged part up with 'ottla recover'"
+
 
 @dataclass(slots=True)
 class KnownEnds:
@@ -26,7 +28,7 @@ class KnownEnds:
     def check_older(self, sound: SoundBatches) -> None:
         """Raises `DirectoryError` where an older segment of a log is damaged. ``sound`` must have been read to its end."""
         if not sound.is_whole:
-            raise DirectoryError(damage_of(sound))
+            raise DirectoryError(f"{damage_of(sound)}; {REMEDY}")
 
     def check_newest(self, where: TopicPartition, sound: SoundBatches) -> int:
         """How many bytes at the end of a log a crash has torn. ``sound`` is its newest segment, which must have been read to its
@@ -43,7 +45,7 @@ class KnownEnds:
             raise DirectoryError(f"{damage_of(sound)}; {self.expected(where)}")
         behind = whole_batches_behind(sound.file, sound.end, sound.damaged_offset).batch_count
         if behind:
-            raise DirectoryError(f"{damage_of(sound)}, with {behind} whole batches behind it; restore the file")
+            raise DirectoryError(f"{damage_of(sound)}, with {behind} whole batches behind it; {REMEDY}")
         return sound.file.size - sound.end
 
     def is_elsewhere(self, where: TopicPartition, sound: SoundBatches) -> bool:
@@ -62,9 +64,9 @@ class KnownEnds:
         """What is known of a log's end, and what a person can do, as text."""
         point = self.recovery_points.get(where, 0)
         if not point:
-            return "it was whole at the clean stop; restore it"
+            return f"it was whole at the clean stop; {REMEDY}"
         known = "ended at" if self.was_clean else "was on the disk up to"
-        return f"it {known} offset {point}, as {RECOVERY_POINTS} says; restore it"
+        return f"it {known} offset {point}, as {RECOVERY_POINTS} says; {REMEDY}"
 
 
 def read_known_ends(fs: Filesystem, directory: str) -> KnownEnds:

@@ -50,8 +50,9 @@ def read_metadata(fs: Filesystem, source: str, notes: list[str]) -> StoredMetada
     state, next_offset, is_there = _newest_snapshot(fs, directory, names, notes)
     for name in sorted(n for n in names if parse_file_name(n, LOG_SUFFIX) is not None):
         with closing(fs.open(f"{directory}/{name}")) as file:
-            wrong = 0
-            for _, header, raw in batches(file):
+            wrong = end = 0
+            for position, header, raw in batches(file):
+                end = position + header.size_bytes
                 if not crc_is_valid(raw, header):
                     wrong += 1
                 elif header.base_offset >= next_offset:
@@ -63,6 +64,8 @@ def read_metadata(fs: Filesystem, source: str, notes: list[str]) -> StoredMetada
                     replay_batch(state, header, raw, is_strict=False)
             if wrong:
                 notes.append(f"{file.path}: {wrong} batches have a wrong CRC and were passed over")
+            if end < file.size:
+                notes.append(f"{file.path} cannot be read from byte {end} on: topics may lack partitions, configs and ids")
     if not is_there:
         is_there = _bootstrap(fs, f"{source}/{BOOTSTRAP_FILE}", state)
     if not is_there:

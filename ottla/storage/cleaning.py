@@ -5,18 +5,18 @@ LogCleaner, LogCleanerManager and LocalLog.replaceSegments of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
+from itertools import pairwise
 from typing import TypeVar, cast
 
 import msgspec
 
-from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.records import BatchHeader, read_header
+from ottla.protocol.records import read_header
 from ottla.storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
 from ottla.storage.filesystem import Filesystem, sync_dir, sync_file
 from ottla.storage.log import Log
-from ottla.storage.segment import CLEANED_SUFFIX, LOG_SUFFIX, Segment
+from ottla.storage.segment import CLEANED_SUFFIX, Segment
 from ottla.storage.steps import Pace, Steps
 from ottla.storage.walk import MAX_RELATIVE_OFFSET
 
@@ -110,8 +110,11 @@ def filthiest(logs: Iterable[Log], now_ms: int) -> Steps[Dirty | None]:
 def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
     """Clean a log and move its first dirty offset. The log's closed segments must be on the disk before.
 
-    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read, `SyncFailed` where a cleaned segment may not have reached
-    the disk, and OSError where the disk refuses a write or a rename.
+    Damage stops the cleaning: a cleaned segment would lose the damaged batches without an error, or give a wrong CRC a right one.
+    As in Kafka, the log is still served.
+
+    Raises `Interrupted`, CORRUPT_MESSAGE for a log that cannot be read (`DamagedBatch` for a damaged one), `SyncFailed` where a
+    cleaned segment may not have reached the disk, and OSError where the disk refuses a write or a rename.
     """
     log, done = dirty.log, Cleaned()
     keys, pace = KeyMap(buffer_bytes), Pace()
@@ -163,10 +166,10 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
     log, start = dirty.log, dirty.first_dirty_offset
     transactions = TransactionsSeen()
     transactions.expect(log.aborted_from(log.segment_at(start), start, dirty.bound))
-    for segment in log.segments[log.segment_at(start) :]:
+    for segment, following in pairwise(log.segments[log.segment_at(start) :]):
         if segment.base_offset >= dirty.bound:
             break
-        for header, raw in _all_batches(segment, segment.offset_index.lookup(start)):
+        for _, header, raw in segment.scan(segment.offset_index.lookup(start), limit=following.base_offset):
             if header.last_offset < start:
                 continue
             if not (yield from map_batch(keys, transactions, raw, header, start, pace)):
@@ -174,20 +177,6 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
             if pace.spend(BATCH_WORK):
                 yield None
     return True
-
-
-def _all_batches(segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches from a file position on. Raises CORRUPT_MESSAGE where a header cannot be read.
-
-    `Segment.scan` only ends at such a header, and a cleaned segment would silently lose the batches behind it. The error is not
-    `Damaged`, which would take the partition offline: as in Kafka, a log that cannot be cleaned is still served.
-    """
-    end = position
-    for at, header, raw in segment.scan(position):
-        end = at + header.size_bytes
-        yield header, raw
-    if end < segment.size_bytes:
-        raise KafkaError(Code.CORRUPT_MESSAGE, f"{segment.path(LOG_SUFFIX)} cannot be read from byte {end} on")
 
 
 def _groups(log: Log, segments: list[Segment]) -> list[list[Segment]]:
@@ -241,7 +230,7 @@ def _write(log: Log, group: list[Segment], cleaning: Pass, pace: Pace, cleaned: 
         # Also entries beyond the pass's end offset, because the batches there stay and need their entries. Kafka takes entries up
         # to the end offset only, and loses the later ones.
         seen.expect(log.aborted_from(log.segments.index(segment), segment.base_offset, following))
-        for header, raw in _all_batches(segment, 0):
+        for _, header, raw in segment.scan(limit=following):
             kept = yield from filter_batch(cleaning, raw, header, pace)
             if kept is not None:
                 cleaned.append(kept, header.last_offset, read_header(kept).max_timestamp_ms, log.config.index_interval_bytes)

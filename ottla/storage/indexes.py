@@ -78,6 +78,11 @@ class OffsetIndex:
         self._offsets.append(offset - self._base)
         self._positions.append(position)
 
+    @property
+    def last(self) -> tuple[int, int]:
+        """File position and offset of the newest entry; (0, base offset) without entries."""
+        return (self._positions[-1], self._base + self._offsets[-1]) if self._offsets else (0, self._base)
+
     def lookup(self, offset: int) -> int:
         """File position of the last entry at or below ``offset``; 0 without such an entry."""
         return self.floor(offset)[1]

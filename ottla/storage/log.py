@@ -28,6 +28,7 @@ from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
 from ottla.storage.steps import Steps, run
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import DamagedBatch
 
 FILE_CHECK_MS = 1_000
 """How long appends go on, in ms, before the next one checks that the file still exists and has the right length."""
@@ -84,6 +85,8 @@ class Log:
         """How often the log was truncated. Work in steps compares it, because offsets behind a truncation are used again."""
         # Why the log is neither read nor written until the next start, which checks the files again. None for a log in service.
         self.offline_reason: str | None = None
+        self.logged_damage: DamagedBatch | None = None
+        """The `damage` that the broker has logged last."""
         self._checked_ms = 0
 
     def __repr__(self) -> str:
@@ -112,6 +115,11 @@ class Log:
     @property
     def size_bytes(self) -> int:
         return sum(s.size_bytes for s in self.segments)
+
+    @property
+    def damage(self) -> DamagedBatch | None:
+        """The damaged batch with the lowest offset that a reader has met in the segments of now."""
+        return next((segment.damage for segment in self.segments if segment.damage is not None), None)
 
     # appending
 
@@ -301,6 +309,10 @@ class Log:
     def segment_at(self, offset: int) -> int:
         """Index in `segments` of the segment that holds ``offset``; 0 for an offset before the first segment."""
         return max(bisect_right(self.segments, offset, key=lambda s: s.base_offset) - 1, 0)
+
+    def end_of(self, at: int) -> int:
+        """The offset at which segment ``at`` ends: the next one begins there, or the log ends."""
+        return self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.log_end_offset
 
     def aborted_from(self, at: int, start: int, upper_bound: int) -> list[AbortedTxn]:
         """Aborted transactions that overlap [start, upper_bound), from segment ``at`` on (collectAbortedTransactions)."""

@@ -15,7 +15,7 @@ from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
 from ottla.storage.steps import Pace, Steps, run
 from ottla.storage.txn_index import AbortedTxn
-from ottla.storage.walk import SoundBatches
+from ottla.storage.walk import DamagedBatch, SoundBatches
 
 MAX_RECORD_BYTES = 64 << 20
 """The largest record that `records_of` reads."""
@@ -30,7 +30,8 @@ class Slice(msgspec.Struct, gc=False):
     """Batches, beginning with the batch that holds the fetch offset. ``aborted`` is None for read_uncommitted.
 
     The last batch may be cut off by the size limit of the read, as in Kafka.
-    ``has_more_segments``: the segment behind these batches begins at or below the bound of the read.
+    ``has_more``: the read stopped before its bound and its size limit, and another read goes on there. The next segment begins at
+    or below the bound, or the batches that follow were not checked yet, or they are damaged.
     """
 
     data: Buffer
@@ -38,7 +39,7 @@ class Slice(msgspec.Struct, gc=False):
     last_stable_offset: int
     log_start_offset: int
     aborted: list[AbortedTxn] | None = None
-    has_more_segments: bool = False
+    has_more: bool = False
 
 
 EMPTY = b""
@@ -52,7 +53,10 @@ def read(
     With ``to_end``, as for a follower, up to the log end (FetchIsolation).
 
     Reads at most ``max_bytes``, of one segment. With ``min_one_batch`` the first batch is read as a whole also where it is larger.
-    Data and aborted transactions share one bound, which is read once (KAFKA-9807). Raises OFFSET_OUT_OF_RANGE.
+    Data and aborted transactions share one bound, which is read once (KAFKA-9807).
+
+    Raises OFFSET_OUT_OF_RANGE, and `DamagedBatch` where the log is damaged at ``fetch_offset``. Batches before damage are returned
+    without the damaged bytes; Apache Kafka leaves it to the client to find them.
     """
     lso = log.last_stable_offset
     if fetch_offset < log.log_start_offset or fetch_offset > log.log_end_offset:
@@ -67,6 +71,11 @@ def read(
         start = segment.position_of(fetch_offset)
         if start is not None:
             position, header = start
+            limit = log.end_of(at)
+            if header.next_offset > limit:
+                wrong = f"offset {header.last_offset} before {limit}"
+                segment.damage = segment.damage or DamagedBatch(segment.log.path, position, fetch_offset, wrong)
+                raise segment.damage
             if header.base_offset >= bound:
                 break
             end = _end_position(log, at, bound)
@@ -75,8 +84,9 @@ def read(
                 if not min_one_batch:
                     break
                 size = header.size_bytes
+            wanted, size = size, segment.readable_bytes(position, size, range(header.base_offset, limit))
             fetched.data = segment.log.read(size, position)
-            fetched.has_more_segments = at + 1 < len(log.segments) and bound >= log.segments[at + 1].base_offset
+            fetched.has_more = size < wanted or (at + 1 < len(log.segments) and bound >= limit)
             if committed:
                 fetched.aborted = _aborted(log, at, fetch_offset, position + size, bound)
             break
@@ -85,11 +95,17 @@ def read(
 
 
 def _end_position(log: Log, at: int, bound: int) -> int:
-    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size where there is none."""
+    """File position in segment ``at`` of the first batch at or above ``bound``; the segment's size where there is none.
+
+    Where the log is damaged before that batch: the position of the damage.
+    """
     segment = log.segments[at]
     if bound >= log.log_end_offset or (at + 1 < len(log.segments) and log.segments[at + 1].base_offset <= bound):
         return segment.size_bytes
-    end = segment.position_of(bound)
+    try:
+        end = segment.position_of(bound)
+    except DamagedBatch as damage:
+        return damage.position
     return end[0] if end is not None else segment.size_bytes
 
 
@@ -110,21 +126,21 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
     """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
 
-    Raises CORRUPT_MESSAGE for a batch that cannot be read, UNKNOWN_TOPIC_OR_PARTITION where the log is deleted between two steps,
-    and KAFKA_STORAGE_ERROR where it goes offline.
+    Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, UNKNOWN_TOPIC_OR_PARTITION where the log is deleted
+    between two steps, and KAFKA_STORAGE_ERROR where it goes offline.
     """
     pace, reached = Pace(), log.log_start_offset
     while reached < bound and log.segments:
         # Find the segment by offset, because retention and compaction change the list of segments between two steps.
         at = log.segment_at(reached)
         segment = log.segments[at]
-        following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else bound
+        limit = log.end_of(at)
         if segment.max_timestamp_ms < timestamp_ms:
-            reached = following
+            reached = limit
         else:
-            answer = yield from _first_in(log, segment, timestamp_ms, range(reached, bound), pace)
+            answer = yield from _first_in(log, segment, timestamp_ms, range(reached, bound), limit, pace)
             if answer is None:
-                reached = following
+                reached = limit
             elif isinstance(answer, TimestampedOffset):
                 return answer
             else:
@@ -135,14 +151,16 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
     return None
 
 
-def _first_in(log: Log, segment: Segment, timestamp_ms: int, offsets: range, pace: Pace) -> Steps[TimestampedOffset | int | None]:
-    """The first record of a segment at or after a timestamp; None where the segment has no such record.
+def _first_in(
+    log: Log, segment: Segment, timestamp_ms: int, offsets: range, limit: int, pace: Pace
+) -> Steps[TimestampedOffset | int | None]:
+    """The first record of a segment at or after a timestamp; None where the segment, which ends at ``limit``, has no such record.
 
     Where the segment is deleted or replaced between two steps: the offset up to which the segment has no such record.
     """
     reached = offsets.start
     position = segment.offset_index.lookup(max(segment.offset_below(timestamp_ms), reached))
-    for _, header, raw in segment.scan(position, piece_bytes=LOOKUP_BYTES):
+    for _, header, raw in segment.scan(position, piece_bytes=LOOKUP_BYTES, limit=limit):
         if header.base_offset >= offsets.stop:
             return None
         has_paused = False

@@ -15,6 +15,7 @@ from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import Segment
 from ottla.storage.transaction_history import TransactionHistory
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.walk import DamagedBatch
 
 
 def drop_snapshots(log: Log, behind: int) -> None:
@@ -42,13 +43,19 @@ def history_up_to(log: Log, at_most: int, now_ms: int) -> TransactionHistory:
 
 
 def _loaded_batches(log: Log, start: int, end: int) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
-    """The batches from offset ``start`` up to ``end``, where a segment begins or ends. The segments must be loaded."""
+    """The batches from offset ``start`` up to ``end``, where a segment begins or ends. The segments must be loaded.
+
+    Raises `Damaged` where a batch is damaged: what the batch said of its producer is unknown.
+    """
     for segment in log.segments[log.segment_at(start) :] if start < end else ():
         if segment.base_offset >= end:
             break
-        for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
-            if header.last_offset >= start:
-                yield segment, header, raw
+        try:
+            for _, header, raw in segment.scan(segment.offset_index.lookup(start)):
+                if header.last_offset >= start:
+                    yield segment, header, raw
+        except DamagedBatch as damage:
+            raise damage.as_lasting() from damage
 
 
 def take(log: Log, segment: Segment, history: TransactionHistory, header: BatchHeader, raw: Buffer) -> None:

@@ -8,6 +8,7 @@ moves the recovery point to the log end.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -22,6 +23,7 @@ from ottla.storage.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    MAX_ABORTED,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
@@ -33,7 +35,7 @@ from ottla.storage.segment import (
 from ottla.storage.steps import run
 from ottla.storage.transaction_history import TransactionHistory
 from ottla.storage.txn_index import checksum_of
-from ottla.storage.walk import SoundBatches, whole_batches_behind
+from ottla.storage.walk import DamagedBatch, SoundBatches, whole_batches_behind
 
 _LEFTOVERS = (DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")
 _INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
@@ -213,6 +215,8 @@ def _load_segments(
         if is_settled and segment.load(log.config.index_interval_bytes) and (not is_last or segment.ends_soundly()):
             continue
         if is_settled:
+            if not is_last:
+                _check_is_not_cut(segment, log.segments[at + 1].base_offset)
             remade.append(at)
         elif history is None:
             history = history_up_to(log, segment.base_offset, now_ms)
@@ -237,6 +241,36 @@ def _load_segments(
         if is_settled:
             report.rebuilt.append(f"the indexes of {file_name(segment.base_offset, LOG_SUFFIX)}")
     return history, remade
+
+
+def missing_end(segment: Segment, limit: int) -> int | None:
+    """The offset from which on batches are missing that a segment's indexes name; None where there is no sign of that.
+
+    ``limit`` is the base offset of the next segment: an index that names offsets from there on is damaged itself. Changes
+    nothing, so that the sign stays.
+    """
+    ends = [segment.base_offset]
+    for index in (segment.offset_index, segment.time_index):
+        if 0 < index.stored <= MAX_ABORTED and index.load():
+            ends.append(index.last[1] + 1)
+    if not segment.base_offset < max(ends) <= limit:
+        return None
+    next_offset = segment.base_offset
+    # Where the log is damaged before its end, `Segment.recover` says so.
+    with suppress(DamagedBatch):
+        for _, header in segment.headers(0):
+            next_offset = header.next_offset
+        if next_offset < max(ends):
+            return next_offset
+    return None
+
+
+def _check_is_not_cut(segment: Segment, following: int) -> None:
+    """Raises `Damaged` where the disk had more of a segment than its file has now, exactly up to a batch."""
+    missing = missing_end(segment, following)
+    if missing is not None:
+        wrong = f"it ends at offset {missing}, and its index goes on; the next segment begins at offset {following}"
+        raise Damaged(segment.log.path, wrong)
 
 
 def _check_beyond(log: Log, report: RecoveryReport, recovery_point: int) -> None:

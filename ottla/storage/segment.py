@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import NamedTuple
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, NoReturn
 
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import HEADER_BYTES, MIN_BATCH_LENGTH, BatchHeader, crc_is_valid, read_header
+from ottla.protocol.records import HEADER_BYTES, BatchHeader, crc_is_valid, read_header
 from ottla.storage.checkpoints import MAX_OFFSET
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, File, Filesystem, sync_dir, sync_file
 from ottla.storage.indexes import OffsetIndex, TimeIndex
 from ottla.storage.txn_index import TxnIndex
-from ottla.storage.walk import MAX_RELATIVE_OFFSET, PIECE_BYTES, SoundBatches, batches
+from ottla.storage.unchecked import Unchecked
+from ottla.storage.walk import MAX_RELATIVE_OFFSET, PIECE_BYTES, DamagedBatch, SoundBatches, headers
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -71,8 +72,10 @@ class Segment:
         "_directory",
         "_fs",
         "_suffix",
+        "_unchecked",
         "base_offset",
         "created_ms",
+        "damage",
         "first_timestamp_ms",
         "is_behind",
         "log",
@@ -95,6 +98,9 @@ class Segment:
         self._bytes_since_index = 0
         self.is_behind = False
         """Whether recovery has rebuilt the indexes in memory, and their files may lack entries."""
+        self.damage: DamagedBatch | None = None
+        """The first damaged batch that a reader has met."""
+        self._unchecked = Unchecked(0)
         self.log: File = fs.open(self.path(LOG_SUFFIX))
         self.offset_index = OffsetIndex(fs, self.path(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX_SUFFIX), base_offset)
@@ -174,60 +180,81 @@ class Segment:
     # reading
 
     def scan(
-        self, position: int = 0, end: int | None = None, *, piece_bytes: int = PIECE_BYTES, must_reach_end: bool = False
+        self, position: int = 0, *, piece_bytes: int = PIECE_BYTES, limit: int | None = None
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Position, header and bytes of each batch from a file position on, up to the first batch that is not whole.
+        """Position, header and bytes of each batch from a file position on. Checks CRCs, and raises `DamagedBatch`.
 
-        With ``must_reach_end`` raises `Damaged` at such a batch.
+        ``limit`` is the offset at which the next segment begins.
         """
-        return batches(self.log, position, end, piece_bytes=piece_bytes, must_reach_end=must_reach_end)
+        sound = SoundBatches(self.log, self.base_offset, position, piece_bytes=piece_bytes, limit=limit)
+        yield from sound
+        if not sound.is_whole:
+            with self._noting_damage():
+                raise sound.damaged_batch()
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
         """File position and header of the first batch whose last offset is at or above ``offset``.
 
-        None where the segment has no such batch. Raises `Damaged` where an index entry does not lead to the batch that it names:
-        the batches that a wrong entry skips would look as if they had never been written.
+        None where the segment has no such batch. Raises `DamagedBatch` where the log is damaged before that batch, and `Damaged`
+        where an index entry does not lead to the batch that it names: the batches that a wrong entry skips would look as if they
+        had never been written.
         """
-        indexed, start = self.offset_index.floor(offset)
-        for position, header in self.headers(start):
-            if indexed >= 0:
-                if header.last_offset != indexed or header.magic != 2:
-                    break
-                indexed = -1
+        for position, header in self._headers_near(offset):
             if header.last_offset >= offset:
                 return position, header
-        if indexed >= 0:
-            raise astray(self.offset_index.file.path, f"offset {indexed}")
         return None
 
+    def _headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from the last index entry at or below ``offset`` on.
+
+        Raises the errors of `position_of`.
+        """
+        indexed, start = self.offset_index.floor(offset)
+        found = headers(self.log, self.base_offset, start, LOOKUP_BYTES)
+        if indexed >= 0:
+            first = None
+            with suppress(DamagedBatch):
+                first = next(found, None)
+            if first is None or first[1].last_offset != indexed:
+                self._blame(indexed, start)
+            yield first
+        with self._noting_damage():
+            yield from found
+
+    def _blame(self, indexed: int, position: int) -> NoReturn:
+        """Raise `DamagedBatch` where the log is damaged up to a position, else `Damaged`: the index entry for it is wrong."""
+        next((at for at, _ in self.headers(0) if at >= position), None)
+        raise astray(self.offset_index.file.path, f"offset {indexed}")
+
+    def readable_bytes(self, position: int, size: int, offsets: range) -> int:
+        """How many of the next ``size`` bytes can be served, as `Unchecked.readable_bytes`. Raises `DamagedBatch`."""
+        with self._noting_damage():
+            return self._unchecked.readable_bytes(self.log, position, size, offsets)
+
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedBatch as damage:
+            self.damage = self.damage or damage
+            raise
+
     def offset_below(self, timestamp_ms: int) -> int:
-        """The offset from which on to search for a record at or after ``timestamp_ms``. Raises `Damaged` as `position_of` does."""
+        """The offset from which on to search for a record at or after ``timestamp_ms``. Raises the errors of `position_of`."""
         timestamp, offset = self.time_index.lookup(timestamp_ms)
         if timestamp >= 0 and not self._has_timestamp(timestamp, offset):
             raise astray(self.time_index.file.path, f"timestamp {timestamp}")
         return offset
 
     def _has_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """Whether ``timestamp_ms`` is the largest timestamp of the batch at an offset. Raises `Damaged` as `position_of` does."""
+        """Whether ``timestamp_ms`` is the largest timestamp of the batch at an offset. Raises the errors of `position_of`."""
         place = self.position_of(offset)
         return place is not None and place[1].max_timestamp_ms == timestamp_ms
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from a file position on. Reads in windows of `LOOKUP_BYTES` and skips large batches.
-
-        The loop ends: each turn reads at least one header, because a read returns all bytes that it is asked for, or raises.
-        """
-        end = self.log.size
-        while end - position >= HEADER_BYTES:
-            raw = self.log.read(min(LOOKUP_BYTES, end - position), position)
-            at = 0
-            while len(raw) - at >= HEADER_BYTES:
-                header = read_header(raw, at)
-                if header.batch_length < MIN_BATCH_LENGTH:
-                    return
-                yield position + at, header
-                at += header.size_bytes
-            position += at
+        """Position and header of each batch from a file position on, as `walk.headers`. Raises `DamagedBatch`."""
+        with self._noting_damage():
+            yield from headers(self.log, self.base_offset, position, LOOKUP_BYTES)
 
     # start
 
@@ -243,12 +270,13 @@ class Segment:
         if not sound or not self.offset_index.is_within(self.log.size):
             return False
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
+        self._unchecked = Unchecked(self.log.size)
         if self.log.size < HEADER_BYTES:
             return self.log.size == 0
         self.first_timestamp_ms = read_header(self.log.read(HEADER_BYTES, 0)).max_timestamp_ms
         try:
             return len(self.time_index) > 0 and self._reach_end(index_interval_bytes) and self._has_timestamp(*self.time_index.last)
-        except Damaged:
+        except (Damaged, DamagedBatch):
             return False
 
     def _reach_end(self, index_interval_bytes: int) -> bool:
@@ -279,6 +307,7 @@ class Segment:
         self.offset_index.clear()
         self.txn_index.clear()
         self.is_behind = True
+        self._unchecked, self.damage = Unchecked(0), None
         self.max_timestamp_ms, self.max_timestamp_offset = -1, self.base_offset
         self.first_timestamp_ms = -1
         self._bytes_since_index = 0
@@ -307,12 +336,13 @@ class Segment:
 
     def ends_soundly(self) -> bool:
         """Whether the last batch, which is found from the last entry of the offset index, is sound and ends where the file does."""
-        last = self._last_batch()
+        try:
+            last = self._last_batch()
+        except DamagedBatch:
+            return False
         if last is None:
             return self.log.size == 0
         position, header = last
-        if header.magic != 2 or position + header.size_bytes != self.log.size or header.last_offset < self.base_offset:
-            return False
         return crc_is_valid(self.log.read(header.size_bytes, position), header)
 
     def _last_batch(self) -> tuple[int, BatchHeader] | None:
@@ -323,14 +353,10 @@ class Segment:
     def cut_at(self, offset: int) -> tuple[int, int]:
         """Where to cut off every batch that reaches ``offset``: the file position, and the offset behind the last batch that stays.
 
-        Raises `Damaged` as `position_of` does.
+        Raises the errors of `position_of`.
         """
-        indexed, start = self.offset_index.floor(offset - 1)
         next_offset = self.base_offset
-        for position, header in self.headers(start):
-            if indexed >= 0 and (header.last_offset != indexed or header.magic != 2):
-                raise astray(self.offset_index.file.path, f"offset {indexed}")
-            indexed = -1
+        for position, header in self._headers_near(offset - 1):
             if header.last_offset >= offset:
                 return position, next_offset
             next_offset = header.next_offset
@@ -346,6 +372,9 @@ class Segment:
         self.offset_index.truncate(end_offset)
         self.txn_index.truncate(end_offset)
         self.log.truncate(position)
+        self._unchecked = Unchecked(min(self._unchecked.end, position))
+        if self.damage is not None and self.damage.position >= position:
+            self.damage = None
         self.max_timestamp_ms, self.max_timestamp_offset = self.time_index.last
         indexed = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
         self._bytes_since_index = position - indexed

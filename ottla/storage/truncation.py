@@ -16,12 +16,13 @@ from ottla.storage.invariants import check_log
 from ottla.storage.log import Log
 from ottla.storage.rebuilding import drop_snapshots, reload_producers
 from ottla.storage.segment import Segment
+from ottla.storage.walk import DamagedBatch
 
 
 def end_after(log: Log, offset: int) -> int:
     """Where the log will end after `truncate_to`: at ``offset``, or before the batch that has records on both sides of it.
 
-    Raises `Damaged` where an index leads astray.
+    Raises `Damaged` where an index leads astray, and `DamagedBatch`.
     """
     if offset >= log.log_end_offset:
         return log.log_end_offset
@@ -108,7 +109,10 @@ def _end_at(log: Log, end: int, now_ms: int) -> None:
 def _offline_where_refused(log: Log) -> Iterator[None]:
     """What the disk has refused half-way is settled by the next start, which reads the log's end batch by batch."""
     try:
-        yield
+        try:
+            yield
+        except DamagedBatch as damage:
+            raise damage.as_lasting() from damage
     except OSError as error:
         log.offline_reason = f"a truncation was refused: {described(error)}"
         raise

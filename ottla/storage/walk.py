@@ -2,6 +2,9 @@
 
 `batches` does not check CRCs and stops at the first batch that is not whole. `SoundBatches` also checks each batch, for files that
 were not checked before, as after a crash. `Segment.headers` reads only headers.
+
+A reader that serves or changes a log must not take damaged bytes for the end of a segment: the records behind them would be lost
+without an error. It raises `DamagedBatch` there, as `Segment.headers` and `Segment.scan` do.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import (
     CRC_START,
     HEADER_BYTES,
@@ -41,6 +45,39 @@ _MAGIC_AT = 16
 
 MayRead = Callable[[int, BatchHeader], bool]
 """Gets the position and the header of a batch that is larger than a piece; returns whether the batch may be read as a whole."""
+
+
+class DamagedBatch(KafkaError):
+    """Bytes that belong to a log are not a sound batch. A client gets CORRUPT_MESSAGE, as from Apache Kafka.
+
+    Unlike `Damaged` the error leaves the partition in service, because the records before and after the bytes can still be read.
+    ``offset`` is the lowest offset that a reader lacks.
+    """
+
+    def __init__(self, path: str, position: int, offset: int, reason: str) -> None:
+        super().__init__(Code.CORRUPT_MESSAGE, f"{path} is damaged at byte {position}, offset {offset}: {reason}")
+        self.path = path
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+    def as_lasting(self) -> Damaged:
+        """The error that takes the partition offline, for readers that cannot go on without the bytes."""
+        return Damaged(self.path, f"it is damaged at byte {self.position}, offset {self.offset}: {self.reason}")
+
+
+def fault_of(header: BatchHeader, next_offset: int, room_bytes: int) -> str | None:
+    """What is wrong with the header of a batch that follows offset ``next_offset`` - 1; None if nothing is. Checks no CRC.
+
+    ``room_bytes`` counts the bytes from the header up to the end of the file.
+    """
+    if header.batch_length < MIN_BATCH_LENGTH or header.size_bytes > room_bytes:
+        return f"the batch length is {header.batch_length}"
+    if header.magic != 2:
+        return f"the magic byte is {header.magic}"
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        return f"offset {header.base_offset} after {next_offset - 1}"
+    return None
 
 
 class Piece(NamedTuple):
@@ -113,6 +150,29 @@ def batches(
             yield start + at, read_header(view, at), view[at:following]
 
 
+def headers(file: File, base_offset: int, position: int, window_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch of a segment from a file position on. Reads in windows, and skips large batches.
+
+    Raises `DamagedBatch` where bytes up to the end of the file are not a batch, as far as the headers tell.
+    The loop ends: each turn reads at least one header, because a read returns all bytes that it is asked for, or raises.
+    """
+    end, next_offset = file.size, base_offset
+    while position < end:
+        raw = file.read(min(window_bytes, end - position), position)
+        if len(raw) < HEADER_BYTES:
+            raise DamagedBatch(file.path, position, next_offset, f"{len(raw)} bytes are no batch")
+        at = 0
+        while len(raw) - at >= HEADER_BYTES:
+            header = read_header(raw, at)
+            fault = fault_of(header, next_offset, end - position - at)
+            if fault is not None:
+                raise DamagedBatch(file.path, position + at, next_offset, fault)
+            yield position + at, header
+            next_offset = header.next_offset
+            at += header.size_bytes
+        position += at
+
+
 class SoundBatches:
     """The batches of a segment's file up to the first that is not sound: torn, with a wrong CRC, or out of order.
 
@@ -124,9 +184,10 @@ class SoundBatches:
     """
 
     __slots__ = (
-        "_base_offset",
+        "_limit",
         "_piece_bytes",
         "_position",
+        "_stop",
         "damaged_offset",
         "end",
         "file",
@@ -135,10 +196,18 @@ class SoundBatches:
         "reason",
     )
 
-    def __init__(self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES) -> None:
-        """``base_offset`` is the segment's; at the file position ``position`` a batch begins."""
+    def __init__(
+        self, file: File, base_offset: int, position: int = 0, *, piece_bytes: int = PIECE_BYTES, limit: int | None = None
+    ) -> None:
+        """``base_offset`` is the segment's; at the file position ``position`` a batch begins.
+
+        ``limit`` is the offset at which the next segment begins, above which no batch reaches.
+        """
         self.file = file
-        self._base_offset = self.next_offset = self.damaged_offset = base_offset
+        self._limit = base_offset + MAX_RELATIVE_OFFSET + 1 if limit is None else limit
+        # A broker may append to the file while the batches are read in steps.
+        self._stop = file.size
+        self.next_offset = self.damaged_offset = base_offset
         self.end = self._position = position
         self.reason: str | None = None
         self.is_gapless = True
@@ -147,12 +216,12 @@ class SoundBatches:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every byte of the file belongs to a sound batch."""
-        return self.end == self.file.size
+        """Whether every byte that the file had at first belongs to a sound batch."""
+        return self.end == self._stop
 
     def __iter__(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         for position, header, raw in batches(
-            self.file, self._position, piece_bytes=self._piece_bytes, may_read=self._check_in_pieces
+            self.file, self._position, self._stop, piece_bytes=self._piece_bytes, may_read=self._check_in_pieces
         ):
             if not crc_is_valid(raw, header):
                 self.reason = _wrong_crc(header)
@@ -161,7 +230,7 @@ class SoundBatches:
                 self.reason = f"offset {header.base_offset} after {self.next_offset - 1}"
                 self.damaged_offset = min(self.damaged_offset, header.base_offset)
                 return
-            if header.last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
+            if header.next_offset > self._limit:
                 self.reason = f"offset {header.base_offset} after {self.next_offset - 1}, further than a segment reaches"
                 return
             if header.base_offset != self.next_offset:
@@ -174,6 +243,10 @@ class SoundBatches:
         """The error to raise where the bytes behind ``end`` must not be ignored."""
         because = "" if self.reason is None else f": {self.reason}"
         return Damaged(self.file.path, f"it cannot be read from byte {self.end} on{because}")
+
+    def damaged_batch(self) -> DamagedBatch:
+        """The error to raise where the bytes behind ``end`` must not be ignored, and the partition stays in service."""
+        return DamagedBatch(self.file.path, self.end, self.next_offset, self.reason or "no whole batch")
 
     def _check_in_pieces(self, position: int, header: BatchHeader) -> bool:
         if _crc_in_pieces(self.file, position, header, self._piece_bytes) == header.crc:
@@ -199,20 +272,31 @@ def whole_batches_behind(file: File, position: int, offset: int) -> WholeBatches
     A write that a crash has torn is the last write to its file. So whole batches behind a damaged place mean that the place was
     damaged later, or that a power cut has lost a piece in the middle. In both cases the lost batches had been acknowledged.
     """
-    count = size_bytes = wasted = 0
+    count = size_bytes = 0
+    for _, header in whole_batches(file, position, offset):
+        count, size_bytes = count + 1, size_bytes + header.size_bytes
+    return WholeBatches(count, size_bytes)
+
+
+def whole_batches(file: File, position: int, offset: int, limit: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch that `whole_batches_behind` counts.
+
+    With ``limit`` only batches whose offsets are all below it.
+    """
+    wasted = 0
     while wasted < SEARCHED_BYTES:
         place = _next_likely(file, position, offset, SEARCHED_BYTES - wasted)
         if place is None:
-            break
+            return
         position, header, examined_bytes = place
         wasted += examined_bytes
-        if _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
-            count, size_bytes = count + 1, size_bytes + header.size_bytes
+        is_within = limit is None or header.next_offset <= limit
+        if is_within and _crc_in_pieces(file, position, header, PIECE_BYTES) == header.crc:
+            yield position, header
             position, offset = position + header.size_bytes, header.next_offset
         else:
-            wasted += max(header.size_bytes, PLACE_BYTES)
+            wasted += max(header.size_bytes if is_within else 0, PLACE_BYTES)
             position += 1
-    return WholeBatches(count, size_bytes)
 
 
 def _next_likely(file: File, position: int, offset: int, at_most_bytes: int) -> tuple[int, BatchHeader, int] | None:

@@ -34,7 +34,7 @@ class CountingBroker:
         self.read_in_turns: list[int] = []
         self._steered = SimpleNamespace(
             serving=SimpleNamespace(
-                broker=SimpleNamespace(partitions=self, bootstrap="", cluster_id="", is_sound=True), directory=""
+                broker=SimpleNamespace(partitions=self, bootstrap="", cluster_id="", is_sound=True, problems=[]), directory=""
             ),
             history=SimpleNamespace(newest=lambda count: []),
             faults=[],

@@ -53,10 +53,12 @@ def test_a_log_that_is_damaged_in_the_middle(directory: Path) -> None:
     raw = bytearray(log.read_bytes())
     raw[65] ^= 1
     log.write_bytes(raw)
-    (told,) = dumped(log)
+    told, *left = dumped(log)
     assert told["kind"] == "unsound"
     assert "wrong CRC" in told["reason"]
     assert told["whole_batches_behind"] == 3
+    assert [entry["kind"] for entry in left].count("batch") == 3, "what is left is shown"
+    assert left[0]["position"] == told["position"] + told["size_bytes"]
 
 
 def test_a_log_under_another_name(directory: Path) -> None:

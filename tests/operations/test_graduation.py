@@ -110,7 +110,7 @@ def test_an_end_may_be_torn_by_a_kill_and_not_by_a_stop(directory: str, end: byt
             assert note.startswith(directory)
             assert f"the last {torn_bytes} bytes are torn" in note
         else:
-            with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: .* restore it"):
+            with pytest.raises(DirectoryError, match=f"{directory}/{0:020d}.log: .* restore the file"):
                 notes_of(fs)
 
 
@@ -119,7 +119,9 @@ def test_a_log_that_a_stop_has_left_longer_is_refused(directory: str) -> None:
     fs = MemoryFilesystem(written(kill=False))
     raw = log_in(fs, directory)
     del raw[[position for position, _ in batches(bytes(raw))][-1] :]
-    with pytest.raises(DirectoryError, match=f"{directory}/.*: the log ends at offset [0-9]+; it ended at offset .*; restore it"):
+    with pytest.raises(
+        DirectoryError, match=f"{directory}/.*: the log ends at offset [0-9]+; it ended at offset .*; restore the file"
+    ):
         notes_of(fs)
 
 
@@ -136,7 +138,7 @@ def test_a_log_that_goes_on_behind_an_older_recovery_point_is_handed_over(direct
     write_offsets(fs, path, points)
     raw = log_in(fs, directory)
     raw[[position for position, _ in batches(bytes(raw))][-1] + 5] ^= 1
-    with pytest.raises(DirectoryError, match=r"the log ends at offset [0-9]+; it ended at offset .*; restore it"):
+    with pytest.raises(DirectoryError, match=r"the log ends at offset [0-9]+; it ended at offset .*; restore the file"):
         notes_of(fs)
 
 

@@ -3,6 +3,9 @@
 - 3: an error code for the whole response.
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned; it never is.
+
+A log that is offline, or in which a reader has met a damaged batch, is named in a result of its own with an error, so that
+``ottla health`` can say which log and where. Kafka has no field for that, and names only directories.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ class Ports(Protocol):
 
     @property
     def is_sound(self) -> bool: ...
+
+    @property
+    def problems(self) -> list[str]: ...
 
 
 def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
@@ -61,7 +67,8 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
         results=[
             DescribeLogDirsResult(
                 error_code=code, log_dir=ports.directory.absolute_path, topics=topic_sizes, total_bytes=total, usable_bytes=usable
-            )
+            ),
+            *(DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=problem) for problem in ports.problems),
         ],
     )
 

@@ -322,7 +322,7 @@ class Fetch:
         # As in Kafka, a read_committed fetch at the high watermark does not wait where the last stable offset is lower (RDC-15).
         is_urgent = committed and piece.last_stable_offset < requested.fetch_offset == piece.high_watermark
         # An answer has bytes of one segment only, and the next segment has bytes already (DelayedFetch, case F).
-        is_urgent = is_urgent or piece.has_more_segments
+        is_urgent = is_urgent or piece.has_more
         aborted = (
             None
             if piece.aborted is None

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
+from ottla.broker.log_failures import note_damage
 from ottla.broker.partitions import Partition, Partitions
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
@@ -118,6 +119,7 @@ def _answer(
     try:
         return (yield from _look_up(partition, asked, committed=committed, to_end=replica_id != CONSUMER))
     except KafkaError as error:
+        note_damage(partition.log)
         return error
     except OSError as error:
         return partition.unreadable(error)

@@ -7,7 +7,7 @@ import structlog
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Clock
 from ottla.broker.gate import Gate
-from ottla.broker.log_failures import disk_refused, take_offline
+from ottla.broker.log_failures import disk_refused, note_damage, take_offline
 from ottla.broker.partitions import Partition
 from ottla.coordinator.replication.follower import Action, Append, FollowerLog, Following, StartAt, Truncate, taken_over
 from ottla.coordinator.replication.leader import EpochEnd
@@ -73,6 +73,7 @@ class FollowerLogs:
             log.error("follower_cannot_go_on", partition=repr(partition.log), reason=str(error))
             return following.cannot_go_on()
         except KafkaError as error:
+            note_damage(partition.log)
             return following.own_log_failed() if error.code is Code.KAFKA_STORAGE_ERROR else following.failed(error.code)
         except OSError as error:
             disk_refused(self._disk, partition.log, error)

@@ -11,7 +11,7 @@ export const overview = {
       ["brokers", o.brokers.map((broker) => `${broker.node_id} at ${broker.address}`).join(", ")],
       ["cluster", o.cluster_id],
       ["data", `${o.data_dir}, ${size(o.size_bytes)}`],
-      ["sound", o.is_sound ? "yes" : el("span", { class: "wrong" }, "no: the broker's log says why")],
+      ["sound", o.is_sound ? "yes" : el("span", { class: "wrong" }, `no: ${o.problems.join("; ") || "the broker's log says why"}`)],
       ["unexpected errors", o.unexpected_errors ? el("span", { class: "wrong" }, number(o.unexpected_errors)) : "0"],
       ["clock", o.clock_ms === null ? "the machine's" : `stands at ${time(o.clock_ms)}`],
       ["topics", link(`${number(o.topics)} with ${number(o.partitions)} partitions`, "topics")],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,17 +16,19 @@ from ottla.protocol.records import BatchHeader
 from ottla.protocol.uuids import uuid_text
 from ottla.spark.errors import PipelineError
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, read_partition_metadata
+from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, read_offsets, read_partition_metadata
 from ottla.storage.filesystem import Damaged
 from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.names import parse_directory_name
 from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.recovery import missing_end
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name, parse_file_name
 from ottla.storage.txn_index import AbortedTxn
-from ottla.storage.walk import SoundBatches
+from ottla.storage.walk import DamagedBatch, SoundBatches, whole_batches_behind
 
 T = TypeVar("T")
 
+READ_BYTES = 4 << 20
 ATTEMPTS = 5
 PAUSE_S = 0.1
 """How long to wait, in seconds, before a directory is read again whose segments are being replaced or removed."""
@@ -96,19 +99,49 @@ class Directory:
     def check_gap(self, topic: str, partition: int, segment: Segment, at: int, following: int) -> None:
         """Check a segment whose records end before the next segment begins. Cleaning makes such gaps, and so does damage.
 
-        Raises `PipelineError` for a file that was emptied, and in a closed directory for offsets that no cleaner has removed.
+        Raises `DamagedBatch` for a file that was cut, and `PipelineError` in a closed directory for offsets that no cleaner has
+        removed.
         """
-        where = f"{topic}-{partition}: offsets {at} to {following - 1} are missing"
-        path = segment.path(LOG_SUFFIX)
-        if not segment.size_bytes and any(self.fs.read_file(segment.path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)):
-            raise PipelineError(f"{where}: {path} is empty, and its index is not; bring the file back")
+        missing = missing_end(segment, following)
+        if missing is not None:
+            raise DamagedBatch(segment.log.path, segment.size_bytes, missing, "the file ends here, and its index goes on")
         is_closed = self.fs.read_file(f"{self.path}/{CLEAN_FILE}") is not None
         if is_closed and (topic, partition) not in read_offsets(self.fs, f"{self.path}/{FIRST_DIRTY}"):
-            raise PipelineError(f"{where} behind {path}, and the topic was never compacted; bring its files back")
+            gone = f"{topic}-{partition}: offsets {at} to {following - 1} are missing behind {segment.log.path}"
+            raise PipelineError(f"{gone}, and the topic was never compacted; bring its files back")
 
     def view(self, topic: str, partition: int) -> View:
         """The view of a partition. Raises `PipelineError`."""
-        return self._repeated(lambda: self._view(topic, partition))
+        with self.damage_told(topic, partition):
+            return self._repeated(lambda: self._view(topic, partition))
+
+    @contextmanager
+    def damage_told(self, topic: str, partition: int) -> Iterator[None]:
+        """Raise a `DamagedBatch` of a partition as `PipelineError`, with what a person can do."""
+        try:
+            yield
+        except DamagedBatch as damage:
+            raise PipelineError(
+                f"{topic}-{partition}: {damage.message}. Restore the file; or stop the broker and see what is left with"
+                f" 'ottla recover --data-dir {self.path} --partition {topic}:{partition}'"
+            ) from damage
+
+    def sound_batches(
+        self, segments: Sequence[Segment], at: int, position: int, *, may_be_torn: bool
+    ) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches of segment ``at`` from a file position on. Raises `DamagedBatch`.
+
+        With ``may_be_torn`` the last segment may end with a batch that is being written, or that a crash has torn. No whole batch
+        follows such a batch: a broker writes one after the other.
+        """
+        segment, is_last = segments[at], at + 1 == len(segments)
+        limit = None if is_last else segments[at + 1].base_offset
+        sound = SoundBatches(segment.log, segment.base_offset, position, piece_bytes=READ_BYTES, limit=limit)
+        for _, header, raw in sound:
+            yield header, raw
+        is_torn = may_be_torn and is_last and not whole_batches_behind(segment.log, sound.end, sound.damaged_offset).batch_count
+        if not sound.is_whole and not is_torn:
+            raise sound.damaged_batch()
 
     @staticmethod
     def _repeated(read: Callable[[], T]) -> T:
@@ -117,7 +150,7 @@ class Directory:
         for _ in range(ATTEMPTS - 1):
             try:
                 return read()
-            except (Vanished, FileNotFoundError, Damaged):
+            except (Vanished, FileNotFoundError, Damaged, DamagedBatch):
                 time.sleep(PAUSE_S)
         try:
             return read()
@@ -134,7 +167,7 @@ class Directory:
             entry for s in segments if s.base_offset <= scanned_from for entry in s.txn_index if entry.last_offset < scanned_from
         ]
         end = scanned_from
-        for header, raw in _scan(segments, scanned_from, recovered_end):
+        for header, raw in self._scan(segments, scanned_from, recovered_end):
             end = header.next_offset
             if header.is_control:
                 marker = read_marker(raw, header)
@@ -143,10 +176,33 @@ class Directory:
                     aborted.append(AbortedTxn(header.producer_id, first, header.base_offset, header.next_offset))
             elif header.is_transactional:
                 open_at.setdefault(header.producer_id, header.base_offset)
-        starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
-        start = min(max(starts.get((topic, partition), 0), segments[0].base_offset), end)
+        point = points.get((topic, partition), 0)
+        if end < point:
+            raise DamagedBatch(segments[-1].log.path, segments[-1].size_bytes, end, f"the disk had all offsets up to {point - 1}")
+        start = min(max(self._log_start(topic, partition), segments[0].base_offset), end)
         stable = max(min(open_at.values(), default=end), start)
         return View(start, end, stable, [entry for entry in aborted if entry.last_offset >= start])
+
+    def _scan(self, segments: list[Segment], start: int, recovered_end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches from an offset on. A segment below ``recovered_end`` cannot end with a torn batch. Raises `DamagedBatch`."""
+        first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
+        for at, segment in enumerate(segments[first:], first):
+            position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
+            may_be_torn = segment.base_offset >= recovered_end
+            for header, raw in self.sound_batches(segments, at, position, may_be_torn=may_be_torn):
+                if header.last_offset >= start:
+                    yield header, raw
+
+    def _log_start(self, topic: str, partition: int) -> int:
+        """Where a log begins, as far as the checkpoints say. Deleted records stay in the files until retention removes a segment.
+
+        DeleteRecords moves the first leader epoch at once. The checkpoint of log starts follows a minute later in Apache Kafka, and
+        on followers.
+        """
+        starts = read_offsets(self.fs, f"{self.path}/{LOG_STARTS}")
+        epochs = LeaderEpochs(self.fs, f"{self.path}/{topic}-{partition}")
+        first_epoch_start = epochs.entries[0][1] if epochs.load() and epochs.entries else 0
+        return max(starts.get((topic, partition), 0), first_epoch_start)
 
     def _snapshot(self, topic: str, partition: int, at_most: int, log_start: int) -> tuple[int, dict[int, int]]:
         """The offset of the newest sound snapshot at or below an offset, and the transactions that were open there."""
@@ -198,23 +254,3 @@ def _recovered_up_to(fs: RealFilesystem, segments: list[Segment], recovery_point
         if not has_index or not segment.txn_index.load(segment.base_offset):
             return segment.base_offset
     return 1 << 62
-
-
-def _scan(segments: list[Segment], start: int, recovered_end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches from an offset on, up to the first one that is not whole, where a broker would cut the log.
-
-    Raises `Damaged` where that one lies below ``recovered_end``, where no broker cuts.
-    """
-    first = max((at for at, s in enumerate(segments) if s.base_offset <= start), default=0)
-    next_offset = 0
-    for segment in segments[first:]:
-        position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
-        is_recovered = segment.base_offset < recovered_end
-        # A broker would also cut at a segment that begins below the end of the previous one.
-        sound = SoundBatches(segment.log, max(segment.base_offset, next_offset), position)
-        for _, header, raw in segment.scan(position, must_reach_end=True) if is_recovered else sound:
-            next_offset = header.next_offset
-            if header.last_offset >= start:
-                yield header, raw
-        if not is_recovered and not sound.is_whole:
-            return

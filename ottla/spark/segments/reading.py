@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,11 +17,10 @@ from ottla.spark.segments.columns import HEADERS, Malformed, Records
 from ottla.spark.segments.directory import Directories, Directory, View
 from ottla.storage.segment import Segment
 from ottla.storage.txn_index import AbortedTxn
-from ottla.storage.walk import SoundBatches
+from ottla.storage.walk import DamagedBatch
 
 BATCH_BYTES = 4 << 20
 """How many bytes of compressed records become one Arrow batch."""
-READ_BYTES = 4 << 20
 SPLIT_BYTES = 64 << 20
 EARLIEST, LATEST = -2, -1
 
@@ -130,20 +129,20 @@ def _range(wanted: Wanted, directory: Directory, index: int, view: View) -> tupl
 def _first_at(directory: Directory, topic: str, index: int, timestamp_ms: int, view: View, bound: int) -> int:
     """The offset of the first record at or after a timestamp; ``bound`` where there is none."""
     segments = directory.segments(topic, index)
-    for segment in segments:
-        is_active = segment is segments[-1]
-        if not is_active and segment.time_index.load() and 0 <= segment.time_index.last[0] < timestamp_ms:
-            continue
-        for at, header in segment.headers(0):
-            if header.base_offset >= bound:
-                return bound
-            if header.max_timestamp_ms < timestamp_ms or header.last_offset < view.start or header.is_control:
+    with directory.damage_told(topic, index):
+        for at, segment in enumerate(segments):
+            is_active = segment is segments[-1]
+            if not is_active and segment.time_index.load() and 0 <= segment.time_index.last[0] < timestamp_ms:
                 continue
-            raw = memoryview(segment.log.read(header.size_bytes, at))
-            records = _decoded([(header, raw)], f"{topic}-{index}")
-            late = np.flatnonzero((records.timestamps_ms >= timestamp_ms) & (records.offsets >= view.start))
-            if late.size:
-                return min(int(records.offsets[late[0]]), bound)
+            for header, raw in directory.sound_batches(segments, at, 0, may_be_torn=True):
+                if header.base_offset >= bound:
+                    return bound
+                if header.max_timestamp_ms < timestamp_ms or header.last_offset < view.start or header.is_control:
+                    continue
+                records = _decoded([(header, raw)], f"{topic}-{index}")
+                late = np.flatnonzero((records.timestamps_ms >= timestamp_ms) & (records.offsets >= view.start))
+                if late.size:
+                    return min(int(records.offsets[late[0]]), bound)
     return bound
 
 
@@ -160,7 +159,10 @@ def _cuts(segments: Sequence[Segment], start: int, end: int, split_bytes: int) -
             target, cut = position + share, None
             if target < segment.size_bytes:
                 near = max(position, segment.offset_index.position_before(target)) if has_index else position
-                cut = next(((at, h.base_offset) for at, h in segment.headers(near) if at >= target and h.base_offset > first), None)
+                # A damaged batch is told when the split that has it is read. The last batch may be half-written.
+                with suppress(DamagedBatch):
+                    headers = segment.headers(near)
+                    cut = next(((at, h.base_offset) for at, h in headers if at >= target and h.base_offset > first), None)
             if cut is None or cut[1] >= last:
                 yield first, last
                 break
@@ -195,7 +197,7 @@ def _is_aborted(of_producer: Sequence[AbortedTxn], base_offset: int) -> bool:
 
 def _batches(split: Split) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches of the split as they lie in the files now. Cleaning may have moved them since the split was planned."""
-    with closing(Directory(split.directory)) as directory:
+    with closing(Directory(split.directory)) as directory, directory.damage_told(split.topic, split.partition):
         yield from _batches_of(directory, split)
 
 
@@ -208,7 +210,7 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
         if number < 0:
             raise PipelineError(f"{where}: retention has removed offset {at} while it was being read")
         try:
-            for header, raw in _from(segments[number], at, where):
+            for header, raw in _from(directory, segments, number, at):
                 if header.base_offset >= split.end:
                     return
                 yield header, raw
@@ -225,21 +227,17 @@ def _batches_of(directory: Directory, split: Split) -> Iterator[tuple[BatchHeade
             at = following
 
 
-def _from(segment: Segment, start: int, where: str) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of one segment from an offset on. Raises `PipelineError` at the first damaged one."""
+def _from(directory: Directory, segments: Sequence[Segment], number: int, start: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of one segment from an offset on. Raises `DamagedBatch` at the first damaged one."""
+    segment = segments[number]
     position = segment.offset_index.lookup(start) if segment.offset_index.load() else 0
     for at, header in segment.headers(position):
         if header.last_offset >= start:
             position = at
             break
-    sound = SoundBatches(segment.log, segment.base_offset, position, piece_bytes=READ_BYTES)
-    for _, header, raw in sound:
+    for header, raw in directory.sound_batches(segments, number, position, may_be_torn=False):
         if header.last_offset >= start:
             yield header, raw
-    if sound.reason is not None:
-        raise PipelineError(f"{where}: {sound.reason} (byte {sound.end} of {segment.log.path})")
-    if not sound.is_whole:
-        raise PipelineError(f"{where}: no whole batch at byte {sound.end} of {segment.log.path}")
 
 
 def _decoded(batches: Sequence[tuple[BatchHeader, memoryview]], where: str) -> Records:

@@ -57,26 +57,34 @@ class SegmentStream(DataSourceStreamReader):
         if self._most is not None and self._checkpoint is None and not _IS_TOLD:
             raise PipelineError(_NEEDS_CHECKPOINT)
         self._last: Offsets | None = None
+        self._initial: Offsets | None = None
+        """Where a new stream begins. Spark asks for the end of the first batch before it asks for its beginning, and a writer must
+        not make the beginning the later of the two."""
         self._topic_id: str | None = None
         """The topic's id when the directory was last read."""
         self._wanted = wanted_by(given)
         self._reader = SegmentReader(self._wanted, columns)
 
     def initialOffset(self) -> Offsets:
-        if self._starts_at == "latest":
-            self._last = self._ends()
-            return self._last
+        if self._initial is None:
+            self._initial = self._ends() if self._starts_at == "latest" else self._starts()
+        self._last = self._last or self._initial
+        return self._initial
+
+    def _starts(self) -> Offsets:
         starts: dict[int, int] = {}
         for index, view in self._views().items():
             offset = self._wanted.starting.get(index, EARLIEST)
             starts[index] = {EARLIEST: view.start, LATEST: self._end(view)}.get(offset, offset)
-        self._last = self._offsets(starts)
-        return self._last
+        return self._offsets(starts)
 
     def latestOffset(self, start: Offsets | None = None, limit: Any = None) -> Offsets:
         """``start`` is given by Spark 4.2."""
         if self._most is None:
-            return self._ends()
+            newest = self._ends()
+            if self._starts_at == "latest" and self._initial is None:
+                self._initial = newest
+            return newest
         start = start or self._last or self._committed()
         views = self._views()
         if self._is_anew(start, {index: self._end(view) for index, view in views.items()}, self._topic_id):

@@ -18,6 +18,7 @@ from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX
+from tests.storage.harm import HARMS, harmed
 from tests.storage.test_compaction import compact
 from tests.storage.test_log import visible
 from tests.support.logs import NOW_MS, Logs, end, put
@@ -146,10 +147,10 @@ def test_damage_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
     spoilt = bytearray(path.read_bytes())
     spoilt[-1] ^= 1
     path.write_bytes(spoilt)
-    with pytest.raises(PipelineError, match=r"t-0: the batch at offset \d+ has a wrong CRC \(byte \d+ of .*\.log\)"):
+    with pytest.raises(PipelineError, match=rf"t-0: {path} is damaged at byte \d+, offset \d+: .* has a wrong CRC"):
         offsets(root)
     path.write_bytes(spoilt[:-5])
-    with pytest.raises(PipelineError, match="no whole batch at byte"):
+    with pytest.raises(PipelineError, match=f"t-0: {path} is damaged at byte .*ottla recover"):
         offsets(root)
 
 
@@ -166,18 +167,61 @@ def test_a_damaged_header_in_what_was_settled_is_told(root: Path, logs: Logs) ->
     spoilt = bytearray(path.read_bytes())
     spoilt[16] ^= 3
     path.write_bytes(spoilt)
-    with pytest.raises(PipelineError, match="cannot be read from byte 0 on"):
+    with pytest.raises(PipelineError, match=f"t-0: {path} is damaged at byte 0, offset {log.segments[1].base_offset}"):
         Directory(str(root)).view("t", 0)
 
 
-def test_a_segment_that_begins_below_the_end_of_the_one_before_ends_the_log(root: Path, logs: Logs) -> None:
-    """There a start after a crash cuts (STO-06)."""
+def test_a_segment_that_begins_below_the_end_of_the_one_before_is_damage(root: Path, logs: Logs) -> None:
+    """A start after a crash cuts the log there (STO-06). A reader must not do so without a word."""
     log = logs.new()
     while len(log.segments) < 3:
         put(log, 2)
     second, third = log.segments[1], log.segments[2]
     Path(third.path(LOG_SUFFIX)).write_bytes(Path(second.path(LOG_SUFFIX)).read_bytes())
-    assert offsets(root) == list(range(third.base_offset))
+    with pytest.raises(PipelineError, match=f"t-0: {third.path(LOG_SUFFIX)} is damaged at byte 0, offset 32"):
+        offsets(root)
+
+
+@pytest.mark.parametrize("kind", HARMS)
+@pytest.mark.parametrize("at", [0, 1], ids=["closed segment", "active segment"])
+def test_damage_in_a_living_directory_fails_the_read(root: Path, logs: Logs, kind: str, at: int) -> None:
+    """Whole batches lie behind the damage, so it is no batch that is just being written."""
+    log = logs.new(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
+    while len(log.segments) < 2 or log.active.size_bytes < 1_500:
+        put(log)
+    segment = log.segments[at]
+    path = Path(segment.path(LOG_SUFFIX))
+    raw, position, header = harmed(path.read_bytes(), kind, 5)
+    path.write_bytes(raw)
+    if kind == "offset beyond the segment" and at:
+        # No next segment says where this one ends, so the batch behind seems to go backwards.
+        position, first = position + header.size_bytes, header.base_offset + 1_000_001
+    else:
+        first = header.base_offset
+    command = f"'ottla recover --data-dir {root} --partition t:0'"
+    with pytest.raises(PipelineError, match=rf"t-0: {path} is damaged at byte {position}, offset {first}: .*{command}"):
+        offsets(root)
+
+
+def test_a_log_that_lacks_what_the_disk_had_is_damaged(root: Path, logs: Logs) -> None:
+    log = logs.new(LogConfig(segment_bytes=1 << 20))
+    for _ in range(10):
+        put(log)
+    log.close()
+    write_offsets(RealFilesystem(), f"{root}/{RECOVERY_POINTS}", {("t", 0): 10})
+    path = Path(log.active.path(LOG_SUFFIX))
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(PipelineError, match="the disk had all offsets up to 9"):
+        offsets(root)
+
+
+def test_deleted_records_are_not_shown_before_the_checkpoint_names_the_log_start(root: Path, logs: Logs) -> None:
+    """As in a directory of Apache Kafka, which writes that checkpoint once a minute."""
+    log = logs.new()
+    for _ in range(20):
+        put(log, 2)
+    log.delete_records(13)
+    assert offsets(root) == list(range(13, 40))
 
 
 def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Logs) -> None:
@@ -241,7 +285,10 @@ def test_a_segment_in_the_middle_that_lost_its_file_is_named(root: Path, logs: L
         for name in path.parent.glob(f"{path.stem}.*"):
             name.unlink()
     before = Path(log.segments[len(log.segments) // 2 - 1].path(LOG_SUFFIX))
-    named = {"emptied": rf"{path} is empty, and its index is not", "deleted": rf"{path} is gone, and its index is there"}
+    named = {
+        "emptied": rf"{path} is damaged at byte 0, offset \d+: the file ends here, and its index goes on",
+        "deleted": rf"{path} is gone, and its index is there",
+    }
     with pytest.raises(PipelineError, match=named.get(how, rf"behind {before}, and the topic was never compacted")):
         offsets(root)
 

@@ -19,8 +19,11 @@ from ottla.protocol.uuids import uuid_text
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.streaming import TOPIC_ID, SegmentStream, bounded
 from ottla.storage.checkpoints import write_partition_metadata
+from ottla.storage.log import Log
 from ottla.storage.real_filesystem import RealFilesystem
+from ottla.storage.recovery import open_log
 from tests.spark.segments.test_reading import Logs, put
+from tests.support.logs import NOW_MS, SMALL
 
 SPANS = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 100), st.integers(0, 1_000)), max_size=6)
 
@@ -167,3 +170,23 @@ def test_the_checkpoint_says_of_which_topic_its_offsets_are(root: Path, tmp_path
     is_now(root, NEW)
     with pytest.raises(PipelineError, match="it was made anew"):
         stream(root).latestOffset()
+
+
+@pytest.mark.parametrize("bound", [{}, {"maxOffsetsPerTrigger": "20"}], ids=["unbounded", "bounded"])
+def test_new_stream_begins_at_the_end_that_it_was_asked_for_first(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
+    """Spark asks a new stream for an end, then for its beginning, and a writer appends in between."""
+    (tmp_path / "cp" / "offsets").mkdir(parents=True)
+    (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')
+    given = {"path": str(root), "subscribe": "t", "checkpointLocation": str(tmp_path / "cp")} | bound
+    started = SegmentStream(given, ["offset"])
+    end = started.latestOffset()
+    fs = RealFilesystem()
+    log = Log(fs, str(root / "t-0"), "t", 0, SMALL, bytes(range(16)))
+    open_log(log, NOW_MS, clean=False)
+    put(log, 7)
+    assert started.initialOffset() == end == at(50)
+    assert started.partitions(started.initialOffset(), end) == []
+    assert started.latestOffset() == at(57)
+    (split,) = started.partitions(end, at(57))
+    assert [row["offset"] for batch in started.read(split) for row in batch.to_pylist()] == list(range(50, 57))
+    fs.close_files()

@@ -1,0 +1,27 @@
+"""``ottla recover``: finds damaged parts of logs in a data directory, and gives them up where that is asked for."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.options import Checked, json_option, topic_partition
+from ottla.process import interrupt_on_ctrl_c
+
+LOG = Checked("topic_partition", topic_partition)
+HELP = """Shows the damaged parts of logs in the directory of a stopped broker: how many bytes, and which offsets are lost.
+With --discard they are replaced by batches without records. All whole batches stay, also those behind the damage, and ottla and
+Apache Kafka start on the directory. Make a copy first: what is discarded cannot be restored from the directory.
+
+Exits with 0 if no damage is left, with 2 if some is."""
+
+
+@click.command("recover", help=HELP)
+@click.option("--data-dir", required=True, metavar="DIR", help="of a stopped broker, ottla or Apache Kafka")
+@click.option("--partition", "partitions", multiple=True, type=LOG, metavar="TOPIC:N", help="only this one; may be given again")
+@click.option("--discard", is_flag=True, help="give the damaged parts up; without it nothing is written")
+@json_option
+def command(data_dir: str, partitions: tuple[tuple[str, int], ...], discard: bool, as_json: bool) -> int:
+    from ottla.directories import recover
+
+    interrupt_on_ctrl_c()
+    return recover(data_dir, set(partitions), discards=discard, as_json=as_json)

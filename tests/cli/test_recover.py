@@ -1,0 +1,72 @@
+"""``ottla recover``, as it is called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.cli import main
+from ottla.protocol.records import batches
+from tests.dump.conftest import directory
+from tests.dump.test_files import FIRST
+from tests.storage.harm import harmed
+
+__all__ = ["directory"]
+
+
+def damaged(directory: Path) -> tuple[Path, int]:
+    """The path of a damaged log, and the offset of the damaged batch."""
+    log = directory / "t-0" / f"{FIRST}.log"
+    raw, _, header = harmed(log.read_bytes(), "length 0", 1)
+    log.write_bytes(raw)
+    return log, header.base_offset
+
+
+def test_sound_directory_needs_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recover", "--data-dir", str(directory)]) == 0
+    assert "no damage found" in capsys.readouterr().out
+
+
+def test_damage_is_shown_and_nothing_is_written(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, offset = damaged(directory)
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    assert main(["recover", "--data-dir", str(directory)]) == 2
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("t-0: ")
+    assert str(log) in first
+    assert f"offsets {offset} to " in first
+    assert "--discard" in last
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+def test_discarded_damage_is_gone(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, offset = damaged(directory)
+    assert main(["recover", "--data-dir", str(directory), "--partition", "t:0", "--discard", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["topic"], document["partition"], document["first_offset"]) == ("t", 0, offset)
+    assert document["discarded"] is True
+    assert any(header.base_offset == offset and not header.record_count for _, header in batches(log.read_bytes()))
+    assert main(["recover", "--data-dir", str(directory)]) == 0
+    assert main(["dump", str(log)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--partition", "t"], 2, "'t' is not TOPIC:PARTITION, as in orders:0"),
+        (["--partition", "x:0"], 1, "has no log of x-0"),
+    ],
+)
+def test_wrong_partition_is_refused(
+    directory: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+) -> None:
+    assert main(["recover", "--data-dir", str(directory), *arguments]) == code
+    assert says in capsys.readouterr().err
+
+
+def test_directory_that_is_not_there_is_refused_and_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recover", "--data-dir", str(tmp_path / "none"), "--discard"]) == 1
+    assert "is no directory" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
