@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from ottla.operations.copying import PIECE_BYTES, sync_names
+from ottla.operations.copying import PIECE_BYTES
 from ottla.operations.directory_audit import logs_of
 from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.segments import OnRead
@@ -22,7 +22,7 @@ from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import HEADER_BYTES, BatchHeader, EndTxnMarker, assign, build_marker, pack_batch, read_header
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import LeaderEpochs
-from ottla.storage.filesystem import File, Filesystem
+from ottla.storage.filesystem import File, Filesystem, sync_names
 from ottla.storage.identity import DirectoryError
 from ottla.storage.recovery import missing_end
 from ottla.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment, file_name
