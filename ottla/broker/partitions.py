@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import structlog
 
@@ -21,7 +21,7 @@ from ottla.storage.filesystem import Damaged, described, is_damage
 from ottla.storage.invariants import check_log
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.reading import Slice, read
+from ottla.storage.reading import ReadOptions, Slice, read
 from ottla.storage.steps import Pace, Steps
 from ottla.storage.walk import DamagedBatch
 
@@ -282,14 +282,9 @@ class Partition:
 
     # reading
 
-    def read(self, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool, to_end: bool = False) -> Slice:
-        """Read batches; with ``to_end``, as for a follower, up to the log's end.
-
-        Raises the errors of `storage.reading.read`, and KAFKA_STORAGE_ERROR.
-        """
-        return self.look_up(
-            lambda log: read(log, fetch_offset, max_bytes, committed=committed, min_one_batch=min_one_batch, to_end=to_end)
-        )
+    def read(self, offset: int, max_bytes: int, **options: Unpack[ReadOptions]) -> Slice:
+        """Read batches as `storage.reading.read`. Raises its errors, and KAFKA_STORAGE_ERROR."""
+        return self.look_up(lambda log: read(log, offset, max_bytes, **options))
 
     def look_up(self, query: Callable[[Log], T]) -> T:
         """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch."""

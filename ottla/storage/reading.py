@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NotRequired, TypedDict
 
 import msgspec
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -15,6 +16,7 @@ from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
 from ottla.storage.steps import Pace, Steps, run
 from ottla.storage.txn_index import AbortedTxn
+from ottla.storage.unchecked import CHECKED_BATCHES
 from ottla.storage.walk import DamagedBatch, SoundBatches
 
 MAX_RECORD_BYTES = 64 << 20
@@ -40,20 +42,39 @@ class Slice(msgspec.Struct, gc=False):
     log_start_offset: int
     aborted: list[AbortedTxn] | None = None
     has_more: bool = False
+    checked_batches: int = 0
+    """How many batches of an earlier process the read has checked."""
+
+
+class ReadOptions(TypedDict):
+    """The options of `read`."""
+
+    committed: bool
+    min_one_batch: bool
+    to_end: NotRequired[bool]
+    most_checks: NotRequired[int]
 
 
 EMPTY = b""
 
 
 def read(
-    log: Log, fetch_offset: int, max_bytes: int, *, committed: bool, min_one_batch: bool = True, to_end: bool = False
+    log: Log,
+    fetch_offset: int,
+    max_bytes: int,
+    *,
+    committed: bool,
+    min_one_batch: bool = True,
+    to_end: bool = False,
+    most_checks: int = CHECKED_BATCHES,
 ) -> Slice:
     """Read batches from ``fetch_offset`` up to the high watermark or, with ``committed``, up to the last stable offset.
 
     With ``to_end``, as for a follower, up to the log end (FetchIsolation).
 
     Reads at most ``max_bytes``, of one segment. With ``min_one_batch`` the first batch is read as a whole also where it is larger.
-    Data and aborted transactions share one bound, which is read once (KAFKA-9807).
+    Data and aborted transactions share one bound, which is read once (KAFKA-9807). Checks ``most_checks`` batches of an earlier
+    process at most, and ends after them.
 
     Raises OFFSET_OUT_OF_RANGE, and `DamagedBatch` where the log is damaged at ``fetch_offset``. Batches before damage are returned
     without the damaged bytes; Apache Kafka leaves it to the client to find them.
@@ -84,11 +105,12 @@ def read(
                 if not min_one_batch:
                     break
                 size = header.size_bytes
-            wanted, size = size, segment.readable_bytes(position, size, range(header.base_offset, limit))
-            fetched.data = segment.log.read(size, position)
-            fetched.has_more = size < wanted or (at + 1 < len(log.segments) and bound >= limit)
+            offsets = range(header.base_offset, limit)
+            readable, fetched.checked_batches = segment.readable_bytes(position, size, offsets, most_checks)
+            fetched.data = segment.log.read(readable, position)
+            fetched.has_more = readable < size or (at + 1 < len(log.segments) and bound >= limit)
             if committed:
-                fetched.aborted = _aborted(log, at, fetch_offset, position + size, bound)
+                fetched.aborted = _aborted(log, at, fetch_offset, position + readable, bound)
             break
         at += 1
     return fetched

@@ -226,10 +226,10 @@ class Segment:
         next((at for at, _ in self.headers(0) if at >= position), None)
         raise astray(self.offset_index.file.path, f"offset {indexed}")
 
-    def readable_bytes(self, position: int, size: int, offsets: range) -> int:
+    def readable_bytes(self, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
         """How many of the next ``size`` bytes can be served, as `Unchecked.readable_bytes`. Raises `DamagedBatch`."""
         with self._noting_damage():
-            return self._unchecked.readable_bytes(self.log, position, size, offsets)
+            return self._unchecked.readable_bytes(self.log, position, size, offsets, most_checks)
 
     @contextmanager
     def _noting_damage(self) -> Iterator[None]:

@@ -249,13 +249,13 @@ def test_bytes_of_an_earlier_process_are_checked_once(memory: Logs, monkeypatch:
     assert read_up(log, BATCHES)[0] == [BATCHES]
 
 
-def test_one_read_checks_a_bounded_number_of_batches(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_read_checks_a_bounded_number_of_batches(memory: Logs) -> None:
     written(memory)
-    monkeypatch.setattr("ottla.storage.unchecked.CHECKED_BATCHES", 2)
     log = opened(memory)
-    piece = read(log, 0, 1 << 20, committed=False)
+    piece = read(log, 0, 1 << 20, committed=False, most_checks=2)
     assert [header.base_offset for _, header in batches(piece.data)] == [0, 1]
-    assert piece.has_more
+    assert (piece.has_more, piece.checked_batches) == (True, 2)
+    assert read(log, 0, 1, committed=False).checked_batches == 0
     assert read_up(log, 0) == (list(range(BATCHES)), None)
 
 

@@ -53,6 +53,7 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.steps import Pace, Steps, run
+from ottla.storage.unchecked import CHECKED_BATCHES
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 FOLLOWERS_FROM = 11
@@ -126,6 +127,8 @@ class Fetch:
         self._answers: list[tuple[RequestedPartition, PartitionData]] = []
         self._answers_bytes = 0
         self._responses = ports.response_budget
+        # How many batches of an earlier process may still be checked before other work runs.
+        self._checks_left = CHECKED_BATCHES
         # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
 
@@ -266,6 +269,7 @@ class Fetch:
         partitions: list[Partition] = []
         urgent = False
         self._answers_bytes = self._seen_bytes = self._seen_reveals = 0
+        self._checks_left = CHECKED_BATCHES
         for requested in self._requested:
             limit_bytes = min(requested.max_bytes, budget_bytes - self._answers_bytes)
             partition, data, is_urgent = self._read(requested, limit_bytes)
@@ -280,6 +284,7 @@ class Fetch:
             if pace.spend(PARTITION_WORK + size_bytes // BYTES_PER_WORK):
                 self._count_read(self._answers_bytes)
                 yield None
+                self._checks_left = CHECKED_BATCHES
                 budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
         self._partitions = partitions
         self._is_new = False
@@ -310,7 +315,9 @@ class Fetch:
                 committed=committed,
                 min_one_batch=self._answers_bytes == 0,
                 to_end=self._is_replica,
+                most_checks=max(self._checks_left, 1),
             )
+            self._checks_left -= piece.checked_batches
             if self._is_replica and self._is_new:
                 partition.replica_fetched(self._replica_id, requested.fetch_offset, requested.start_offset, self._replica_epoch)
         except KafkaError as error:

@@ -16,6 +16,8 @@ from ottla.storage.reading import Slice
 SLICE_BYTES = 1 << 20
 """How many bytes a fetch reads from one share partition at most, because few records are acquired at once. Where ``min_bytes`` is
 larger, that is the limit."""
+CHECKED_AT_ONCE = 100
+"""How many batches of an earlier process one read checks at most: a fetch may read many share partitions in a step."""
 
 
 class Taken(NamedTuple):
@@ -41,7 +43,7 @@ NOTHING = Taken(b"", (), 0)
 def read(shared: OpenSharePartition, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
     """Read from the first record that is to be delivered. Raises `KafkaError`."""
     offset = shared.partition.next_fetch_offset()
-    return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch)
+    return shared.source.read(offset, max_bytes, committed=committed, min_one_batch=min_one_batch, most_checks=CHECKED_AT_ONCE)
 
 
 def take(
