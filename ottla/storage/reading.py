@@ -157,12 +157,14 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
         at = log.segment_at(reached)
         segment = log.segments[at]
         limit = log.end_of(at)
+        # A truncation between two steps may leave a log that ends below the bound.
+        following = limit if at + 1 < len(log.segments) else bound
         if segment.max_timestamp_ms < timestamp_ms:
-            reached = limit
+            reached = following
         else:
             answer = yield from _first_in(log, segment, timestamp_ms, range(reached, bound), limit, pace)
             if answer is None:
-                reached = limit
+                reached = following
             elif isinstance(answer, TimestampedOffset):
                 return answer
             else:
