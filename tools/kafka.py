@@ -27,7 +27,7 @@ from typing import Self
 from ottla.broker.env import random_uuid
 from ottla.protocol.uuids import uuid_text
 from tools import class_archive as archives
-from tools import fetching, keeping
+from tools import fetching, keeping, log4j
 
 KAFKA_VERSION = "4.4.0"
 """The release that ottla follows."""
@@ -63,14 +63,6 @@ MIN_JAVA = 17
 START_TIMEOUT_S = 180
 """With Kafka's own options a start takes half a minute on a busy machine."""
 STOP_TIMEOUT_S = 60
-
-LOG4J = """Configuration:
-  status: warn
-  Appenders:
-    Console: {name: STDERR, target: SYSTEM_ERR, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}
-  Loggers:
-    Root: {level: warn, AppenderRef: {ref: STDERR}}
-"""
 
 
 class Unavailable(Exception):
@@ -140,7 +132,11 @@ def tool(
     version: str = TOOLS_VERSION,
 ) -> str:
     """Run one of Kafka's tools by its class name, and return its output. Raises CalledProcessError."""
-    options = ["-Xmx512M", *(QUICK_JVM if jvm is None else jvm).arguments(version), f"-Dlog4j2.configurationFile={_log4j()}"]
+    options = [
+        "-Xmx512M",
+        *(QUICK_JVM if jvm is None else jvm).arguments(version),
+        log4j.option(cache_dir()),
+    ]
     command = [java(), *options, "-cp", jars("all", version), name, *arguments]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s, check=False, cwd=cwd
@@ -148,13 +144,6 @@ def tool(
     if check and done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout)
     return done.stdout
-
-
-def _log4j() -> Path:
-    path = cache_dir() / "log4j2.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(LOG4J)
-    return path
 
 
 def free_port() -> int:
@@ -321,7 +310,11 @@ class ApacheKafka:
         """Prepare and start, and leave it to `wait_until_up` to wait."""
         config = self.prepare()
         memory = [f"-Xmx{self._heap}", f"-Xms{self._heap}", *self._jvm.arguments(self._version)]
-        properties = ["-Djava.awt.headless=true", f"-Dlog4j2.configurationFile={_log4j()}", f"-Dkafka.logs.dir={self.data_dir}"]
+        properties = [
+            "-Djava.awt.headless=true",
+            log4j.option(cache_dir()),
+            f"-Dkafka.logs.dir={self.data_dir}",
+        ]
         command = [java(), *memory, *properties, "-cp", jars("all", self._version), "kafka.Kafka", str(config)]
         with (self.data_dir / "broker.log").open("ab") as output:
             self._process = subprocess.Popen(keeping.guarded(command), stdout=output, stderr=output, start_new_session=True)

@@ -140,7 +140,10 @@ def test_whole_batches_after_damage_in_the_newest_segment_stay(broker: Simulated
         with capture_logs() as lines:
             restart()
         (line,) = [line for line in lines if line["log_level"] in ("warning", "error")]
-        assert (line["event"], line["hint"]) == ("partition_offline", "mend the files, then start the broker again")
+        assert (line["event"], line["hint"]) == (
+            "partition_offline",
+            "restore the files, or stop the broker and run 'ottla recover'; then start it again",
+        )
         assert path in line["reason"]
         assert "with 1 whole batches behind it" in line["reason"]
         asked = ("A = init x", "produce A t/1 plain", "fetch t/1", "produce A t plain")

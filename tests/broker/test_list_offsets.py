@@ -79,9 +79,7 @@ def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, 
 def test_the_first_record_at_or_after_a_time(simulated: SimulatedBroker, codec: int) -> None:
     now_ms = simulated.now_ms()
     records = b"".join(record(delta=i, timestamp_delta_ms=d, value=b"v" * 9_000) for i, d in enumerate([0, 30, 10, 40, 20]))
-    raw = bytearray(batch(compress(records, codec), count=5, timestamp_ms=now_ms, attributes=codec))
-    raw[35:43] = (now_ms + 40).to_bytes(8, "big")
-    store(simulated, raw)
+    store(simulated, batch(compress(records, codec), count=5, timestamp_ms=now_ms, max_timestamp_ms=now_ms + 40, attributes=codec))
     assert answers(simulated, now_ms - 5, now_ms + 5, now_ms + 40, now_ms + 41, -3) == [
         (0, 0, now_ms),
         (0, 1, now_ms + 30),
@@ -107,9 +105,8 @@ def test_unreadable_batch_is_reported(simulated: SimulatedBroker) -> None:
 def test_a_stored_bomb_costs_no_memory(meter: Meter, simulated: SimulatedBroker) -> None:
     """A directory of Apache Kafka's may hold what ottla would not have taken."""
     bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)
-    raw = bytearray(batch(compress(bomb, ZSTD), count=2, attributes=ZSTD, timestamp_ms=simulated.now_ms()))
-    raw[35:43] = (simulated.now_ms() + 5).to_bytes(8, "big")
-    store(simulated, raw)
+    now_ms = simulated.now_ms()
+    store(simulated, batch(compress(bomb, ZSTD), count=2, attributes=ZSTD, timestamp_ms=now_ms, max_timestamp_ms=now_ms + 5))
     tracemalloc.start()
     assert answers(simulated, simulated.now_ms() + 5) == [(0, 1, simulated.now_ms() + 5)]
     assert tracemalloc.get_traced_memory()[1] < 8 * MIB

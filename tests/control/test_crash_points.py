@@ -78,7 +78,7 @@ def test_a_decided_transaction_waits_until_the_fault_is_removed(faulty: Faulty, 
     assert faulty.do("describe x").startswith("PrepareCommit")
     assert (faulty.do("committed g t") == "5") == (point is Point.BEFORE_COMPLETE or point is Point.BETWEEN_MARKERS)
     assert (faulty.do("read u") == "a2") == (point is Point.BEFORE_COMPLETE)
-    assert faulty.do("B = init x once") == "CONCURRENT_TRANSACTIONS"
+    assert faulty.do("B = init x once nosettle") == "CONCURRENT_TRANSACTIONS"
     faulty.broker.sleep(5_000)
     assert held.hits == 1
     held.remove()
@@ -96,7 +96,7 @@ def test_a_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     # Whoever comes again waits as well, and a new producer is told to.
     again = faulty.send("commit A nosettle")
     assert held.hits == 1
-    assert faulty.do("B = init x once") == "CONCURRENT_TRANSACTIONS"
+    assert faulty.do("B = init x once nosettle") == "CONCURRENT_TRANSACTIONS"
     assert held.hits == 2
     held.remove()
     assert first().startswith("NONE")

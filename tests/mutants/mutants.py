@@ -58,7 +58,7 @@ MUTANTS = [
         "the aborted list is dropped",
         file="ottla/storage/reading.py",
         function="read",
-        old="fetched.aborted = _aborted(log, at, fetch_offset, position + size, bound)",
+        old="fetched.aborted = _aborted(log, at, fetch_offset, position + readable, bound)",
         new="fetched.aborted = []",
         caught_by="RDC-04 or RDC-12",
     ),

@@ -121,7 +121,7 @@ def create_partitions(world: World, words: Words) -> Ask:
 
 @verb
 def init(world: World, words: Words) -> Ask:
-    """A = init [x] [v=5] [timeout=60000] [as=A] [pid=] [epoch=] [2pc] [keep]"""
+    """A = init [x] [v=5] [timeout=60000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]"""
     name = words.plain[0] if words.plain and words.plain[0] not in ("2pc", "keep", "once") else None
     real = None if name is None else world.real(name)
     if words.options.get("id") == "empty":
@@ -144,7 +144,7 @@ def init(world: World, words: Words) -> Ask:
 
     def show(answer: InitProducerIdResponse) -> str:
         if answer.error_code:
-            if answer.error_code == Code.CONCURRENT_TRANSACTIONS and real and not world.held:
+            if answer.error_code == Code.CONCURRENT_TRANSACTIONS and real and not world.held and not words.has("nosettle"):
                 settle(world, real)
             return name_of(answer.error_code)
         if words.name in world.actors:

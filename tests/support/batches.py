@@ -44,6 +44,7 @@ def batch(
     last_offset_delta: int | None = None,
     attributes: int = 0,
     timestamp_ms: int = 0,
+    max_timestamp_ms: int | None = None,
     producer: tuple[int, int, int] = (-1, -1, -1),
     magic: int = 2,
 ) -> bytes:
@@ -51,7 +52,8 @@ def batch(
     delta = count - 1 if last_offset_delta is None else last_offset_delta
     raw = bytearray(HEADER_BYTES)
     length = HEADER_BYTES - LENGTH_OVERHEAD + len(payload)
-    HEADER.pack_into(raw, 0, 0, length, -1, magic, 0, attributes, delta, timestamp_ms, timestamp_ms, *producer, count)
+    max_timestamp_ms = timestamp_ms if max_timestamp_ms is None else max_timestamp_ms
+    HEADER.pack_into(raw, 0, 0, length, -1, magic, 0, attributes, delta, timestamp_ms, max_timestamp_ms, *producer, count)
     raw += payload
     raw[17:21] = crc32c(bytes(raw[CRC_START:])).to_bytes(4, "big")
     return bytes(raw)

@@ -1,0 +1,21 @@
+"""The logging of Apache Kafka's processes: warnings and errors, on standard error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CONFIG = """Configuration:
+  status: warn
+  Appenders:
+    Console: {name: STDERR, target: SYSTEM_ERR, PatternLayout: {pattern: "[%d] %p %m (%c)%n"}}
+  Loggers:
+    Root: {level: warn, AppenderRef: {ref: STDERR}}
+"""
+
+
+def option(directory: Path) -> str:
+    """Write the configuration into a directory, and return the option with which a JVM reads it."""
+    path = directory / "log4j2.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(CONFIG)
+    return f"-Dlog4j2.configurationFile={path}"
