@@ -31,6 +31,8 @@ from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.steps import run
 
+pytestmark = pytest.mark.full
+
 FIRST = "00000000000000000000.log"
 OFFLINE = Code.KAFKA_STORAGE_ERROR
 

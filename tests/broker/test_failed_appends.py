@@ -255,6 +255,7 @@ def test_every_append_of_a_broker(seed: int) -> None:
     refuse_each(list(history(seed)))
 
 
+@pytest.mark.full
 def test_every_append_of_a_streams_group() -> None:
     refuse_each(STREAMS_HISTORY.strip().splitlines())
 

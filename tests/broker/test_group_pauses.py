@@ -26,6 +26,8 @@ from ottla.simulation.client import api_key
 from tests.broker.holds import LOOP_HELD, MeasuredBroker
 from tests.support.counting import Limit, Meter
 
+pytestmark = pytest.mark.full
+
 GROUPS = 10_000
 PARTITIONS = 10_000
 MEMBERS = 1_000

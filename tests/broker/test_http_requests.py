@@ -143,6 +143,7 @@ def test_a_request_that_stops_within_its_body(served: Served, monkeypatch: pytes
     assert (status, "after 2 of 500 bytes" in msgspec.json.decode(body)["error"]) == (408, True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\nA: ", b"POST / HTTP/1.1\r\nContent-Length: 500\r\n\r\n"])
 def test_a_request_that_trickles_in_has_its_time(served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
     """However often a byte comes."""

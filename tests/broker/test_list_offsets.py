@@ -114,6 +114,7 @@ def test_a_stored_bomb_costs_no_memory(meter: Meter, simulated: SimulatedBroker)
     check_best(meter, STEP, lambda _: run_steps(meter, handled(simulated, asked(simulated.now_ms() + 5))))
 
 
+@pytest.mark.full
 def test_many_questions_are_answered_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
     now_ms = simulated.now_ms()
     raw = build_batch([(b"k", b"v" * 50)] * 1_000, now_ms, compression=ZSTD)

@@ -22,6 +22,8 @@ from tests.coordinator.group_world import FakeTopics
 from tests.support.counting import Limit, Meter, check_best, run_steps
 from tests.support.logs import append
 
+pytestmark = pytest.mark.full
+
 LOOP_HELD = Limit(lines=75_000, ms=10)
 NOW_MS = 1_700_000_000_000
 

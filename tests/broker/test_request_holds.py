@@ -35,6 +35,8 @@ from tests.broker.holds import LOOP_HELD, MeasuredBroker
 from tests.broker.large_requests import EXISTING, LINES, MANY, REQUESTS
 from tests.support.counting import Limit, Meter, check_best
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture
 def broker(meter: Meter) -> Iterator[MeasuredBroker]:

@@ -40,6 +40,8 @@ from tests.broker.test_consumer_groups import make_topic
 from tests.broker.test_dead_letters import COPIES, DEAD_LETTERS, GROUP, TOPIC, alter, append
 from tests.support.counting import Limit, Meter, check_best
 
+pytestmark = pytest.mark.full
+
 MANY = 10_000
 AT_LEAST = 3_000
 """Fewer elements than this can be handled in one step."""

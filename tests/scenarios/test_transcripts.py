@@ -12,26 +12,24 @@ from tests.scenarios.ahead import Ahead, Part
 from tests.scenarios.brokers import TARGETS, Brokers
 from tests.scenarios.judging import judge
 from tests.scenarios.script import FOLDER, SEVERAL, Answers, Scenario, case_name, choose, load, rewrite, steps_of, tells_apart
-from tests.scenarios.waves import company
 from tools.kafka import ORACLE_VERSION
 
 SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file) if scenario.broker != SEVERAL]
 
 
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
-    """Everything runs simulated; over sockets what stops the broker does, and under ``make test-all`` the rest.
+    """The first and the last case of each scenario run simulated in ``make check``, all others in ``make test-all``.
 
-    The first test that asks for Apache Kafka's answers has all of them given, which takes minutes. Many cases are played there side
-    by side, in real time: one that differs is played again alone.
+    The first test that asks for Apache Kafka's answers has all of them given, which takes minutes.
     """
     if target == "simulated":
-        return []
+        return [] if case in (scenario.cases[0], scenario.cases[-1]) else [pytest.mark.full]
     if target == "kafka":
         marks = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java]
         if not scenario.is_of(ORACLE_VERSION):
             marks.append(pytest.mark.skip(reason=f"since {scenario.since}"))
         return marks
-    return [pytest.mark.wire] if company(scenario, case).restart else [pytest.mark.wire, pytest.mark.full]
+    return [pytest.mark.wire]
 
 
 def _parameters() -> Iterator[object]:

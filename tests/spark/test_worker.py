@@ -97,6 +97,8 @@ whole = zipimport._read_directory
 zipimport._read_directory = lambda path: reads.append(path) or whole(path)
 importlib.invalidate_caches()
 import second
+
+pytestmark = pytest.mark.full
 print(first.X, second.X, reads)
 """)
         == "1 2 []"

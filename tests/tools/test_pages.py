@@ -100,6 +100,7 @@ def _texts() -> set[str]:
     return texts
 
 
+@pytest.mark.full
 def test_messages_to_look_up_are_those_of_the_code() -> None:
     quoted = [
         message

@@ -14,6 +14,7 @@ TEXTS = [
 ] + sorted(rules.ROOT.glob("*.md"))
 
 
+@pytest.mark.full
 def test_each_id_that_is_named_is_a_rule() -> None:
     unknown = {str(path.relative_to(rules.ROOT)): rules.named_in(path.read_text()) - rules.known() for path in TEXTS}
     assert {path: ids for path, ids in unknown.items() if ids} == {}
@@ -52,6 +53,7 @@ def test_the_scoreboard_is_what_the_generator_writes() -> None:
     assert conformance.document(conformance.board_on(page)) == page, "make generate"
 
 
+@pytest.mark.full
 def test_a_run_is_counted_under_its_section() -> None:
     results = [
         {"test": "a", "entries": ["CRD-12", "MRK-01"], "target": "kafka", "outcome": "passed"},
