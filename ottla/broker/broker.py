@@ -98,12 +98,14 @@ class BrokerServer:
         self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
         self._metrics = MetricsEndpoint(self.settings, serve_metrics, None if inherited is None else inherited.metrics)
-        self._last_stop = "none"  # How the last run has left the directory: "clean", "crash", or "none" for a new directory.
+        # How the last run has left the directory: "clean", "crash", or "none" for a new directory.
+        self._last_stop = "none"
         self.counters = Counters()
         self.inflating = InflatingMemory(self.settings.ottla_inflating_memory_bytes)
         self.startup_ms = 0.0
         self.takeovers = Takeovers(env, transaction_listener)
-        self.torn: list[TornTransaction] = []  # The transactions of which the last crash has lost a part.
+        # The transactions of which the last crash has lost a part.
+        self.torn: list[TornTransaction] = []
         self.on_given_up: Callable[[DirectoryError], None] = lambda error: None
         """Called where this broker cannot go on, and has to be stopped and started again."""
         self.cluster_id, self.directory_id = "", NO_UUID
@@ -120,11 +122,7 @@ class BrokerServer:
         self.write_stop = WriteStop(self.directory, self.disk)
         self.gate = Gate(None)
         if self.settings.ottla_durability == POWER:
-            self.gate = Gate(
-                GroupCommit(
-                    env, self.stepping, self.write_stop.sync_failed, lambda path, error: self.partitions.sync_refused(path, error)
-                )
-            )
+            self.gate = Gate(GroupCommit(env, self.stepping, self.write_stop.sync_failed, self._sync_refused))
         self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.settings.node_id)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
@@ -349,6 +347,9 @@ class BrokerServer:
     def problems(self) -> list[str]:
         """A line for each log that is offline or damaged."""
         return problems_of(partition.log for partition in self.partitions)
+
+    def _sync_refused(self, path: str, error: OSError) -> None:
+        self.partitions.sync_refused(path, error)
 
     def _identify(self) -> None:
         if self.settings.is_member:

@@ -193,7 +193,6 @@ def test_lists_are_long(shown: Browser) -> None:
     shown.wait_for_text("1 to 1 of 1")
 
 
-@pytest.mark.smoke
 def test_records_are_read_as_each_isolation_level_sees_them(shown: Browser) -> None:
     shown.show("messages?topic=orders&partition=0&isolation=committed")
     shown.wait_for_text("COMMIT marker")
@@ -251,6 +250,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.smoke
 def test_names_harm_nobody(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)

@@ -81,7 +81,7 @@ def as_text(frame: Any) -> Any:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("writer", ["tasks", "driver"])
+@pytest.mark.parametrize("writer", ["tasks", pytest.param("driver", marks=pytest.mark.full)])
 def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))
     with pytest.raises(Exception, match=r"its rows say themselves where they go: say by mark\.topic"):

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -97,8 +101,6 @@ whole = zipimport._read_directory
 zipimport._read_directory = lambda path: reads.append(path) or whole(path)
 importlib.invalidate_caches()
 import second
-
-pytestmark = pytest.mark.full
 print(first.X, second.X, reads)
 """)
         == "1 2 []"

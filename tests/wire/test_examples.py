@@ -73,7 +73,6 @@ def test_junit(environment: dict[str, str], tmp_path: Path) -> None:
     assert "1 tests successful" in said
 
 
-@pytest.mark.smoke
 def test_go(environment: dict[str, str]) -> None:
     said = run([installed("go"), "test", "-count=1", "-v", "./..."], environment, EXAMPLES / "go")
     assert "--- PASS: TestOnlyCommittedOrdersAreRead" in said

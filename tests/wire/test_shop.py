@@ -84,7 +84,6 @@ def test_each_purchase_has_one_invoice_and_one_shipment(
         assert Counter(m.value for m in messages) == Counter(b"%s %d" % (word, i) for i in range(PURCHASES))
 
 
-@pytest.mark.smoke
 def test_the_worker_goes_on_when_the_broker_is_killed(
     group_client: Client, unique: Callable[[str], str], closing: Callable[[Any], Any]
 ) -> None:
