@@ -280,19 +280,11 @@ class BrokerServer:
 
     def _make_share_groups(self) -> None:
         """Make the states of share partitions, the share partitions themselves, and what groups ask of both."""
-        self.share_states = ShareStates(
-            self.env,
-            self.lifecycle,
-            self.stepping,
-            self.settings,
-            self.partitions,
-            self.cluster_state,
-            self.housekeeping.delete_records,
-        )
-        dead_letters = DeadLetterTopics(self.env, self.live_config, self.cluster, self.partitions, self.gate, self.inflating)
-        self.share_partitions = SharePartitions(
-            self.env, self.stepping, self.live_config, self.partitions, self.cluster_state, self.share_states, dead_letters
-        )
+        env, stepping, partitions, state = self.env, self.stepping, self.partitions, self.cluster_state
+        delete_records = self.housekeeping.delete_records
+        self.share_states = ShareStates(env, self.lifecycle, stepping, self.settings, partitions, state, delete_records)
+        dead_letters = DeadLetterTopics(env, self.live_config, self.cluster, partitions, self.gate, self.inflating)
+        self.share_partitions = SharePartitions(env, stepping, self.live_config, partitions, state, self.share_states, dead_letters)
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
         )
