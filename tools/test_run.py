@@ -150,7 +150,8 @@ def run_levels(levels: str, options: Sequence[str], at_once: int, seed: int) -> 
     summary = Summary()
     sharing = ["-n", str(at_once), "--dist", "loadgroup", "--no-loadscope-reorder"]
     with tempfile.TemporaryDirectory() as directory:
-        for marker, how in (("not alone", sharing), ("alone", [])):
+        has_alone = {"full", "nightly"} & set(levels.split(","))
+        for marker, how in (("not alone", sharing), *([("alone", [])] if has_alone else [])):
             arguments = ["--level", levels, "-m", marker, f"--randomly-seed={seed}", *how, *options]
             code, results = run(arguments, Path(directory) / f"{marker}.json")
             summary.results |= results
