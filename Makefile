@@ -72,7 +72,7 @@ compatibility: $(VENV)/.full
 
 # Many more crash states than CI has time for.
 crash-nightly: $(VENV)/.full
-	CRASH_STATES=50000 $(PYTEST) -q -m slow tests/crash
+	CRASH_STATES=50000 $(PYTEST) -q tests/crash
 
 # The property tests with examples that no run has seen before.
 search: $(VENV)/.full
@@ -89,7 +89,7 @@ simulate: $(VENV)/.full
 
 # The pipeline's driver killed at thirty random moments, and at every point of a batch on Apache Kafka as well.
 kills: $(VENV)/.full
-	ORACLE=1 ROUNDS=30 $(PYTEST) -q -m slow tests/pipeline/kills
+	ORACLE=1 ROUNDS=30 $(PYTEST) -q tests/pipeline/kills
 
 # Stock clients on a broker that is killed inside commits, stopped and starved; with BROKERS=3 on three that fail in turn. The seed is
 # printed, and SEED= runs it again.
@@ -100,7 +100,7 @@ chaos: $(VENV)/.full
 
 # Rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.full
-	$(PYTEST) -q -m slow tests/mutants
+	$(PYTEST) -q tests/mutants
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

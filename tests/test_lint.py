@@ -206,3 +206,12 @@ def test_every_honoured_setting_is_known_to_kafka() -> None:
     from ottla.broker.config.settings import HONOURED, OWN_DEFAULTS
 
     assert set(broker_definitions()) >= HONOURED | set(OWN_DEFAULTS)
+
+
+def test_makefile_selects_tests_by_declared_markers_only() -> None:
+    declared = set(re.findall(r'^    "(\w+)[(:]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
+    expressions = re.findall(r'-m (?:"([^"]+)"|(\w+))', (ROOT / "Makefile").read_text())
+    named = {word for quoted, bare in expressions for word in re.findall(r"\w+", quoted or bare)} - {"and", "or", "not"}
+    assert {
+        name for name in named if not name.startswith(("pip", "pytest", "tools", "tests", "ottla", "benchmarks", "venv"))
+    } <= declared

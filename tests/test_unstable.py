@@ -1,4 +1,4 @@
-"""A test that was unstable three times is a bug: it fails here until it is mended, and its entry is removed."""
+"""A test that was unstable three times is a bug: it fails here until its cause is fixed and its entry removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from tools.test_run import UNSTABLE
 
 MAX_COUNT = 2
-"""A third time is no coincidence."""
+"""Upper bound on how often a test may have been unstable. A third time is no coincidence."""
 
 
 def test_no_test_was_unstable_three_times() -> None:

@@ -1,7 +1,7 @@
 """Runs levels of the tests, judges each failure by two more runs, and prints a summary whose last lines name what failed.
 
 ``python -m tools.test_run check,smoke`` runs the tests of these levels (tests/support/levels.py). A test that fails runs twice
-more, alone. It counts as failed only if it fails both times; otherwise it is unstable: it is listed with the seed of the run and
+more, alone. It counts as failed only if it passes in neither; otherwise it is unstable: it is listed with the seed of the run and
 counted in ``tests/unstable.json``, which is committed. ``tests/test_unstable.py`` fails when a test was unstable three times.
 
 ``--load N`` keeps N processes busy meanwhile: results must not depend on the speed of the machine.
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -27,10 +27,11 @@ ROOT = Path(__file__).parent.parent
 UNSTABLE = ROOT / "tests" / "unstable.json"
 RUNS_ALONE = 2
 MAX_JUDGED = 20
-"""More failures than this are no coincidence, and are not run again."""
+"""Upper bound on the failures that are run again. More are no coincidence."""
 ALONE_TIMEOUT_S = 900
 """Upper bound on the run of one test alone, against hanging."""
-ALL_LEVELS = "check,smoke,full,nightly"
+JUDGED_PHASES = ("setup", "call")
+"""A failure in another phase is not judged: a fixture that finds an error after the test may be about any test before it."""
 LEFT_TO_NIGHTLY = "left to make nightly: the budget of"
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
 
@@ -52,6 +53,7 @@ class Result:
     outcome: str
     duration_s: float
     reason: str
+    when: str = ""
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ class Summary:
     failed: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
     is_broken: bool = False
-    """A run ended by itself: an error in collection or in a plugin, an interruption."""
+    """pytest stopped before it had run all tests, or ran none."""
 
 
 @contextmanager
@@ -77,32 +79,31 @@ def busy(count: int) -> Iterator[None]:
             process.wait()
 
 
-def run(arguments: Sequence[str], results: Path) -> tuple[int, dict[str, Result]]:
-    """Run pytest, and return its exit code and the results by test."""
+def run(arguments: Sequence[str], results: Path, timeout_s: float | None = None) -> tuple[int, dict[str, Result]]:
+    """Run pytest, and return its exit code and the results by test. Raises TimeoutExpired."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments, "--results", str(results)]
-    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    code = subprocess.run(command, cwd=ROOT, check=False, timeout=timeout_s).returncode
     found = json.loads(results.read_text()) if results.exists() else {}
     return code, {name: Result(**values) for name, values in found.items()}
 
 
-def fails_alone(test: str, seed: int) -> bool:
-    """Whether a test fails each time that it runs alone."""
-    command = [sys.executable, "-m", "pytest", "-q", "--level", ALL_LEVELS, f"--randomly-seed={seed}", test]
-    for _ in range(RUNS_ALONE):
-        try:
-            if subprocess.run(command, cwd=ROOT, check=False, timeout=ALONE_TIMEOUT_S).returncode == 0:
-                return False
-        except subprocess.TimeoutExpired:
-            continue
-    return True
+def passes_alone(test: str, arguments: Sequence[str]) -> bool:
+    """Whether a test passes in one of its runs alone, under the options of the run in which it failed."""
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(RUNS_ALONE):
+            with suppress(subprocess.TimeoutExpired):
+                _, results = run([*arguments, test], Path(directory) / f"{number}.json", timeout_s=ALONE_TIMEOUT_S)
+                if test in results and results[test].outcome == "passed":
+                    return True
+    return False
 
 
-def judge(summary: Summary, seed: int) -> None:
+def judge(summary: Summary, arguments: Sequence[str]) -> None:
     """Sort the failures of a run into failed and unstable tests."""
-    failures = [test for test, result in summary.results.items() if result.outcome == "failed"]
-    for test in failures:
-        is_red = len(failures) > MAX_JUDGED or fails_alone(test, seed)
-        (summary.failed if is_red else summary.unstable).append(test)
+    failures = {test: result for test, result in summary.results.items() if result.outcome == "failed"}
+    for test, result in failures.items():
+        is_judged = result.when in JUDGED_PHASES and len(failures) <= MAX_JUDGED
+        (summary.unstable if is_judged and passes_alone(test, arguments) else summary.failed).append(test)
 
 
 def count_unstable(tests: Sequence[str]) -> dict[str, int]:
@@ -134,7 +135,7 @@ def report(summary: Summary, seed: int, seconds: float) -> None:
     if lacking := missing(summary.results):
         print(f"Not tested on this machine: {'; '.join(lacking)}.")
     if summary.unstable:
-        print(f"Unstable: failed in the run with seed {seed}, passed alone (tests/unstable.json counts them)")
+        print(f"Unstable: failed in the run with seed {seed}, passed alone (tests/unstable.json counts them; commit it)")
         for test, count in count_unstable(summary.unstable).items():
             print(f"  {count}x {test}: {summary.results[test].reason}")
     for test in summary.failed:
@@ -145,19 +146,22 @@ def report(summary: Summary, seed: int, seconds: float) -> None:
     print(f"{outcomes['passed'] + len(summary.unstable)} passed, {len(summary.failed)} failed, {outcomes['skipped']} skipped")
 
 
-def run_levels(levels: str, options: Sequence[str], at_once: int, seed: int) -> Summary:
-    """Run the tests of these levels: first those that share the machine, then those that need it for themselves."""
+def run_levels(options: Sequence[str], at_once: int, *, has_alone: bool) -> Summary:
+    """Run the tests that the options select: first those that share the machine, then those that need it for themselves."""
     summary = Summary()
-    sharing = ["-n", str(at_once), "--dist", "loadgroup", "--no-loadscope-reorder"]
     with tempfile.TemporaryDirectory() as directory:
-        has_alone = {"full", "nightly"} & set(levels.split(","))
-        for marker, how in (("not alone", sharing), *([("alone", [])] if has_alone else [])):
-            arguments = ["--level", levels, "-m", marker, f"--randomly-seed={seed}", *how, *options]
-            code, results = run(arguments, Path(directory) / f"{marker}.json")
+        for marker, how in (("not alone", shared(at_once)), *([("alone", [])] if has_alone else [])):
+            code, results = run(["-m", marker, *how, *options], Path(directory) / f"{marker}.json")
             summary.results |= results
             # 1 is a failed test, 5 that no test was selected.
             summary.is_broken |= code not in (0, 1, 5) or (code == 1 and all(r.outcome != "failed" for r in results.values()))
+    summary.is_broken |= all(result.outcome != "passed" for result in summary.results.values())
     return summary
+
+
+def shared(at_once: int) -> list[str]:
+    """The options with which processes share a run. The tests that start the same thing run in one process."""
+    return ["-n", str(at_once), "--dist", "loadgroup", "--no-loadscope-reorder"]
 
 
 def main() -> int:
@@ -169,11 +173,12 @@ def main() -> int:
         "--seed", type=int, default=random.randrange(2**32), help="seed of the order of the tests (default: random)"
     )
     parser.add_argument("--durations", type=Path, metavar="FILE", help="write the result and duration of each test")
-    given, options = parser.parse_known_args()
+    given, further = parser.parse_known_args()
     began_s = time.monotonic()
     with busy(given.load):
-        summary = run_levels(given.levels, options, given.at_once, given.seed)
-        judge(summary, given.seed)
+        options = ["--level", given.levels, f"--randomly-seed={given.seed}", *further]
+        summary = run_levels(options, given.at_once, has_alone=bool({"full", "nightly"} & set(given.levels.split(","))))
+        judge(summary, [*shared(1), *options])
     if given.durations:
         given.durations.parent.mkdir(parents=True, exist_ok=True)
         given.durations.write_text(json.dumps({test: asdict(result) for test, result in summary.results.items()}))

@@ -2,8 +2,8 @@
 
 ``@pytest.mark.budget("mutants", seconds=90, floor=10)`` says that the tests of this name together may take 90 seconds of a run with
 ``--budgets``, and that at least 10 of them run, however slow the machine is. The rest is skipped; pytest-randomly chooses which
-by the seed of the run. A test that loops over cases itself takes them from the fixture `within_budget`. Without ``--budgets``, as
-in ``make nightly`` and where a test is named, everything runs.
+by the seed of the run. A test that loops over cases itself takes them, from the first on, from the fixture `within_budget`. Without
+``--budgets``, as in ``make nightly`` and where a test is named, everything runs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
+from tools.test_run import LEFT_TO_NIGHTLY
+
 Case = TypeVar("Case")
 
-REASON = "left to make nightly: the budget of"
+HAS_RUN = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,14 +47,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     file = _spent_file(item.config, name)
     durations = [float(line) for line in file.read_text().split()] if file.exists() else []
     if len(durations) >= floor and sum(durations) >= seconds:
-        item.add_marker(pytest.mark.skip(reason=f"{REASON} {name} is {seconds} s"))
+        item.add_marker(pytest.mark.skip(reason=f"{LEFT_TO_NIGHTLY} {name} is {seconds} s"))
         return (yield)
     began_s = time.monotonic()
     try:
         return (yield)
     finally:
-        with file.open("a") as spent:
-            spent.write(f"{time.monotonic() - began_s:.3f}\n")
+        # A test that was skipped for another reason is not one of the floor.
+        if item.stash.get(HAS_RUN, False):
+            with file.open("a") as spent:
+                spent.write(f"{time.monotonic() - began_s:.3f}\n")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report: Any = yield
+    if report.when == "call" and report.outcome != "skipped":
+        item.stash[HAS_RUN] = True
+    return report
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

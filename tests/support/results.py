@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 RESULTS: dict[str, dict[str, Any]] = {}
-"""By the test's id: ``outcome``, ``duration_s``, and ``reason``, the last line of a failure or the reason of a skip."""
+"""By the test's id: ``outcome``, ``duration_s``, ``reason`` of a failure or a skip, and ``when``, the phase that has failed."""
 RULES: list[dict[str, Any]] = []
+MAX_REASON_LENGTH = 300
+"""Characters of a reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,15 +38,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     if isinstance(report.longrepr, tuple):
         return str(report.longrepr[2])
-    return str(report.longrepr).strip().rpartition("\n")[2][:300] if report.longrepr is not None else ""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        path = Path(crash.path)
+        return f"{path.name}:{crash.lineno}: {crash.message.partition(chr(10))[0]}"[:MAX_REASON_LENGTH]
+    return str(report.longrepr or "").strip().rpartition("\n")[2][:MAX_REASON_LENGTH]
 
 
 def _add(report: pytest.TestReport | pytest.CollectReport, duration_s: float) -> None:
-    name = report.nodeid.partition("@")[0]
-    result = RESULTS.setdefault(name, {"outcome": "passed", "duration_s": 0.0, "reason": ""})
+    # xdist appends the group of a test to the ids that its workers report.
+    name = report.nodeid.rpartition("@")[0] or report.nodeid if hasattr(report, "node") else report.nodeid
+    result = RESULTS.setdefault(name, {"outcome": "passed", "duration_s": 0.0, "reason": "", "when": ""})
     result["duration_s"] += duration_s
     if report.outcome != "passed" and result["outcome"] != "failed":
-        result["outcome"], result["reason"] = report.outcome, _reason(report)
+        result |= {"outcome": report.outcome, "reason": _reason(report), "when": report.when}
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -58,6 +65,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     properties = dict(report.user_properties)
     if "entries" in properties and (report.when == "call" or report.outcome != "passed"):
         RULES.append({"test": report.nodeid, "outcome": report.outcome, **properties})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Record a worker of xdist that has crashed. The tests that it had still to run may have no result."""
+    if error:
+        RESULTS[f"worker {node.gateway.id}"] = {"outcome": "failed", "duration_s": 0.0, "reason": str(error), "when": "crash"}
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -62,7 +62,7 @@ def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expect
 @pytest.mark.full
 def test_without_level_only_nightly_tests_are_left_out(tmp_path: Path) -> None:
     assert "test_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
-    assert "test_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", test_run.ALL_LEVELS)
+    assert "test_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
 
 
 SAMPLE_OF_BUDGETS = """
@@ -94,27 +94,62 @@ def test_without_budgets_every_case_runs(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_results_have_the_reason_of_a_failure_and_of_an_import_error(tmp_path: Path) -> None:
     results = run_pytest(tmp_path, "def test_fails(): assert 1 == 2\n")
-    assert (results["test_fails"].outcome, results["test_fails"].reason) == ("failed", "test_sample.py:1: AssertionError")
+    assert (results["test_fails"].outcome, results["test_fails"].when) == ("failed", "call")
+    assert results["test_fails"].reason == "test_sample.py:1: assert 1 == 2"
     (broken,) = run_pytest(tmp_path, "import no_such_module\n").values()
     assert broken.outcome == "failed"
 
 
-def failing(count: int) -> Summary:
-    return Summary({f"test_{number}": Result("failed", 1.0, "AssertionError") for number in range(count)})
+def failing(count: int, when: str = "call") -> Summary:
+    return Summary({f"test_{number}": Result("failed", 1.0, "AssertionError", when) for number in range(count)})
 
 
 def test_failure_that_fails_alone_is_red_and_one_that_passes_is_unstable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_run, "fails_alone", lambda test, seed: test == "test_0")
+    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: test == "test_1")
     summary = failing(2)
-    test_run.judge(summary, 1)
+    test_run.judge(summary, [])
     assert (summary.failed, summary.unstable) == (["test_0"], ["test_1"])
 
 
 def test_many_failures_are_red_without_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(test_run, "fails_alone", lambda test, seed: pytest.fail("ran again"))
+    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("ran again"))
     summary = failing(test_run.MAX_JUDGED + 1)
-    test_run.judge(summary, 1)
+    test_run.judge(summary, [])
     assert len(summary.failed) == test_run.MAX_JUDGED + 1
+
+
+@pytest.mark.parametrize("when", ["teardown", "collect", "crash", "???"])
+def test_failure_outside_of_a_test_is_red_without_another_run(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    monkeypatch.setattr(test_run, "passes_alone", lambda test, arguments: pytest.fail("ran again"))
+    summary = failing(1, when)
+    test_run.judge(summary, [])
+    assert summary.failed == ["test_0"]
+
+
+def scripted_runs(monkeypatch: pytest.MonkeyPatch, *results: dict[str, Result]) -> None:
+    """Have each run of pytest give the next of these results."""
+    runs = iter(results)
+    monkeypatch.setattr(test_run, "run", lambda arguments, file, timeout_s=None: (0, next(runs)))
+
+
+PASSED, SKIPPED, FAILED = (Result(outcome, 0.0, "") for outcome in ("passed", "skipped", "failed"))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "passes"), [((FAILED, PASSED), True), ((PASSED,), True), ((FAILED, FAILED), False), ((SKIPPED, FAILED), False)]
+)
+def test_only_a_run_alone_that_passes_clears_a_test(
+    monkeypatch: pytest.MonkeyPatch, outcomes: tuple[Result, ...], passes: bool
+) -> None:
+    scripted_runs(monkeypatch, *({"test_0": outcome} for outcome in outcomes))
+    assert test_run.passes_alone("test_0", []) == passes
+
+
+def test_run_without_a_test_that_passed_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted_runs(monkeypatch, {"test_0": SKIPPED})
+    assert test_run.run_levels([], 1, has_alone=False).is_broken
+    scripted_runs(monkeypatch, {"test_0": SKIPPED, "test_1": PASSED}, {})
+    assert not test_run.run_levels([], 1, has_alone=True).is_broken
 
 
 def test_unstable_tests_are_counted_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +174,7 @@ def test_summary_names_the_missing_requirement_and_how_to_get_it(reason: str, re
     assert phrase == f"1 need {requirement} ({test_run.REQUIREMENTS[requirement][1]})"
 
 
-def test_failed_tests_stand_at_the_end_of_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_lists_failed_tests_last(capsys: pytest.CaptureFixture[str]) -> None:
     summary = failing(1)
     summary.failed = ["test_0"]
     test_run.report(summary, 7, 12.0)
@@ -148,7 +183,3 @@ def test_failed_tests_stand_at_the_end_of_the_output(capsys: pytest.CaptureFixtu
         "12 s, seed 7",
         "0 passed, 1 failed, 0 skipped",
     ]
-
-
-def test_level_names_are_those_that_the_runner_uses() -> None:
-    assert ",".join(levels.LEVELS) == test_run.ALL_LEVELS
