@@ -102,7 +102,7 @@ class Serving:
             refused: Exception | None = None
             try:
                 take_snapshot(fs, self.directory, target, self.broker.settings.node_id, is_synced=self._is_synced)
-            except (OSError, DirectoryError) as error:
+            except Exception as error:  # whatever it is, a broker has to serve again
                 refused = error
             await self._start_or_end(inherited)
         if refused is not None:

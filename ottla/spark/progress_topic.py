@@ -155,8 +155,8 @@ class ProgressTopic:
 
     def _read_all(self) -> dict[bytes, ProgressRecord]:
         """The last committed records by key. The whole partition is read, because other ids' open transactions hide nothing."""
-        undecided: dict[int, dict[bytes, ProgressRecord]] = {}
-        last: dict[bytes, ProgressRecord] = {}
+        undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
+        last: dict[bytes, ProgressRecord | None] = {}
         start, end = self._cluster.ranges(self.topic)[PARTITION]
         for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
             if header.is_control:
@@ -168,9 +168,12 @@ class ProgressTopic:
             into = undecided.setdefault(header.producer_id, {}) if header.is_transactional else last
             for record in read_records(raw):
                 into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
-        return last
+        return {key: record for key, record in last.items() if record is not None}
 
-    def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord:
+    def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
+        """None for the tombstone of another id, with which an operator removes a retired stream. Raises `PipelineError`."""
+        if key and key != self._key and value is None:
+            return None
         try:
             if key:
                 return msgspec.json.decode(value or b"", type=ProgressRecord)

@@ -95,8 +95,9 @@ def read(
             limit = log.end_of(at)
             if header.next_offset > limit:
                 wrong = f"offset {header.last_offset} before {limit}"
-                segment.damage = segment.damage or DamagedBatch(segment.log.path, position, fetch_offset, wrong)
-                raise segment.damage
+                damage = DamagedBatch(segment.log.path, position, fetch_offset, wrong)
+                segment.note_damage(damage)
+                raise damage
             if header.base_offset >= bound:
                 break
             end = _end_position(log, at, bound)
@@ -180,9 +181,9 @@ def _first_in(
 ) -> Steps[TimestampedOffset | int | None]:
     """The first record of a segment at or after a timestamp; None where the segment, which ends at ``limit``, has no such record.
 
-    Where the segment is deleted or replaced between two steps: the offset up to which the segment has no such record.
+    Where the segment is deleted, replaced or truncated between two steps: the offset up to which the segment has no such record.
     """
-    reached = offsets.start
+    reached, truncations = offsets.start, log.truncations
     position = segment.offset_index.lookup(max(segment.offset_below(timestamp_ms), reached))
     for _, header, raw in segment.scan(position, piece_bytes=LOOKUP_BYTES, limit=limit):
         if header.base_offset >= offsets.stop:
@@ -197,7 +198,7 @@ def _first_in(
         if pace.spend(BATCH_WORK + (len(raw) >> WORK_BYTES_SHIFT)):
             yield None
             has_paused = True
-        if has_paused and not _stands(log, segment):
+        if has_paused and (not _stands(log, segment) or log.truncations != truncations):
             return reached
     return None
 

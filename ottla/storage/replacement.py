@@ -40,6 +40,8 @@ def finish_replacement(fs: Filesystem, directory: str) -> None:
         return
     if fs.is_dir(f"{base}/rejected"):
         _move_data(fs, directory, f"{base}/rejected")
+        sync_names(fs, f"{base}/rejected")
+        sync_names(fs, directory)
         fs.rename(f"{base}/rejected", f"{base}/incoming")
         sync_names(fs, base)
     if fs.is_dir(f"{base}/incoming"):

@@ -222,8 +222,12 @@ class Segment:
             yield from found
 
     def _blame(self, indexed: int, position: int) -> NoReturn:
-        """Raise `DamagedBatch` where the log is damaged up to a position, else `Damaged`: the index entry for it is wrong."""
-        next((at for at, _ in self.headers(0) if at >= position), None)
+        """Raise `DamagedBatch` where the log is damaged up to a position, else `Damaged`: the index entry for it is wrong.
+
+        Reads from the index entry before on only, because each fetch of the damaged offsets comes here.
+        """
+        _, start = self.offset_index.floor(indexed - 1)
+        next((at for at, _ in self.headers(start) if at >= position), None)
         raise astray(self.offset_index.file.path, f"offset {indexed}")
 
     def readable_bytes(self, position: int, size: int, offsets: range, most_checks: int) -> tuple[int, int]:
@@ -236,8 +240,12 @@ class Segment:
         try:
             yield
         except DamagedBatch as damage:
-            self.damage = self.damage or damage
+            self.note_damage(damage)
             raise
+
+    def note_damage(self, damage: DamagedBatch) -> None:
+        """Keep the first damage that is found. A copy is kept, because a raised exception refers to the frames that it passed."""
+        self.damage = self.damage or DamagedBatch(damage.path, damage.position, damage.offset, damage.reason)
 
     def offset_below(self, timestamp_ms: int) -> int:
         """The offset from which on to search for a record at or after ``timestamp_ms``. Raises the errors of `position_of`."""

@@ -170,6 +170,16 @@ def test_a_topic_with_other_content_is_refused(broker: Broker, name: str, record
         progress.read()
 
 
+def test_tombstone_of_another_stream_is_no_error(broker: Broker) -> None:
+    """An operator removes the record of a retired stream so. The own record's tombstone could make a batch be written twice."""
+    broker.create_topic("retired", partitions=1, configs={"cleanup.policy": "compact"})
+    with KafkaClient(broker.bootstrap) as client:
+        client.produce("retired", [NewRecord(None, key=b"another")])
+    progress = ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "retired", "me")
+    progress.open()
+    assert progress.read() is None
+
+
 def test_a_topic_that_cannot_be_created_is_named_with_what_to_do(broker: Broker) -> None:
     with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* by progress\.topic=none"):
         ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "no/name", "me").open()

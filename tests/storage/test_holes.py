@@ -6,6 +6,8 @@ rest of a segment without an error where a length reaches beyond the end of the 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from ottla.protocol.errors import Code, KafkaError
@@ -90,7 +92,7 @@ def test_fetch_answers_corrupt_message_at_the_damaged_batch(memory: Logs, kind: 
     assert isinstance(error, DamagedBatch)
     assert error.code is Code.CORRUPT_MESSAGE
     assert (error.path, error.position, error.offset) == (segment.path(LOG_SUFFIX), position, offset)
-    assert log.damage == error
+    assert str(log.damage) == str(error)
     # The segments behind the damage are read as before, and so is its own end, which the index leads to.
     following = log.segments[2].base_offset
     assert read_up(log, following) == (list(range(following, BATCHES)), None)
@@ -267,3 +269,48 @@ def test_a_log_that_grows_while_it_is_scanned_is_not_damaged(memory: Logs) -> No
         scanned.append(header.base_offset)
         put(log)
     assert scanned == [0]
+
+
+def test_kept_damage_refers_to_no_frames_of_the_reads_that_met_it(memory: Logs) -> None:
+    """Each raise adds to an exception's traceback, which refers to the frames, and those to the records of a response."""
+    segment = written(memory).segments[1]
+    _, offset = damage(memory, segment, "zeros")
+    log = opened(memory)
+    raised = []
+    for _ in range(2):
+        with pytest.raises(DamagedBatch) as caught:
+            read(log, offset, 1 << 20, committed=False)
+        raised.append(caught.value)
+    kept = log.segments[1].damage
+    assert kept is not None
+    assert kept.__traceback__ is None
+    assert raised[0] is not raised[1]
+
+
+def test_fetch_after_damage_reads_from_the_index_entry_before_it(memory: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client retries a damaged offset, so that a walk from the start of a large segment would hold the loop each time."""
+    segment = written(memory).segments[1]
+    position, offset = damage(memory, segment, "zeros")
+    log = opened(memory)
+    walked: list[int] = []
+    headers = Segment.headers
+    monkeypatch.setattr(Segment, "headers", lambda self, start: walked.append(start) or headers(self, start))
+    for later in range(offset, offset + 3):
+        with suppress(DamagedBatch):
+            read(log, later, 1 << 20, committed=False)
+    assert walked
+    assert all(0 < start <= position for start in walked)
+
+
+def test_lookup_whose_log_is_truncated_meanwhile_finds_no_damage(memory: Logs) -> None:
+    log = memory.new(CONFIG)
+    for number in range(BATCHES):
+        put(log, now_ms=NOW_MS + number)
+    lookup = offset_for_timestamp(log, NOW_MS + BATCHES + 1_000_000, log.log_end_offset)
+    log.segments[-1].max_timestamp_ms = NOW_MS + BATCHES + 1_000_000
+    paused = next(lookup, "end")
+    truncate_to(log, log.segments[-1].base_offset + 1, NOW_MS)
+    put(log, now_ms=NOW_MS)
+    if paused is None:
+        assert run(lookup) is None
+    assert all(segment.damage is None for segment in log.segments)
