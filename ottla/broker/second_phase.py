@@ -21,7 +21,7 @@ from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.log import Log
 
@@ -155,7 +155,9 @@ class SecondPhase:
                 return
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
-            log.error("completion_delayed", transactional_id=transactional_id, error=str(error))
+            # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
+            report = log.warning if error.code is Code.COORDINATOR_NOT_AVAILABLE else log.error
+            report("completion_delayed", transactional_id=transactional_id, error=str(error))
             self.delayed += 1
             self._env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
 

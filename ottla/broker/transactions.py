@@ -349,7 +349,9 @@ class Transactions:
             runtime.execute(result)
         except KafkaError as error:
             if transactional_id not in self._retry_after_ms:
-                log.error("time_out_delayed", transactional_id=transactional_id, error=str(error))
+                # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
+                report = log.warning if error.code is Code.COORDINATOR_NOT_AVAILABLE else log.error
+                report("time_out_delayed", transactional_id=transactional_id, error=str(error))
             self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
             return
         self._retry_after_ms.pop(transactional_id, None)

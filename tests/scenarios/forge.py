@@ -11,7 +11,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from ottla.protocol.records import build_batch
 from tests.scenarios.verbs import verb
 from tests.scenarios.views import PARTITIONS, TRANSACTION_TOPIC
-from tests.scenarios.world import Actor, Words, World, name_of
+from tests.scenarios.world import TRANSACTION_TIMEOUT_MS, Actor, Words, World, name_of
 from tests.support import oracle
 
 ADMIN = "__admin_client"
@@ -27,14 +27,14 @@ def forge(world: World, words: Words) -> str:
     if "as" in words.options:
         pid, epoch = world.actors[words.options["as"]].pid, world.actors[words.options["as"]].epoch
     else:
-        asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
         pid = oracle.ready(world, asked, 5, lambda a: [a.error_code]).producer_id
         epoch = words.number("epoch", 0)
     metadata = TxnMetadata(
         name,
         pid,
         epoch,
-        words.number("timeout", 60_000),
+        words.number("timeout", TRANSACTION_TIMEOUT_MS),
         BY_LABEL[words.options["state"]],
         frozenset(world.partition(p) for p in words.options.get("partitions", "").split(",") if p),
         start_ms=now_ms if words.options["state"] != "Empty" else -1,

@@ -23,7 +23,7 @@ from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, Init
 from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ottla.protocol.records import build_batch
-from tests.scenarios.world import NOT_READY, Actor, Ask, Words, World, name_of
+from tests.scenarios.world import NOT_READY, TRANSACTION_TIMEOUT_MS, Actor, Ask, Words, World, name_of
 from tests.support import oracle
 
 Verb = Callable[[World, Words], "Ask | str"]
@@ -121,7 +121,7 @@ def create_partitions(world: World, words: Words) -> Ask:
 
 @verb
 def init(world: World, words: Words) -> Ask:
-    """A = init [x] [v=5] [timeout=60000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]"""
+    """A = init [x] [v=5] [timeout=600000] [as=A] [pid=] [epoch=] [2pc] [keep] [nosettle]"""
     name = words.plain[0] if words.plain and words.plain[0] not in ("2pc", "keep", "once") else None
     real = None if name is None else world.real(name)
     if words.options.get("id") == "empty":
@@ -135,7 +135,7 @@ def init(world: World, words: Words) -> Ask:
         world.call(FindCoordinatorRequest(key=real, key_type=1), 3)
     request = InitProducerIdRequest(
         transactional_id=real,
-        transaction_timeout_ms=words.number("timeout", 60_000),
+        transaction_timeout_ms=words.number("timeout", TRANSACTION_TIMEOUT_MS),
         producer_id=pid,
         producer_epoch=epoch,
         enable2_pc=words.has("2pc"),

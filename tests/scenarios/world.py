@@ -20,6 +20,8 @@ NOT_READY = tuple(sorted(code.name for code in oracle.NOT_READY))
 """Answers that mean «not yet»: asked again, unless a command says ``once``."""
 NO_SUCH_ID = b"\x11" * 16
 """The id of no topic."""
+TRANSACTION_TIMEOUT_MS = 600_000
+"""Transaction timeout of producers, unless a command names one. Restarts of Apache Kafka on a busy machine may take a minute."""
 DEAD_LETTERS = "dlq."
 """What the names of dead-letter topics of share groups begin with (``errors.deadletterqueue.topic.name.prefix``)."""
 

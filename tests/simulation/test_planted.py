@@ -12,7 +12,7 @@ from tests.mutants.player import NOTICED
 from tests.simulation.planted import OF_SCENARIOS, OWN, PLANTED, ROOT
 from tests.simulation.planted_clusters import CLUSTER
 
-pytestmark = [pytest.mark.full, pytest.mark.long, pytest.mark.budget("planted faults", seconds=90, floor=8)]
+pytestmark = [pytest.mark.nightly, pytest.mark.long]
 
 
 def test_each_is_planted() -> None:

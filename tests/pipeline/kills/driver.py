@@ -18,7 +18,7 @@ from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.stream import Running, StreamOptions, read
 from ottla.spark import gathering
 from ottla.spark.connecting import Connecting
-from ottla.spark.foreach_batch import ExactlyOnceSink
+from ottla.spark.row_writing import RowWriter
 from ottla.spark.session import session
 from ottla.spark.transaction import Transaction
 from ottla.spark.wire import ClusterClient
@@ -62,20 +62,20 @@ def arm(point: str, bootstrap: str) -> None:
     if os.environ.get(GATHERS) != "1" and (point or "SPARK_MASTER" in os.environ):
         # By tasks that share the transaction. Those drivers that are killed at random gather a batch.
         gathering.MAX_OFFSETS = 0
-    tasks, gathered = ExactlyOnceSink._run_by_tasks, ExactlyOnceSink._run_gathered
+    whole, small = RowWriter.whole, RowWriter.small
     mark, end = Transaction.mark, Transaction.end
 
     def dying(at: str) -> bool:
         return at == point and batches > 1
 
-    def written(self: Any, frame: Any, query: Any, producer: Any, write: Any) -> Any:
+    def written(self: Any, frame: Any, batch: int, query: Any, producer: Any, write: Any) -> Any:
         nonlocal batches
         batches += 1
         if dying(POINTS[0]):
             die()
         if dying(POINTS[1]):
             die_once_written(bootstrap)
-        return write(self, frame, query, producer)
+        return write(self, frame, batch, query, producer)
 
     def marked(self: Any, batch_mark: Any, offsets: Any) -> None:
         if dying(POINTS[2]):
@@ -90,8 +90,8 @@ def arm(point: str, bootstrap: str) -> None:
             die()
 
     patches: list[tuple[Any, str, Any]] = [
-        (ExactlyOnceSink, "_run_by_tasks", functools.partialmethod(written, write=tasks)),
-        (ExactlyOnceSink, "_run_gathered", functools.partialmethod(written, write=gathered)),
+        (RowWriter, "whole", functools.partialmethod(written, write=whole)),
+        (RowWriter, "small", functools.partialmethod(written, write=small)),
         (Transaction, "mark", marked),
         (Transaction, "end", ended),
     ]

@@ -22,7 +22,7 @@ from tests.pipeline.kills.shopping import LIFE_S, Shopping
 from tests.support import quick_java
 from tools.kafka import ApacheKafka, Unavailable
 
-pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
+pytestmark = [pytest.mark.wire, pytest.mark.nightly, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 WORKLOAD = Workload(20_000, malformed_share=0.02)
 """Twenty batches: both kills come in the first of them. A job that is done before the second kill fails the test."""

@@ -29,7 +29,7 @@ from tests.pipeline.kills.test_cluster import ATTACKS
 from tests.support import quick_java
 from tools import kafka
 
-pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
+pytestmark = [pytest.mark.wire, pytest.mark.nightly, pytest.mark.long, pytest.mark.java, pytest.mark.entry("PIP-01")]
 
 WORKLOAD = Workload(12_000, malformed_share=0.02)
 
