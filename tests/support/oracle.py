@@ -32,6 +32,8 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 """The kinds of keys that FindCoordinator looks for."""
 BROKER_CONFIG, TOPIC_CONFIG, GROUP_CONFIG = 4, 2, 32
 """The kinds of resources that DescribeConfigs describes."""
+_VERSIONS = ApiVersionsRequest(client_software_name="tests", client_software_version="1")
+"""Apache Kafka refuses a request without the client's name."""
 SET_CONFIGS = {1, 3, 8}
 """The sources of configs that are set for a topic, for all brokers, or for a group."""
 NOT_READY = frozenset(
@@ -254,7 +256,7 @@ def feature_shown(client: Client, levels: Mapping[str, int]) -> None:
     """Wait until the broker shows these levels of the features."""
 
     def look() -> dict[str, int]:
-        shown = {entry.name: entry.max_version_level for entry in client.call(ApiVersionsRequest(), 4).finalized_features}
+        shown = {entry.name: entry.max_version_level for entry in client.call(_VERSIONS, 4).finalized_features}
         return {feature: shown.get(feature, 0) for feature in levels}
 
     _wait(client, f"features have the levels {dict(levels)}", look, dict(levels).__eq__)
