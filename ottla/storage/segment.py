@@ -196,8 +196,7 @@ class Segment:
         """File position and header of the first batch whose last offset is at or above ``offset``.
 
         None where the segment has no such batch. Raises `DamagedBatch` where the log is damaged before that batch, and `Damaged`
-        where an index entry does not lead to the batch that it names: the batches that a wrong entry skips would look as if they
-        had never been written.
+        where an index entry does not lead to the batch that it names, since a wrong entry would hide batches.
         """
         for position, header in self._headers_near(offset):
             if header.last_offset >= offset:
@@ -205,10 +204,7 @@ class Segment:
         return None
 
     def _headers_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from the last index entry at or below ``offset`` on.
-
-        Raises the errors of `position_of`.
-        """
+        """Position and header of each batch from the last index entry at or below ``offset`` on, as `position_of`."""
         indexed, start = self.offset_index.floor(offset)
         found = headers(self.log, self.base_offset, start, LOOKUP_BYTES)
         if indexed >= 0:
@@ -222,10 +218,7 @@ class Segment:
             yield from found
 
     def _blame(self, indexed: int, position: int) -> NoReturn:
-        """Raise `DamagedBatch` where the log is damaged up to a position, else `Damaged`: the index entry for it is wrong.
-
-        Reads from the index entry before on only, because each fetch of the damaged offsets comes here.
-        """
+        """Raise `DamagedBatch` for damage between the index entry before and a position, else `Damaged`: the entry is wrong."""
         _, start = self.offset_index.floor(indexed - 1)
         next((at for at, _ in self.headers(start) if at >= position), None)
         raise astray(self.offset_index.file.path, f"offset {indexed}")
