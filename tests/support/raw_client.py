@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -79,11 +78,6 @@ class RawClient:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-def retry(ask: Callable[[], T], good: Callable[[T], bool]) -> T:
-    """Ask again until the response is good. Raises `tests.support.oracle.ConditionNotMet`."""
-    return oracle.wait_for("the response is as wanted", ask, good)
 
 
 def create(client: RawClient, topic: str, partitions: int = 1, **configs: str) -> None:
