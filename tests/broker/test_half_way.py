@@ -250,6 +250,7 @@ def test_stop_reports_files_that_could_not_be_written(broker: SimulatedBroker, f
     assert [broker.broker.partitions.get("t", index).log.log_end_offset for index in range(3)] == [3, 3, 3]
 
 
+@pytest.mark.smoke
 def test_housekeeping_on_a_disk_that_takes_nothing(broker: SimulatedBroker, fs: Stubborn) -> None:
     fs.refuses = ("checkpoint", "/t-")
     with broker.connect() as client, capture_logs() as lines:

@@ -77,6 +77,7 @@ def test_a_topic_made_again_on_a_full_disk_is_in_service_when_there_is_room() ->
         broker.close()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("stale", [False, True], ids=["", "an earlier topic of the name"])
 def test_an_adoption_that_is_cut_off_leaves_a_directory_that_starts(stale: bool) -> None:
     disk = FaultyFilesystem()

@@ -34,6 +34,7 @@ def test_a_client_that_reads_slowly_gets_all() -> None:
     assert sent == DATA
 
 
+@pytest.mark.smoke
 def test_a_client_that_reads_nothing_counts_as_one_that_has_left() -> None:
     sending, reading = socket.socketpair()
     sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
@@ -137,6 +138,7 @@ def test_malformed_http_requests_are_refused_in_json(served: Served, sent: bytes
     assert len(error) <= MAX_TOLD
 
 
+@pytest.mark.smoke
 def test_a_request_that_stops_within_its_body(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_requests, "IDLE_TIMEOUT_S", SILENCE_S)
     status, body = served.tell(b"POST / HTTP/1.1\r\nContent-Length: 500\r\n\r\n{}")

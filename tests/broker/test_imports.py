@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SERVE = """
 import gc, json, sys
 sys.argv = ["ottla", "serve", "--listen", "127.0.0.1:0", "--control-port", "0", "--data-dir", sys.argv[1], "--log-format", "json"]
@@ -45,6 +47,7 @@ MAX_COLLECTIONS = 20
 """Python's collector would walk what imports make a hundred times, and find nothing."""
 
 
+@pytest.mark.smoke
 def test_start_imports_only_needed_modules(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(tmp_path / "data")]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)

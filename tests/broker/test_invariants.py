@@ -50,6 +50,7 @@ def test_a_transaction_is_completed_when_it_is_decided_and_owes_no_marker(broker
         transactions._second_phase._complete(shard, shard.ids["inv-x"])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("whole_states", "says"), [(True, "offsets of producer 7 are pending"), (False, "7 has no open transaction")]
 )

@@ -47,6 +47,7 @@ def turns(broker: SimulatedBroker, calls: Recorded) -> list[list[tuple[Any, ...]
     return done
 
 
+@pytest.mark.smoke
 def test_a_large_change_is_carried_out_in_steps(broker: SimulatedBroker) -> None:
     with_many(broker)
     calls = Recorded(broker)
@@ -70,6 +71,7 @@ def test_many_small_topics_are_opened_in_steps(broker: SimulatedBroker) -> None:
     assert len(list(broker.broker.partitions)) == MANY
 
 
+@pytest.mark.smoke
 def test_large_change_ends_leaderships_first(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(0, MANY, 2)])

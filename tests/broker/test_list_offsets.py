@@ -102,6 +102,7 @@ def test_unreadable_batch_is_reported(simulated: SimulatedBroker) -> None:
     assert answers(simulated, simulated.now_ms(), -1) == [(Code.CORRUPT_MESSAGE, -1, -1), (0, 3, -1)]
 
 
+@pytest.mark.smoke
 def test_a_stored_bomb_costs_no_memory(meter: Meter, simulated: SimulatedBroker) -> None:
     """A directory of Apache Kafka's may hold what ottla would not have taken."""
     bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)

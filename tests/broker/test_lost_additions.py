@@ -144,6 +144,7 @@ def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: Simula
     assert log.last_stable_offset == log.log_end_offset == 2
 
 
+@pytest.mark.smoke
 def test_on_a_full_disk_the_coordinator_waits_for_room(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     """Until it knows of all batches of the transaction, it neither goes on with it nor ends it."""
     for command in ("produce A t", "commit A", "produce A u"):

@@ -53,6 +53,7 @@ def asked(count: int | None) -> OffsetFetchRequestGroup:
     return OffsetFetchRequestGroup(group_id="g", topics=topics)
 
 
+@pytest.mark.smoke
 @pytest.mark.entry("OFF-01", "OFF-03")
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("is_named", [False, True])

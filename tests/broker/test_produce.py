@@ -152,6 +152,7 @@ def test_all_batches_of_a_request_share_the_decompression_limit(meter: Meter, si
     check_best(meter, STEP, attempt)
 
 
+@pytest.mark.smoke
 def test_a_large_request_is_handled_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
     """Hundreds of batches of as many records as a batch may have: no step holds the loop."""
     make(simulated, "t", 300)
@@ -216,6 +217,7 @@ def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
     assert memory.used_bytes == 0
 
 
+@pytest.mark.smoke
 def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_starting(simulated: SimulatedBroker) -> None:
     """Whoever calls itself the admin client may write there, as with Apache Kafka."""
     with simulated.connect("__admin_client") as client:

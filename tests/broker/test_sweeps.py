@@ -208,6 +208,7 @@ def test_offsets_of_a_deleted_topic_go_when_the_log_takes_it(broker: SimulatedBr
     assert not groups._forgotten
 
 
+@pytest.mark.smoke
 def test_a_bug_on_the_way_of_a_decision_does_not_leave_it_without_its_markers(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

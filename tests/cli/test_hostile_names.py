@@ -105,6 +105,7 @@ def directory_of_lines(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("coerced", ["0", "1"])
 def test_names_and_paths_in_a_locale_without_letters(coerced: str, tmp_path: Path) -> None:
     """Python then hands over each byte of the command line as a lone surrogate, unless it takes UTF-8 by itself."""
@@ -123,6 +124,7 @@ def test_names_and_paths_in_a_locale_without_letters(coerced: str, tmp_path: Pat
     assert "version: 0" in said("dump", str(directory))
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("lines", [1, 10_000])

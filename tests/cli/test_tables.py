@@ -34,6 +34,7 @@ def test_no_column_is_left_out(monkeypatch: pytest.MonkeyPatch, width: int) -> N
     assert text.count("22") == len(ROWS)
 
 
+@pytest.mark.smoke
 def test_a_table_that_nobody_reads_ends_as_other_output_does() -> None:
     program = """
 import sys

@@ -191,6 +191,7 @@ record = st.builds(
 )
 
 
+@pytest.mark.smoke
 @given(st.lists(record, min_size=1, max_size=20))
 def test_what_is_encoded_is_read_again(records: list[NewRecord]) -> None:
     encoded = encode_batch(records, 5_000, producer_id=1, producer_epoch=0, base_sequence=0)

@@ -170,6 +170,7 @@ def instructions(history: EventHistory | None, version: int, *, has_record: bool
     return count
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("version", "has_record"), [(2, True), (1, True), (1, False)], ids=["version-2", "older-clients", "nothing-in-it"]
 )

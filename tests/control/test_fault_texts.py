@@ -105,7 +105,7 @@ def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) ->
         ("- {api: EndTxn, drop_answer: true}\n- {api: EndTx, drop_answer: true}", "fault 2: unknown API 'EndTx'"),
         ("{api: [", "neither JSON nor YAML in line 1"),
         (b"\xff\xfe\x00", "neither JSON nor YAML"),
-        ("[" * 60_000, "neither JSON nor YAML"),
+        pytest.param("[" * 60_000, "neither JSON nor YAML", marks=pytest.mark.smoke),
         (" " * (MAX_TEXT_BYTES + 1), "bytes are too many for faults"),
         ("!!python/object/apply:os.getcwd []", "neither JSON nor YAML"),
         # Each of these fails in another part of the library that reads YAML.
@@ -126,7 +126,7 @@ def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) ->
         ('{api: Fetch, delay_ms: 5, client_id: "\\ud800"}', "'\\ud800' is no text, as half of a character is missing"),
         ("{api: Fetch, delay_ms: 5, fields: {rack_id: &a [*a]}}", "a value is nested too deeply"),
         ('{"api": "Fetch", "delay_ms": 5, "fields": {"rack_id": ' + "[" * 500 + "]" * 500 + "}}", "a value is nested too deeply"),
-        ("\n".join([f"a: &a [{'1,' * 9_000}]", f"b: [{'*a,' * 9}]"]), "too many values"),
+        pytest.param("\n".join([f"a: &a [{'1,' * 9_000}]", f"b: [{'*a,' * 9}]"]), "too many values", marks=pytest.mark.smoke),
     ],
 )
 def test_text_that_holds_no_fault(text: str | bytes, says: str) -> None:
@@ -185,6 +185,7 @@ def test_how_often_a_fault_strikes(given: dict[str, Any], limit: int | None) -> 
     assert Fault(**given).limit == limit
 
 
+@pytest.mark.smoke
 def test_every_error_of_kafka_has_its_number() -> None:
     """Held against a client that has its own list."""
     from kafka import errors

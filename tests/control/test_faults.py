@@ -251,6 +251,7 @@ def test_a_transaction_that_is_held_is_counted_once() -> None:
     assert latch.is_open and faults.reached(at(Point.BEFORE_PREPARE)) is None
 
 
+@pytest.mark.smoke
 def test_a_process_ends_as_if_it_was_killed() -> None:
     """Nobody cleans up."""
     program = "import atexit; from ottla.control.faults import kill_process as kill; atexit.register(print, 1); kill()"

@@ -60,6 +60,7 @@ def committed(faulty: Faulty, version: int) -> str:
     return answer
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("seed", seeds(8, in_check=2))
 def test_each_transaction_is_committed_once(faulty: Faulty, seed: int, version: int) -> None:

@@ -75,6 +75,7 @@ def step(world: ConsumerHistoryWorld, rng: random.Random, consumers: list[Consum
         consumer.epoch, consumer.owned = 0, {}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(4, in_check=1))
 def test_random_histories(seed: int) -> None:
     rng, world = random.Random(seed), ConsumerHistoryWorld()

@@ -200,6 +200,7 @@ def test_group_commands_survive_failed_appends(seed: int) -> None:
     assert world.most_waiting > 0
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
 def test_transaction_commands_survive_failed_appends(seed: int, version: int) -> None:

@@ -115,6 +115,7 @@ def test_random_history_of_migrations(seed: int) -> None:
     world.reload()
 
 
+@pytest.mark.smoke
 def test_random_histories_migrate_in_both_directions() -> None:
     assert MigrationPolicy.BIDIRECTIONAL.upgrades
     changes = set()

@@ -107,6 +107,7 @@ def test_compiled_expressions_are_kept_up_to_a_limit() -> None:
     assert re2._Regexp._make.cache_info().currsize == 0
 
 
+@pytest.mark.smoke
 def test_many_topics_and_slow_expressions_take_many_steps() -> None:
     names = [f"topic-{number}" for number in range(5_000)]
     assert topics_of(["topic-1"], names[:100])[1] == 1

@@ -151,6 +151,7 @@ def test_a_connection_that_closes_leaves_no_trace(host: Host) -> None:
     assert len(host.send(0, LIST_GROUPS)) == 1, "the next request comes on a new connection"
 
 
+@pytest.mark.smoke
 def test_a_run_is_the_same_each_time() -> None:
     def trace() -> list[str]:
         run = Run(3)
@@ -160,6 +161,7 @@ def test_a_run_is_the_same_each_time() -> None:
     assert trace() == trace()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", traces(), ids=lambda path: path.stem)
 def test_what_was_found_stays_mended(path: Path) -> None:
     replay(path)

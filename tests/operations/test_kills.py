@@ -61,6 +61,7 @@ def topics_on(fs: KillingFilesystem, directory: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.smoke
 def test_killed_graduation_leaves_a_whole_copy_or_none() -> None:
     def work(fs: KillingFilesystem) -> None:
         graduate(fs, DATA_DIR, "/kafka", plan_graduation(fs, DATA_DIR, {}), progress)

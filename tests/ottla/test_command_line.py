@@ -205,6 +205,7 @@ with open({str(shown)!r}, "w") as kept:
     assert shown.read_text() == "True [True, True, True]"
 
 
+@pytest.mark.smoke
 def test_a_broker_does_not_load_what_it_does_not_use() -> None:
     """structlog takes rich in wherever it is installed, and aiokafka its whole client: memory, and half of the time of a start."""
     ended = subprocess.run(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pytest
+
 from ottla.pipeline.generate import BLOCK_ROWS, LATE_MS, Workload, purchases, purchases_of
 from ottla.spark.formats import AVRO
 
@@ -14,6 +16,7 @@ def test_the_same_seed_gives_the_same_rows() -> None:
     assert list(purchases(Workload(500))) != list(purchases(Workload(500, seed=2)))
 
 
+@pytest.mark.smoke
 def test_shares_are_what_was_asked_for() -> None:
     workload = Workload(20_000, malformed_share=0.05, late_share=0.1)
     rows = list(purchases(workload))
@@ -29,6 +32,7 @@ def test_shares_are_what_was_asked_for() -> None:
     assert sum(n for _, n in users.most_common(workload.users // 10)) > 0.25 * workload.rows
 
 
+@pytest.mark.smoke
 def test_a_block_needs_none_of_the_others() -> None:
     workload = Workload(2 * BLOCK_ROWS + 100)
     whole = list(purchases(workload))

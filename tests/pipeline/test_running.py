@@ -40,6 +40,7 @@ def test_what_a_job_returns_or_raises_is_passed_on() -> None:
         _until_stopped(Jobs().session(), fail)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_the_jobs_and_those_that_are_begun_afterwards(number: signal.Signals) -> None:
     jobs = Jobs()

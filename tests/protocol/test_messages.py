@@ -43,6 +43,7 @@ def encoded(encode: Any, message: Any, version: int) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.smoke
 def test_generated_modules_are_up_to_date() -> None:
     directory = Path(messages.__file__).parent
     on_disk = {path.name: path.read_text() for path in directory.glob("*.py")}

@@ -172,6 +172,7 @@ def test_a_payload_that_is_cut_off_is_corrupt(codec: int) -> None:
         assert refused(in_steps, raw, rules()).code in (Code.CORRUPT_MESSAGE, Code.INVALID_RECORD)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_what_inflates_beyond_the_allowance_is_too_large(codec: int) -> None:
     raw = packed([record(value=bytes(20 * MIB))], codec)
@@ -244,6 +245,7 @@ def test_a_compressed_payload_is_inflated_beside_the_loop(codec: int, monkeypatc
     assert inflated[False] > 3 * MIB
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(meter: Meter, codec: int) -> None:
     raw = packed([record(value=bytes(40 * MIB))], codec)
@@ -259,6 +261,7 @@ def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(meter: Meter, code
     assert peak_bytes(raw) < 8 * MIB
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])
 def test_records_that_are_all_headers_do_not_hold_the_loop(meter: Meter, codec: int, count: int, headers: int) -> None:

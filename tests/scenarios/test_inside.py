@@ -144,6 +144,7 @@ def test_a_stopping_broker_takes_nothing_more(broker: SimulatedBroker, world: Wo
     assert perform(world, "produce A t seq=0") == "NONE @0 stamped"
 
 
+@pytest.mark.smoke
 @pytest.mark.entry("IDM-20")
 def test_a_million_producers_expire_in_slices(meter: Meter) -> None:
     state, count = ProducerState(), meter.size(1_000_000)
@@ -248,6 +249,7 @@ def test_a_task_slower_than_its_interval_never_runs_twice_at_once(broker: Simula
     assert runs > 10
 
 
+@pytest.mark.smoke
 @pytest.mark.entry("CRD-24")
 def test_late_transactions_are_counted(broker: SimulatedBroker, world: World) -> None:
     from ottla.broker.metrics.exposition import collect

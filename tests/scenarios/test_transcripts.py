@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,21 @@ from tools.kafka import ORACLE_VERSION
 
 SCENARIOS = [scenario for file in sorted(FOLDER.glob("*.txt")) for scenario in load(file) if scenario.broker != SEVERAL]
 
+STARTS = re.compile(r"(restart|kill)\b")
+"""Commands that start a broker again."""
+
 
 def _marks(target: str, scenario: Scenario, case: dict[str, str]) -> list[pytest.MarkDecorator]:
     """The first and the last case of each scenario run simulated in ``make check``, all others in ``make test-all``.
 
+    Scenarios that start a broker again run simulated in ``make test``: a start takes as long as ten other scenarios.
+
     The first test that asks for Apache Kafka's answers has all of them given, which takes minutes.
     """
     if target == "simulated":
-        return [] if case in (scenario.cases[0], scenario.cases[-1]) else [pytest.mark.full]
+        if case not in (scenario.cases[0], scenario.cases[-1]):
+            return [pytest.mark.full]
+        return [pytest.mark.smoke] if any(STARTS.match(step.command) for step in scenario.steps) else []
     if target == "kafka":
         marks = [pytest.mark.wire, pytest.mark.full, pytest.mark.long, pytest.mark.java]
         if not scenario.is_of(ORACLE_VERSION):

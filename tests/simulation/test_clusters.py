@@ -30,6 +30,7 @@ def digest(seed: int) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+@pytest.mark.smoke
 def test_three_brokers_commit_what_clients_write() -> None:
     verdict = judge(msgspec.structs.replace(draw(3, 30, brokers=3), faults=()))
     assert verdict.findings == []

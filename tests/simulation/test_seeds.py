@@ -27,6 +27,7 @@ def failures(report: Report) -> list[str]:
     return [f"seed {verdict.plan.seed}: {finding}" for verdict in report.failed for finding in verdict.findings[:3]]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=pytest.mark.full) for first in range(1 + CHUNK, 51, CHUNK))])
 def test_seeds_find_nothing(first: int) -> None:
     report = play(range(first, first + CHUNK), 30)
@@ -50,11 +51,13 @@ def test_many_seeds_find_nothing_and_reach_every_rare_state(
     assert report.seeds < SEEDS or report.missed == []
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda path: path.stem)
 def test_a_plan_that_once_failed_is_sound(path: Path) -> None:
     assert judge(decode(path.read_bytes())).findings == []
 
 
+@pytest.mark.smoke
 def test_the_plan_of_a_lost_addition_finds_a_start_that_does_not_make_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A power cut keeps a batch and takes the record that adds its partition; no seed below 810 has that."""
     monkeypatch.setattr(LostAdditions, "find", lambda self, shards: None)
@@ -69,6 +72,7 @@ def digest(seed: int) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
+@pytest.mark.smoke
 def test_a_seed_is_the_same_world_each_time() -> None:
     assert digest(12) == digest(12)
     assert digest(12) != digest(13)

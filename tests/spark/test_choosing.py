@@ -26,6 +26,7 @@ def batch(rows: list[tuple[str | None, bytes | None, int | None]]) -> pa.RecordB
     return pa.RecordBatch.from_arrays(arrays, ["topic", "key", "partition"])
 
 
+@pytest.mark.smoke
 @given(ROWS)
 def test_each_row_has_the_place_it_asks_for_or_its_keys(rows: list[tuple[str, bytes | None, int | None]]) -> None:
     placed = with_places(batch(rows), COUNTS)

@@ -145,6 +145,7 @@ def test_large_records_go_through_in_pieces(logs: Logs, compression: int) -> Non
     assert all(before[r.offset] == r.timestamp_ms for _, raw in stored(log) for r in read_records(raw))
 
 
+@pytest.mark.smoke
 def test_a_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
     log = logs.new(ROOMY)
     zeros = build_batch([(b"a", b"1"), (b"bomb", bytes(40 << 20))], NOW_MS, compression=4)

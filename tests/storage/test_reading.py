@@ -24,6 +24,7 @@ def test_records_of_any_size_are_read(codec: int) -> None:
     assert list(records_of(small, read_header(small))) == read_records(small)
 
 
+@pytest.mark.smoke
 def test_read_size_is_bounded() -> None:
     many = bytes(build_batch([(b"k", bytes(1_000))] * 20_000, NOW_MS, compression=ZSTD))
     tracemalloc.start()

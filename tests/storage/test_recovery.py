@@ -278,6 +278,7 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
     assert [log.log_end_offset for log in logs] == [2] * 40
 
 
+@pytest.mark.smoke
 def test_start_after_a_crash_reads_unsynced_segments_once(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     config = LogConfig(segment_bytes=100_000, index_interval_bytes=4096)
     log = logs.new(config)

@@ -140,6 +140,7 @@ def test_a_full_disk_gets_room_by_retention() -> None:
     assert log.log_start_offset == log.log_end_offset == 12
 
 
+@pytest.mark.smoke
 @pytest.mark.entry("STO-21")
 def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
     """At each operation of a pass: the log reads the same before, after, after a crash, and once it was cleaned again."""

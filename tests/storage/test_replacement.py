@@ -106,6 +106,7 @@ def generation(fs: MemoryFilesystem) -> str:
     return "new"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("is_overlay", [False, True])
 @pytest.mark.parametrize(("run", "expected"), [(replace, ["old", "new"]), (replace_and_undo, ["old", "new", "old"])])
 def test_kills_leave_the_old_or_the_new_data(

@@ -48,6 +48,7 @@ def test_ids_become_links() -> None:
     assert rules.link("**CRD-12, KIP-98.**") == "**[CRD-12](rules.md#crd-12), KIP-98.**"
 
 
+@pytest.mark.smoke
 def test_the_scoreboard_is_what_the_generator_writes() -> None:
     page = conformance.TARGET.read_text()
     assert conformance.document(conformance.board_on(page)) == page, "make generate"

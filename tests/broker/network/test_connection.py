@@ -28,6 +28,7 @@ def test_frames_in_any_pieces(monkeypatch: pytest.MonkeyPatch, connected: tuple[
     assert [int.from_bytes(a[:4], "big") for a in transport.answers()] == list(range(300))
 
 
+@pytest.mark.smoke
 def test_large_frames_grow_the_buffer_and_give_it_back(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]
 ) -> None:

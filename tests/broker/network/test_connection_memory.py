@@ -19,6 +19,7 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared, feed, put, serve
 
 
+@pytest.mark.smoke
 def test_client_that_reads_no_responses_is_not_served_further(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:

@@ -25,6 +25,7 @@ def put(frames: Frames, data: bytes) -> int:
     return len(piece)
 
 
+@pytest.mark.smoke
 @settings(max_examples=60)
 @given(
     payloads=st.lists(st.integers(1, 3 * OWN_START_BYTES).map(lambda n: bytes([n % 251]) * n), max_size=12),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from tests.coordinator.assignors.groups import Group, groups, topic_id
 ONE, TWO = topic_id(1), topic_id(2)
 
 
+@pytest.mark.smoke
 @given(group=groups())
 def test_ranges_are_contiguous_and_differ_by_one_at_most(group: Group) -> None:
     assignments = group.assigned_by(assign_ranges)
@@ -27,6 +29,7 @@ def test_ranges_are_contiguous_and_differ_by_one_at_most(group: Group) -> None:
             assert max(lengths) - min(lengths) <= 1
 
 
+@pytest.mark.smoke
 @given(group=groups(equal_subscriptions=True), count=st.integers(1, 20))
 def test_topics_with_equal_counts_are_co_partitioned(group: Group, count: int) -> None:
     equal = Group(group.members, dict.fromkeys(group.partition_counts, count))

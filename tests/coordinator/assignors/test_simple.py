@@ -54,6 +54,7 @@ def test_every_partition_has_somebody_and_nobody_too_many(group: Group) -> None:
         assert len(member_ids) <= ceil(len(subscribers[topic]) / count)
 
 
+@pytest.mark.smoke
 @given(group=groups(equal_subscriptions=True))
 def test_with_at_least_as_many_partitions_as_members_it_is_balanced(group: Group) -> None:
     subscribed = next(iter(group.members.values())).subscribed
@@ -62,6 +63,7 @@ def test_with_at_least_as_many_partitions_as_members_it_is_balanced(group: Group
         assert max(counts) - min(counts) <= 1
 
 
+@pytest.mark.smoke
 @given(group=share_groups())
 def test_nothing_moves_when_nothing_has_changed(group: Group) -> None:
     settled = group.after(assign_simply)

@@ -156,6 +156,7 @@ def test_random_histories(seed: int) -> None:
     History(seed).play()
 
 
+@pytest.mark.smoke
 def test_random_histories_reach_rare_states() -> None:
     reached: set[str] = set()
     for seed in range(100, 112):

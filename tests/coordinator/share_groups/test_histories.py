@@ -49,6 +49,7 @@ def step(world: ShareHistoryWorld, rng: random.Random, sharers: list[Sharer]) ->
     world.take(outcome.initialization)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(4, in_check=1))
 def test_random_histories(seed: int) -> None:
     rng, world = random.Random(seed), ShareHistoryWorld()

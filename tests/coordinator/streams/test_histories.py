@@ -182,6 +182,7 @@ def check_group(group: StreamsGroup) -> None:
     assert group.revocations_ms.keys() <= group.members.keys()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(12, in_check=2))
 def test_histories(seed: int) -> None:
     world = StreamsHistoryWorld(seed)
