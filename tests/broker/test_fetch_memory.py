@@ -66,6 +66,31 @@ def test_parked_fetch_keeps_no_records_in_memory(simulated: SimulatedBroker) -> 
         assert len(reader.receive(sent).responses[0].partitions[0].records) > 2 * VALUE_BYTES
 
 
+@pytest.mark.parametrize("max_bytes", [2 * VALUE_BYTES, 2 * VALUE_BYTES + VALUE_BYTES // 2])
+def test_a_fetch_does_not_wait_for_more_than_its_answer_may_hold(simulated: SimulatedBroker, max_bytes: int) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        request = fetch(0, min_bytes=50 * VALUE_BYTES)
+        request.max_bytes = max_bytes
+        for _ in range(3):
+            produce(writer, 0)
+        sent = reader.send(request, 11)
+        assert parked(simulated) == []
+        assert reader.receive(sent).responses[0].partitions[0].records
+
+
+def test_a_fetch_that_waits_is_woken_by_as_much_as_its_answer_may_hold(simulated: SimulatedBroker) -> None:
+    with simulated.connect() as writer, simulated.connect() as reader:
+        request = fetch(0, min_bytes=50 * VALUE_BYTES)
+        request.max_bytes = 2 * VALUE_BYTES + VALUE_BYTES // 2
+        produce(writer, 0)
+        sent = reader.send(request, 11)
+        assert len(parked(simulated)) == 1
+        produce(writer, 0)
+        produce(writer, 0)
+        assert parked(simulated) == []
+        assert reader.receive(sent).responses[0].partitions[0].records
+
+
 def test_a_fetch_that_is_woken_waits_for_the_memory_of_all(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         sent = reader.send(fetch(0), 11)

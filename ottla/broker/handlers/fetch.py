@@ -126,6 +126,11 @@ class Fetch:
         self._full = True
         self._answers: list[tuple[RequestedPartition, PartitionData]] = []
         self._answers_bytes = 0
+        # A fetch does not wait for more than one answer may hold (KIP-541).
+        self._max_bytes = request.max_bytes
+        if not self._is_replica:
+            self._max_bytes = min(self._max_bytes, ports.live_config.settings.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._responses = ports.response_budget
         # How many batches of an earlier process may still be checked before other work runs.
         self._checks_left = CHECKED_BATCHES
@@ -231,9 +236,7 @@ class Fetch:
         )
 
     def may_have_enough(self) -> bool:
-        return (
-            self._has_revealed() or self._answers_bytes + self._appended_bytes() >= self._request.min_bytes or self._is_any_gone()
-        )
+        return self._has_revealed() or self._answers_bytes + self._appended_bytes() >= self._min_bytes or self._is_any_gone()
 
     def read(self, *, is_last: bool) -> Steps[FetchResponse | None]:
         try:
@@ -261,10 +264,8 @@ class Fetch:
 
     def _read_all(self) -> Steps[bool]:
         """Read every partition; returns whether the answer should be sent now."""
-        request, pace = self._request, Pace()
-        budget_bytes = request.max_bytes
-        if not self._is_replica:
-            budget_bytes = min(budget_bytes, self._ports.live_config.settings.fetch_max_bytes)
+        pace = Pace()
+        budget_bytes = self._max_bytes
         self._answers = []
         partitions: list[Partition] = []
         urgent = False
@@ -288,7 +289,7 @@ class Fetch:
                 budget_bytes = min(budget_bytes, self._answers_bytes + max(0, self._responses.left_bytes))
         self._partitions = partitions
         self._is_new = False
-        return urgent or self._answers_bytes >= request.min_bytes
+        return urgent or self._answers_bytes >= self._min_bytes
 
     def _read(self, requested: RequestedPartition, limit_bytes: int) -> tuple[Partition | None, PartitionData, bool]:
         """Read one partition: returns the partition, its answer, and whether the answer must be sent at once."""
@@ -311,7 +312,7 @@ class Fetch:
                     return partition, read_elsewhere(partition, replica_id), True
             piece = partition.read(
                 requested.fetch_offset,
-                max(0, min(limit_bytes, max(SLICE_BYTES, self._request.min_bytes))),
+                max(0, min(limit_bytes, max(SLICE_BYTES, self._min_bytes))),
                 committed=committed,
                 min_one_batch=self._answers_bytes == 0,
                 to_end=self._is_replica,
