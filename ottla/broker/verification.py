@@ -5,7 +5,7 @@ The tables here turn the coordinator's errors into the errors that a client gets
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from ottla.broker.counters import Counters
@@ -59,6 +59,22 @@ class Verification(Protocol):
         ``implicit_add`` is for transaction version 2. ``then`` is called with None or with the coordinator's error, possibly before
         the call returns. The error is TRANSACTION_ABORTABLE where the partition is not part of the transaction. ``has_waited``: the
         caller has waited for an answer about this transaction before, so that an addition of before is durable by now.
+        """
+        ...
+
+    def join_all(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        then: Callable[[KafkaError | None], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Ask about several partitions at once, so that one record of the coordinator adds them all.
+
+        ``then`` is called with the error of all partitions or with None, possibly before the call returns. After None the caller
+        calls `join` for each partition, with ``has_waited`` where the answer took a while.
         """
         ...
 
@@ -118,12 +134,37 @@ class LocalVerification:
             # Whether the wait has brought the record to the disk shows when the caller asks again.
             self._gate.answer(lambda _: then(None))
 
+    def join_all(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        then: Callable[[KafkaError | None], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Implements `Verification`. Partitions that are only verified need no record, so `join` answers for each of them."""
+        refusal = None
+        if implicit_add:
+            began_ms = self._clock.monotonic_ms()
+            try:
+                self._add(transactional_id, identity, partitions)
+            except KafkaError as error:
+                self._counters.verification_failures += len(partitions)
+                refusal = error
+            finally:
+                self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
+        then(refusal)
+
+    def _add(self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> bool:
+        if self._cluster_state.transaction_version == 0:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        return self._transactions.add_partitions(transactional_id, identity, partitions, client_version=2)
+
     def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
         """Whether the partition was not part of the transaction and has been added. Raises the coordinator's `KafkaError`."""
         if implicit_add:
-            if self._cluster_state.transaction_version == 0:
-                raise KafkaError(Code.UNSUPPORTED_VERSION)
-            return self._transactions.add_partitions(transactional_id, identity, [partition], client_version=2)
+            return self._add(transactional_id, identity, [partition])
         if self._config.settings.transaction_partition_verification_enable:
             code = self._transactions.verify(transactional_id, identity, [partition])[partition]
             if code is not Code.NONE:

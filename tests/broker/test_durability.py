@@ -177,10 +177,11 @@ class Still(SimulatedEnv):
             super().settle()
 
 
-def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, fs: Slow) -> None:
+@pytest.mark.parametrize("command", ["produce A t", "produce_all A t,t/1"])
+def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, fs: Slow, command: str) -> None:
     """The retry of a batch after a kill: its partition is part of the transaction already, and the disk does not have that yet."""
-    for command in ("topic t", "A = init x"):
-        perform(world, command)
+    for preparation in ("topic t partitions=2", "A = init x"):
+        perform(world, preparation)
     broker: SimulatedBroker = world.broker  # type: ignore[assignment]
     transactions = broker.broker.transactions
     identity = ProducerIdAndEpoch(*next((m.producer_id, m.producer_epoch) for s in transactions.shards() for m in s.ids.values()))
@@ -190,7 +191,7 @@ def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, f
     broker.env_type = Still
     broker.start()
     fs.synced.clear()
-    ask = VERBS["produce"](world, cut_up("produce A t", {}))
+    ask = VERBS[command.split(maxsplit=1)[0]](world, cut_up(command, {}))
     sent = world.client.send(ask.request, ask.version)  # type: ignore[union-attr, arg-type]
     assert broker.broker.partitions.get("t", 0).log.log_end_offset == 0
     broker.env.is_still = False  # type: ignore[attr-defined]

@@ -92,6 +92,16 @@ def test_the_first_transaction_of_an_id(broker: SimulatedBroker, world: World) -
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
+def test_one_record_that_adds_several_partitions(broker: SimulatedBroker, world: World) -> None:
+    assert perform(world, "produce_all A t,u") == "NONE @0"
+    power_cut(broker, world, is_ongoing)
+    (shard,) = broker.broker.transactions.shards()
+    assert shard.ids["x"].partitions == {("t", 0), ("u", 0)}
+    assert perform(world, "commit A") == "NONE p1 e1"
+    assert visible(world, ("t", 0), committed=True) == ["a1"]
+    assert visible(world, ("u", 0), committed=True) == ["a2"]
+
+
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker: SimulatedBroker, world: World, ends: str) -> None:
     """Its markers must not be sent again: one of them would end the transaction behind it."""

@@ -211,6 +211,46 @@ def produce(world: World, words: Words) -> Ask:
     return Ask(ProduceRequest(transactional_id=whose, acks=acks, timeout_ms=1_500, topic_data=data), words.version(12), show)
 
 
+@verb
+def produce_all(world: World, words: Words) -> Ask:
+    """produce_all A t,u/1 [corrupt=t] [v=12]: one request with one record for each partition, shown in the order of the command
+
+    The batch of the partition ``corrupt`` has a wrong CRC.
+    """
+    actor = world.actors[words.plain[0]]
+    parts = [world.partition(p) for p in words.plain[1].split(",")]
+    corrupt = world.partition(words.options["corrupt"]) if "corrupt" in words.options else None
+    topics: dict[str, list[PartitionProduceData]] = {}
+    for where in parts:
+        actor.written += 1
+        batch = build_batch(
+            [(None, f"{actor.name.lower()}{actor.written}".encode())],
+            world.broker.now_ms() - words.number("age", 0),
+            producer_id=actor.pid,
+            producer_epoch=actor.epoch,
+            base_sequence=actor.sequences.get(where, 0),
+            transactional=True,
+        )
+        if where == corrupt:
+            batch[-1] ^= 1
+        topics.setdefault(where[0], []).append(PartitionProduceData(index=where[1], records=bytes(batch)))
+
+    def show(answer: Any) -> str:
+        shown = {}
+        for topic in answer.responses:
+            for p in topic.partition_responses:
+                where = (topic.name, p.index)
+                shown[where] = name_of(p.error_code) if p.error_code else f"NONE @{p.base_offset}"
+                if not p.error_code:
+                    actor.sequences[where] = actor.sequences.get(where, 0) + 1
+        answers = [shown[where] for where in parts]
+        return answers[0] if len(set(answers)) == 1 else " | ".join(answers)
+
+    data = [TopicProduceData(name, partition_data=partitions) for name, partitions in topics.items()]
+    request = ProduceRequest(transactional_id=actor.transactional_id, acks=-1, timeout_ms=1_500, topic_data=data)
+    return Ask(request, words.version(12), show)
+
+
 # transactions
 
 

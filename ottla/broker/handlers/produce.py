@@ -27,10 +27,10 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Timers
 from ottla.broker.gate import Gate
-from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, verify
-from ottla.broker.handlers.common import topic_name
+from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, Joined, join_partitions, verify
 from ottla.broker.handlers.current_leaders import leader_for_produce
-from ottla.broker.handlers.produce_refusals import ACKS, IDS_FROM, transactional_producer_of, whole_refusal
+from ottla.broker.handlers.produce_partition import partition_of
+from ottla.broker.handlers.produce_refusals import ACKS, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.produce_replication import Answer, when_replicated
 from ottla.broker.handlers.refused_batch import report_refused
 from ottla.broker.inflating import InflatingMemory
@@ -40,7 +40,6 @@ from ottla.broker.transaction_history import TransactionListener
 from ottla.broker.verification import Verification
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
-from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -76,8 +75,6 @@ _WITHOUT_START = {
     Code.KAFKA_STORAGE_ERROR,
 }
 """Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
-ADMIN_CLIENT_ID = "__admin_client"
-"""The only client id that may write to internal topics, as in Kafka."""
 
 
 class Ports(Protocol):
@@ -103,6 +100,8 @@ class _Asked(msgspec.Struct, kw_only=True):
     transactional_id: str | None
     acks: int
     allowance: Allowance
+    joined: Joined | None = None
+    """The result of `join_partitions`; None while a request with one batch is handled without a generator."""
 
 
 def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> Answer | Steps[Answer]:
@@ -166,6 +165,9 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     ports, context, allowance = asked.ports, asked.context, asked.allowance
     lost, pace = ports.gate.leaderships_lost, Pace()
     refused = yield from whole_refusal(ports, context, request, pace)
+    joined = asked.joined = Joined()
+    if asked.transactional_id is not None and refused is Code.NONE:
+        joined = asked.joined = yield from join_partitions(ports, context, request, pace)
     responses = []
     waiting: list[_Waiting] = []
     work = 0
@@ -187,7 +189,7 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
             else:
                 answer = _append_at_once(asked, topic, data)
                 if answer is None:
-                    answer = yield from _append_in_steps(asked, topic, data, has_waited=False)
+                    answer = yield from _append_in_steps(asked, topic, data, has_waited=joined.has_waited)
                 if isinstance(answer, Pause):
                     waiting.append(_Waiting(topic=topic, data=data, answers=answers, position=len(answers), pause=answer))
                     answer = PartitionProduceResponse(index=index, error_code=Code.UNKNOWN_SERVER_ERROR, base_offset=-1)
@@ -227,13 +229,14 @@ def _append_after(
 def _append_at_once(asked: _Asked, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse | Pause | None:
     """Check, verify and append a batch in one synchronous call.
 
-    None for a batch that takes long to check, a `Pause` as `join_transaction` gives it.
+    None for a batch that takes long to check or whose partition must join the transaction first, a `Pause` as `join_transaction`
+    gives it.
     """
     partition: Partition | None = None
-    ports, context, allowance = asked.ports, asked.context, asked.allowance
-    left_bytes = allowance.left_bytes
+    ports, context, allowance, joined = asked.ports, asked.context, asked.allowance, asked.joined
+    left_bytes, is_checked = allowance.left_bytes, False
     try:
-        partition = _partition(ports, context, topic, data.index)
+        partition = partition_of(ports, context, topic, data.index)
         if len(data.records or b"") > CRC_AT_ONCE_BYTES:
             return None
         batch, header = _batch(context, data)
@@ -243,11 +246,16 @@ def _append_at_once(asked: _Asked, topic: TopicProduceData, data: PartitionProdu
         max_timestamp_ms = check_records(batch, header, rules, allowance) if is_acceptable else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
-        appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=False)
+        is_checked, has_waited = True, joined is not None and joined.has_waited
+        appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
         if isinstance(appended, Pause):
             allowance.left_bytes = left_bytes
         return appended
     except KafkaError as error:
+        if partition is not None and joined is None and asked.transactional_id is not None and not is_checked:
+            # As in Kafka, a batch whose records are refused adds its partition all the same (`join_partitions`).
+            allowance.left_bytes = left_bytes
+            return None
         _report(asked, data, partition, error)
         return _refused(data.index, error, partition)
 
@@ -263,14 +271,14 @@ def _append_in_steps(
     ports, context, allowance = asked.ports, asked.context, asked.allowance
     try:
         while True:
-            partition = _partition(ports, context, topic, data.index)
+            partition = partition_of(ports, context, topic, data.index)
             config, left_bytes = partition.log.config, allowance.left_bytes
             batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
             # Do not check or inflate the records of a batch that the log will refuse for its size.
             if partition.log.accepts_size(len(batch)):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
-            partition = _partition(ports, context, topic, data.index)
+            partition = partition_of(ports, context, topic, data.index)
             if partition.log.config == config:
                 rules = _rules(ports, partition)
                 appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
@@ -328,7 +336,7 @@ def _append(
     context, transactional_id = asked.context, asked.transactional_id
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-        pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=has_waited)
+        pause = verify(asked.ports, context, transactional_id, partition, header, asked.joined, has_waited=has_waited)
         if pause is not None:
             return pause
     appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None, acks=asked.acks)
@@ -339,18 +347,6 @@ def _append(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=log.log_start_offset,
     )
-
-
-def _partition(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
-    """The partition of a batch.
-
-    Raises `KafkaError` for an unknown partition, and for an internal topic that clients may not write.
-    """
-    name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
-    partition = ports.partitions.get(name, index)
-    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
-        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
-    return partition
 
 
 def _rules(ports: Ports, partition: Partition) -> Rules:

@@ -9,7 +9,7 @@ producer has come to the partition since the question, and the partition has the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import msgspec
@@ -140,13 +140,50 @@ class CoordinatorVerification:
         elif implicit_add and self._state.transaction_version == 0:
             then(KafkaError(Code.UNSUPPORTED_VERSION))
         else:
-            asked = _Asked(question, self._guard(question), self._clock.monotonic_ms(), then)
-            waiting = self._waiting.setdefault(leader, [])
-            if len(waiting) >= MAX_WAITING_BATCHES:
-                self._refuse([asked], Code.COORDINATOR_NOT_AVAILABLE)
-            else:
-                waiting.append(asked)
-                self._send(leader)
+            self._ask_there(leader, [question], then)
+
+    def join_all(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        then: Then,
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Implements `Verification`. Another broker is asked by one request; its answers are kept for `join`."""
+        try:
+            index = self._transactions.partition_of(transactional_id)
+        except KafkaError as error:
+            then(error)
+            return
+        leader = leader_of(self._state, TRANSACTION_TOPIC, index)
+        if leader == self._state.node_id:
+            self._local.join_all(transactional_id, identity, partitions, then, implicit_add=implicit_add)
+        elif not implicit_add and not self._config.settings.transaction_partition_verification_enable:
+            then(None)
+        elif implicit_add and self._state.transaction_version == 0:
+            then(KafkaError(Code.UNSUPPORTED_VERSION))
+        else:
+            left = len(partitions)
+
+            def answered(_: KafkaError | None) -> None:
+                nonlocal left
+                left -= 1
+                if not left:
+                    then(None)
+
+            self._ask_there(leader, [_Question(transactional_id, identity, p, implicit_add) for p in partitions], answered)
+
+    def _ask_there(self, leader: int, questions: Collection[_Question], then: Then) -> None:
+        """Ask the coordinator on another broker. ``then`` is called for each question."""
+        asked_ms = self._clock.monotonic_ms()
+        asked = [_Asked(question, self._guard(question), asked_ms, then) for question in questions]
+        waiting = self._waiting.setdefault(leader, [])
+        room = max(MAX_WAITING_BATCHES - len(waiting), 0)
+        waiting += asked[:room]
+        self._refuse(asked[room:], Code.COORDINATOR_NOT_AVAILABLE)
+        self._send(leader)
 
     def _guard(self, question: _Question) -> _Guard | None:
         partition = self._partitions.known(*question.partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -201,6 +202,71 @@ def test_verifications_requested_during_a_request_are_sent_together(world: Clust
         assert code_of(client.receive(batch)) == Code.NONE
         client.close()
     assert [len(message.transactions) for message in held.sent] == [1, 3]
+
+
+def all_batches_of_a_request(world: ClusterWorld, producer: Any, version: int, *indexes: int) -> ProduceRequest:
+    request = world.batch(producer, indexes[0], version)
+    for index in indexes[1:]:
+        request.topic_data[0].partition_data += world.batch(producer, index, version).topic_data[0].partition_data
+    return request
+
+
+@pytest.mark.parametrize("version", [VERIFIED, ADDED])
+def test_one_request_to_the_coordinator_has_all_partitions_of_a_produce(world: ClusterWorld, version: int) -> None:
+    """And the coordinator adds them by one record."""
+    for index in (0, 1):
+        world.elect(TOPIC, index, TWO)
+    producer, held = begun(world, version), HeldPeer(world, TWO)
+    before = world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset
+    held.is_holding = False
+    answer = world.call(TWO, all_batches_of_a_request(world, producer, version, 0, 1), version)
+    assert [p.error_code for p in answer.responses[0].partition_responses] == [Code.NONE, Code.NONE]
+    ((transaction,),) = [asked.transactions for asked in held.sent]
+    assert [(t.name, t.partitions) for t in transaction.topics] == [(TOPIC, [0, 1])]
+    added = world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset - before
+    assert added == (version == ADDED)
+    assert cast(Any, world.brokers[TWO].broker.verification)._answers == {}
+
+
+def test_an_error_of_the_coordinator_refuses_its_partition_only(world: ClusterWorld) -> None:
+    for index in (0, 1):
+        world.elect(TOPIC, index, TWO)
+    producer, held = begun(world, ADDED), HeldPeer(world, TWO)
+    client = world.brokers[TWO].connect()
+    batches = client.send(all_batches_of_a_request(world, producer, ADDED, 0, 1), ADDED)
+    results = [
+        AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        for index, code in ((0, Code.NONE), (1, Code.TRANSACTION_ABORTABLE))
+    ]
+    topic = AddPartitionsToTxnTopicResult(name=TOPIC, results_by_partition=results)
+    transaction = AddPartitionsToTxnResult(transactional_id="x", topic_results=[topic])
+    held.fail(AddPartitionsToTxnResponse(results_by_transaction=[transaction]))
+    codes = [p.error_code for p in client.receive(batches).responses[0].partition_responses]
+    assert codes == [Code.NONE, Code.TRANSACTION_ABORTABLE]
+    client.close()
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_batches_of_one_request_beyond_the_bound_are_refused(
+    world: ClusterWorld, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(remote_verification, "MAX_WAITING_BATCHES", room)
+    for index in (0, 1):
+        world.elect(TOPIC, index, TWO)
+    producer, held = begun(world, ADDED), HeldPeer(world, TWO)
+    held.is_holding = False
+    answer = world.call(TWO, all_batches_of_a_request(world, producer, ADDED, 0, 1), ADDED)
+    codes = [p.error_code for p in answer.responses[0].partition_responses]
+    assert codes == [Code.NONE] * room + [Code.NOT_ENOUGH_REPLICAS] * (2 - room)
+
+
+def test_the_coordinator_on_this_broker_adds_all_partitions_of_a_produce_by_one_record(world: ClusterWorld) -> None:
+    world.elect(TOPIC, 1, ONE)
+    producer = world.init()
+    before = world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset
+    answer = world.call(ONE, all_batches_of_a_request(world, producer, ADDED, 0, 1), ADDED)
+    assert [p.error_code for p in answer.responses[0].partition_responses] == [Code.NONE, Code.NONE]
+    assert world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset - before == 1
 
 
 def test_a_producer_that_was_fenced_and_its_successor_are_asked_about_apart(world: ClusterWorld) -> None:

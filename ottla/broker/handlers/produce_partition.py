@@ -1,0 +1,34 @@
+"""Finds the partition of a batch in a Produce request."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.api import RequestContext
+from ottla.broker.cluster import Cluster
+from ottla.broker.handlers.common import topic_name
+from ottla.broker.handlers.produce_refusals import IDS_FROM
+from ottla.broker.partitions import Partition, Partitions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.messages.produce import TopicProduceData
+
+ADMIN_CLIENT_ID = "__admin_client"
+"""The only client id that may write to internal topics, as in Kafka."""
+
+
+class Ports(Protocol):
+    partitions: Partitions
+    cluster: Cluster
+
+
+def partition_of(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
+    """The partition of a batch.
+
+    Raises `KafkaError` for an unknown partition, and for an internal topic that clients may not write.
+    """
+    name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
+    partition = ports.partitions.get(name, index)
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
+    return partition
