@@ -6,6 +6,7 @@ is called directly before each append, because the transaction may have ended si
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
@@ -47,10 +48,10 @@ class BeforeTheLog(KafkaError):
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
     """What the coordinator has answered about all partitions of a request."""
 
-    identity: ProducerIdAndEpoch | None = None
-    """The producer that the coordinator was asked about; None where it was not asked."""
+    partitions: Collection[TopicPartition] = ()
+    """The partitions that the coordinator was asked about."""
     refusal: KafkaError | None = None
-    """The error of every batch of the producer whose partition is not part of the transaction yet."""
+    """The error of all of them."""
     has_waited: bool = False
     """Whether the answer took a while, as in `Verification.join`."""
 
@@ -97,7 +98,14 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
     has_waited = not answers
     if has_waited:
         yield pause
-    return Joined(identity=identity, refusal=answers[0], has_waited=has_waited)
+    # Where partitions are only verified, `verify` gets the error once more, and notes the batch that it refuses.
+    return Joined(partitions=partitions, refusal=answers[0] if implicit_add else None, has_waited=has_waited)
+
+
+def check_joined(joined: Joined | None, partition: Partition, version: int) -> None:
+    """Raise the coordinator's error where it has refused all partitions. As in Kafka, this error precedes those of the records."""
+    if joined is not None and joined.refusal is not None and (partition.log.topic, partition.log.partition) in joined.partitions:
+        raise BeforeTheLog(verification_code(joined.refusal.code, version), joined.refusal.message)
 
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:
@@ -115,14 +123,12 @@ def verify(
     transactional_id: str,
     partition: Partition,
     header: BatchHeader,
-    joined: Joined | None,
     *,
     has_waited: bool,
 ) -> Pause | None:
     """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
 
     None where the batch may be appended now, else a `Pause` as `join_transaction` gives it, which also says what ``has_waited`` is.
-    ``joined`` is the result of `join_partitions`, None where that was not needed.
     Raises `KafkaError`.
     """
     if _is_open(partition, header):
@@ -131,8 +137,6 @@ def verify(
     identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     try:
-        if joined is not None and joined.refusal is not None and joined.identity == identity:
-            raise KafkaError(joined.refusal.code, joined.refusal.message)
         return join_transaction(
             ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited
         )

@@ -27,7 +27,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Timers
 from ottla.broker.gate import Gate
-from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, Joined, join_partitions, verify
+from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, Joined, check_joined, join_partitions, verify
 from ottla.broker.handlers.current_leaders import leader_for_produce
 from ottla.broker.handlers.produce_partition import partition_of
 from ottla.broker.handlers.produce_refusals import ACKS, transactional_producer_of, whole_refusal
@@ -239,7 +239,7 @@ def _append_at_once(asked: _Asked, topic: TopicProduceData, data: PartitionProdu
         partition = partition_of(ports, context, topic, data.index)
         if len(data.records or b"") > CRC_AT_ONCE_BYTES:
             return None
-        batch, header = _batch(context, data)
+        batch, header = _batch(asked, partition, data)
         rules = _rules(ports, partition)
         # Do not check or inflate the records of a batch that the log will refuse for its size.
         is_acceptable = partition.log.accepts_size(len(batch))
@@ -273,7 +273,7 @@ def _append_in_steps(
         while True:
             partition = partition_of(ports, context, topic, data.index)
             config, left_bytes = partition.log.config, allowance.left_bytes
-            batch, header = _batch(context, data, (yield from _crc_aside(data)))
+            batch, header = _batch(asked, partition, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
             # Do not check or inflate the records of a batch that the log will refuse for its size.
             if partition.log.accepts_size(len(batch)):
@@ -308,14 +308,17 @@ def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
     return crcs[0]
 
 
-def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
+def _batch(
+    asked: _Asked, partition: Partition, data: PartitionProduceData, crc: int | None = None
+) -> tuple[memoryview, BatchHeader]:
     """The batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
+    check_joined(asked.joined, partition, asked.context.version)
     records = data.records
     if records is None:
         raise BeforeTheLog(Code.INVALID_RECORD, "no records")
     batch = records if type(records) is memoryview else memoryview(bytearray(records))
     try:
-        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM, crc=crc)
+        return batch, check_produced(batch, zstd_allowed=asked.context.version >= ZSTD_FROM, crc=crc)
     except KafkaError as error:
         raise BeforeTheLog(error.code, error.message) from None
 
@@ -336,7 +339,7 @@ def _append(
     context, transactional_id = asked.context, asked.transactional_id
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
-        pause = verify(asked.ports, context, transactional_id, partition, header, asked.joined, has_waited=has_waited)
+        pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=has_waited)
         if pause is not None:
             return pause
     appended = partition.append(batch, header, implicit_add=implicit_add and transactional_id is not None, acks=asked.acks)
