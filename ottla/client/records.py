@@ -14,7 +14,7 @@ from ottla.client.errors import ClientError, TooMuch
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.inflating import Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import plain, zigzag
+from ottla.protocol.record_stream import all_steps, plain, with_readable_headers, zigzag
 from ottla.protocol.records import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -88,8 +88,15 @@ def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> I
             parts.append(piece)
         whole = b"".join(parts)
         parts.clear()
-        for record in DefaultRecordBatch(whole):
-            yield _record(topic, partition, header, record)
+        read = 0
+        try:
+            for record in DefaultRecordBatch(whole):
+                yield _record(topic, partition, header, record)
+                read += 1
+        except UnicodeDecodeError:
+            records = all_steps(with_readable_headers(whole[HEADER_BYTES:], keeps_headers=True))
+            for record in islice(DefaultRecordBatch(plain(header, records, header.record_count)), read, None):
+                yield _record(topic, partition, header, record)
     except TooLarge:
         raise TooMuch(f"{where} inflates to more than {MAX_INFLATED_BYTES >> 20} MiB") from None
     except KafkaError as error:

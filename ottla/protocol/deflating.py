@@ -48,7 +48,8 @@ class _Lz4:
     def __init__(self) -> None:
         from lz4.frame import LZ4FrameCompressor
 
-        self._stream = LZ4FrameCompressor()
+        # Java's reader refuses dependent blocks, which are the library's default.
+        self._stream = LZ4FrameCompressor(block_linked=False)
         self._head: bytes = self._stream.begin()
 
     def compress(self, data: bytes, /) -> bytes:

@@ -1,9 +1,12 @@
 """Inflates the payload of a record batch piece by piece: time and memory for a piece are bounded, however large the payload is.
 
-C code inflates each piece and releases the interpreter's lock, so that a thread may do so beside the event loop. A payload may have
-several zstd frames, as in Java. Of gzip and lz4 only the first stream is read, and bytes behind it are ignored.
+C code inflates each piece and releases the interpreter's lock, so that a thread may do so beside the event loop.
 
-lz4 and zstd are imported at first use: most brokers get no such batch, and each start would pay for the import.
+A payload may consist of what Java's readers accept, which Apache Kafka's broker and its consumers use: several zstd frames, several
+gzip members (`gzip_members`), several xerial streams, but one lz4 frame (`lz4_frames`). Bytes after the end of gzip and lz4 are
+ignored.
+
+What one compression needs is imported at first use: most brokers get no such batch, and each start would pay for the import.
 """
 
 from __future__ import annotations
@@ -30,11 +33,18 @@ SNAPPY_BLOCK_BYTES = 64 << 20
 ZSTD_MAX_WINDOW_LOG = 27
 """The base-2 logarithm of the largest zstd window in bytes. Frames that need more than 128 MiB of history are refused, as by every
 stock client."""
-_GZIP_WINDOW = 31
+ZSTD_FRAMES = 64
+"""How many frames are looked at to find the largest window. Any later frame is taken to need the largest window allowed."""
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_LEAST_BYTES = 6
 _STATE_BYTES = 1 << 20
 """The memory of a decompressor without a declared window, together with the pieces that were read ahead; an estimate."""
 _XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_MAGIC_NUMBER = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
+"""The first four bytes of xerial's header where a block's size is expected."""
 _XERIAL_HEADER_BYTES = 16
+_XERIAL_LEAST_VERSION = 1
+"""The lowest version that a header after the first one may have."""
 _BLOCK = Struct(">i")
 
 
@@ -68,7 +78,9 @@ def pieces(payload: memoryview, compression: int) -> Iterator[memoryview | bytes
     """
     try:
         if compression == GZIP:
-            yield from _gzip(payload)
+            from ottla.protocol import gzip_members
+
+            yield from gzip_members.inflated(payload, INPUT_BYTES, PIECE_BYTES)
         elif compression == SNAPPY:
             yield from _snappy(payload)
         elif compression == LZ4:
@@ -100,17 +112,34 @@ def memory_bytes(payload: memoryview, compression: int) -> int:
 
 
 def _zstd_window_bytes(payload: memoryview) -> int:
-    """The Window_Size of a zstd frame's header (RFC 8878, 3.1.1.1.2) in bytes; the content's size for a single-segment frame."""
-    if len(payload) < 6:
+    """The largest window in bytes that one of the zstd frames declares. Skippable frames have none."""
+    from ottla.protocol.zstd import zstd
+
+    at = largest = 0
+    for _ in range(ZSTD_FRAMES):
+        frame = payload[at:]
+        if len(frame) < _ZSTD_LEAST_BYTES:
+            return largest
+        largest = max(largest, _zstd_frame_window_bytes(frame))
+        try:
+            at += zstd.get_frame_size(frame)
+        except zstd.ZstdError:
+            return largest
+    return largest if at >= len(payload) else 1 << ZSTD_MAX_WINDOW_LOG
+
+
+def _zstd_frame_window_bytes(frame: memoryview) -> int:
+    """The Window_Size in a zstd frame's header (RFC 8878, 3.1.1.1.2) in bytes; the content's size for a single-segment frame."""
+    if bytes(frame[:4]) != _ZSTD_MAGIC:
         return 0
-    if payload[4] & 0x20:
+    if frame[4] & 0x20:
         from ottla.protocol.zstd import zstd
 
         try:
-            return zstd.get_frame_info(payload[:18]).decompressed_size or 0
+            return zstd.get_frame_info(frame[:18]).decompressed_size or 0
         except zstd.ZstdError:
             return 0
-    exponent, mantissa = payload[5] >> 3, payload[5] & 7
+    exponent, mantissa = frame[5] >> 3, frame[5] & 7
     return (8 + mantissa) << exponent + 7
 
 
@@ -119,32 +148,17 @@ def _parts(payload: memoryview, size: int) -> Iterator[memoryview]:
         yield payload[at : at + size]
 
 
-def _gzip(payload: memoryview) -> Iterator[bytes]:
-    stream = zlib.decompressobj(wbits=_GZIP_WINDOW)
-    for part in _parts(payload, INPUT_BYTES):
-        rest: memoryview | bytes = part
-        piece = b""
-        while not stream.eof and (rest or len(piece) == PIECE_BYTES):
-            piece = stream.decompress(rest, PIECE_BYTES)
-            rest = stream.unconsumed_tail
-            yield piece
-        if stream.eof:
-            return
-    raise ValueError("the gzip stream is cut off")
-
-
 def _lz4(stream: Any, payload: memoryview) -> Iterator[bytes]:
-    for part in _parts(payload, INPUT_BYTES):
-        rest: memoryview | bytes = part
-        while True:
-            piece: bytes = stream.decompress(rest, PIECE_BYTES)
-            rest = b""
-            yield piece
-            if stream.eof:
-                return
-            if stream.needs_input:
-                break
-    raise ValueError("the stream is cut off")
+    """Inflate one frame. As in Java, neither the content's size nor its checksum is compared."""
+    from ottla.protocol import lz4_frames
+
+    head, begin = lz4_frames.without_content_fields(payload)
+    yield stream.decompress(head, PIECE_BYTES)
+    for block in lz4_frames.blocks(payload, begin):
+        for part in _parts(block, INPUT_BYTES):
+            yield stream.decompress(part, PIECE_BYTES)
+            while not (stream.needs_input or stream.eof):
+                yield stream.decompress(b"", PIECE_BYTES)
 
 
 def _zstd(payload: memoryview) -> Iterator[bytes]:
@@ -153,7 +167,7 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
     window_log = max(10, min((_zstd_window_bytes(payload) - 1).bit_length(), ZSTD_MAX_WINDOW_LOG))
     options = {int(zstd.DecompressionParameter.window_log_max): window_log}
     at = 0
-    while True:
+    while at < len(payload):
         stream = zstd.ZstdDecompressor(options=options)
         while not stream.eof:
             if stream.needs_input and at >= len(payload):
@@ -162,23 +176,29 @@ def _zstd(payload: memoryview) -> Iterator[bytes]:
             at += len(part)
             yield stream.decompress(part, PIECE_BYTES)
         at -= len(stream.unused_data)
-        if at >= len(payload):
-            return
 
 
 def _snappy(payload: memoryview) -> Iterator[memoryview]:
     """Inflate raw snappy, or the blocks of xerial's format that the Java client writes.
 
-    Only the magic bytes of xerial's header are checked, as by the readers of Java and librdkafka.
+    As in Java (SnappyInputStream), only the magic bytes of the first header are checked, another header may come in place of a
+    block, and at the end fewer than the four bytes of a block's size are ignored.
     """
-    if bytes(payload[:8]) != _XERIAL_MAGIC:
+    if bytes(payload[:8]) != _XERIAL_MAGIC or len(payload) < _XERIAL_HEADER_BYTES:
         yield from _parts(_snappy_block(payload), PIECE_BYTES)
         return
     at = _XERIAL_HEADER_BYTES
-    while at < len(payload):
-        if at + _BLOCK.size > len(payload):
-            raise ValueError("a snappy block is cut off")
+    while at + _BLOCK.size <= len(payload):
         (size,) = _BLOCK.unpack_from(payload, at)
+        if size == _XERIAL_MAGIC_NUMBER:
+            if at + _XERIAL_HEADER_BYTES > len(payload):
+                raise ValueError("the header of a further snappy stream is cut off")
+            if bytes(payload[at : at + 8]) != _XERIAL_MAGIC:
+                return
+            if _BLOCK.unpack_from(payload, at + 8)[0] < _XERIAL_LEAST_VERSION:
+                raise ValueError("a further snappy stream of an unknown version")
+            at += _XERIAL_HEADER_BYTES
+            continue
         at += _BLOCK.size
         if size < 0 or at + size > len(payload):
             raise ValueError(f"a snappy block of {size} bytes")

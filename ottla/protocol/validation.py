@@ -15,7 +15,7 @@ from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import SNAPPY_MAX_RATIO, Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain
+from ottla.protocol.record_stream import MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain, with_readable_headers
 from ottla.protocol.records import HEADER_BYTES, LZ4, NO_TIMESTAMP, SNAPPY, TIMESTAMP_TYPE_BIT, ZSTD, BatchHeader
 
 SMALL_RECORDS = 5_000
@@ -66,15 +66,18 @@ class RecordsRefused(KafkaError):
 
 
 def _timestamps(plain_batch: bytes, first_offset: int, *, keys_wanted: bool) -> list[int]:
-    """The timestamps of the records that have the right offset, and have a key if ``keys_wanted``. Raises INVALID_RECORD.
+    """The timestamps of the records that have the right offset, and have a key if ``keys_wanted``.
 
-    No record object is kept, which is faster than a list of records and saves its memory.
+    Raises INVALID_RECORD, and UnicodeDecodeError where the key of a header is not UTF-8. No record object is kept, which is faster
+    than a list of records and saves its memory.
     """
     try:
         records = enumerate(DefaultRecordBatch(plain_batch), first_offset)
         if keys_wanted:
             return [record.timestamp for offset, record in records if record.offset == offset and record.key is not None]
         return [record.timestamp for offset, record in records if record.offset == offset]
+    except UnicodeDecodeError:
+        raise
     except Exception as error:  # the C codec raises many kinds
         raise malformed(str(error)) from error
 
@@ -94,7 +97,10 @@ class _Check:
         self.max_timestamp_ms = NO_TIMESTAMP
 
     def inspect(self, plain_batch: bytes, count: int) -> None:
-        """Check the next ``count`` records. Raises INVALID_RECORD where their offsets do not follow one another."""
+        """Check the next ``count`` records. Raises INVALID_RECORD where their offsets do not follow one another.
+
+        Raises UnicodeDecodeError, with nothing checked, where the key of a header is not UTF-8.
+        """
         highest = _sound(plain_batch, self._header, self._rules, self.checked, count)
         if highest is None:
             highest = self._blame(list(DefaultRecordBatch(plain_batch)))
@@ -148,7 +154,7 @@ class _Check:
 
 
 def _sound(plain_batch: bytes, header: BatchHeader, rules: Rules, first: int, count: int) -> int | None:
-    """The largest timestamp of ``count`` records; None where one of them is bad. Raises INVALID_RECORD."""
+    """The largest timestamp of ``count`` records; None where one of them is bad. Raises the same as `_timestamps`."""
     stamps = _timestamps(plain_batch, header.base_offset + first, keys_wanted=rules.keys_wanted)
     if len(stamps) != count or header.attributes & TIMESTAMP_TYPE_BIT:
         return None
@@ -166,7 +172,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
     to more than ``allowance``, and `RecordsRefused`.
     """
     count, left_bytes = header.record_count, allowance.left_bytes
-    _check_count(batch, header, allowance)
+    _check_head(batch, header, allowance)
     if count > SMALL_RECORDS or len(batch) > SMALL_BYTES:
         return None
     if header.compression:
@@ -180,7 +186,11 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
         plain_batch = plain(header, payload, count)
     else:
         plain_batch = bytes(batch)
-    highest = _sound(plain_batch, header, rules, 0, count)
+    try:
+        highest = _sound(plain_batch, header, rules, 0, count)
+    except UnicodeDecodeError:
+        allowance.left_bytes = left_bytes
+        return None
     if highest is not None:
         return highest
     if count > BLAMED_AT_ONCE:
@@ -193,7 +203,7 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
 
 def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: Allowance, stream: RecordStream) -> Steps[int]:
     """Check a batch of any size in steps; returns and raises the same as `check_records`. ``batch`` must not change meanwhile."""
-    _check_count(batch, header, allowance)
+    _check_head(batch, header, allowance)
     check = _Check(header, rules)
     records_left, left_bytes = SMALL_RECORDS, SMALL_BYTES
     try:
@@ -207,7 +217,11 @@ def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: 
             if records_left < 0 or left_bytes < 0:
                 records_left, left_bytes = SMALL_RECORDS - count, SMALL_BYTES - len(records)
                 yield None
-            check.inspect(plain(header, records, count), count)
+            try:
+                check.inspect(plain(header, records, count), count)
+            except UnicodeDecodeError:
+                records = yield from with_readable_headers(records, keeps_headers=False)
+                check.inspect(plain(header, records, count), count)
     except TooLarge:
         if allowance.left_bytes >= 0:
             raise
@@ -222,10 +236,11 @@ def _too_large(allowance: Allowance) -> KafkaError:
     )
 
 
-def _check_count(batch: Buffer, header: BatchHeader, allowance: Allowance) -> None:
+def _check_head(batch: Buffer, header: BatchHeader, allowance: Allowance) -> None:
     """Refuse a batch that declares more records than its bytes can hold, before any record is decoded.
 
-    Raises INVALID_RECORD, or MESSAGE_TOO_LARGE where so many records would inflate to more than ``allowance``.
+    Raises INVALID_RECORD, MESSAGE_TOO_LARGE where so many records would inflate to more than ``allowance``, and CORRUPT_MESSAGE for
+    an lz4 frame that Java cannot read.
     """
     least = header.record_count * MIN_RECORD_BYTES
     size = len(batch) - HEADER_BYTES
@@ -233,6 +248,13 @@ def _check_count(batch: Buffer, header: BatchHeader, allowance: Allowance) -> No
         raise malformed(f"{header.record_count} records in {size} bytes")
     if header.compression and least > allowance.left_bytes:
         raise _too_large(allowance)
+    if header.compression == LZ4:
+        from ottla.protocol import lz4_frames
+
+        try:
+            lz4_frames.check_header(memoryview(batch)[HEADER_BYTES:])
+        except ValueError as error:
+            raise KafkaError(Code.CORRUPT_MESSAGE, f"the batch cannot be inflated: {error}") from error
 
 
 def _small(payload: memoryview, compression: int) -> Buffer | None:
@@ -242,6 +264,11 @@ def _small(payload: memoryview, compression: int) -> Buffer | None:
         _scratch = bytearray(SMALL_BYTES)
     if compression == SNAPPY and len(payload) * SNAPPY_MAX_RATIO > SMALL_BYTES:
         return None
+    if compression == LZ4:
+        from ottla.protocol import lz4_frames
+
+        if not lz4_frames.is_one_frame(payload):
+            return None
     if compression in (LZ4, ZSTD):
         module = cramjam.lz4 if compression == LZ4 else cramjam.zstd
         try:
