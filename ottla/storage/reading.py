@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import NotRequired, TypedDict
 
 import msgspec
-from aiokafka.record.default_records import DefaultRecordBatch
+from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import RecordStream, plain
+from ottla.protocol.record_stream import RecordStream, plain, with_readable_headers
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
 from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
@@ -177,10 +177,11 @@ def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[Times
 
 
 def _first_in(
-    log: Log, segment: Segment, timestamp_ms: int, offsets: range, limit: int, pace: Pace
+    log: Log, segment: Segment, timestamp_ms: int, offsets: range, limit: int, pace: Pace, *, also_deleted: bool = False
 ) -> Steps[TimestampedOffset | int | None]:
     """The first record of a segment at or after a timestamp; None where the segment, which ends at ``limit``, has no such record.
 
+    ``also_deleted``: the record may lie below the log start offset.
     Where the segment is deleted, replaced or truncated between two steps: the offset up to which the segment has no such record.
     """
     reached, truncations = offsets.start, log.truncations
@@ -189,8 +190,9 @@ def _first_in(
         if header.base_offset >= offsets.stop:
             return None
         has_paused = False
-        if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= max(reached, log.log_start_offset):
-            answer = yield from _first_at(log, raw, header, timestamp_ms, offsets.stop, pace)
+        lowest = 0 if also_deleted else log.log_start_offset
+        if header.max_timestamp_ms >= timestamp_ms and header.last_offset >= max(reached, lowest):
+            answer = yield from _first_at(log, raw, header, timestamp_ms, offsets.stop, pace, also_deleted=also_deleted)
             if answer is not None:
                 return answer
             has_paused = True
@@ -217,14 +219,17 @@ def _stands(log: Log, segment: Segment) -> bool:
 
 
 def _first_at(
-    log: Log, batch: Buffer, header: BatchHeader, timestamp_ms: int, bound: int, pace: Pace
+    log: Log, batch: Buffer, header: BatchHeader, timestamp_ms: int, bound: int, pace: Pace, *, also_deleted: bool
 ) -> Steps[TimestampedOffset | None]:
-    """The first record of a batch at or after a timestamp, from the log start offset up to ``bound``, exclusive."""
-    if (
-        header.attributes & TIMESTAMP_TYPE_BIT
-        and log.log_start_offset <= header.base_offset
-        and header.record_count > header.last_offset_delta
-    ):
+    """The first record of a batch at or after a timestamp, up to ``bound``, exclusive.
+
+    Begins at the log start offset, or at the start of the batch with ``also_deleted``.
+    """
+
+    def lowest() -> int:
+        return 0 if also_deleted else log.log_start_offset
+
+    if header.attributes & TIMESTAMP_TYPE_BIT and lowest() <= header.base_offset and header.record_count > header.last_offset_delta:
         # All records have the batch's append time as timestamp, and compaction has removed no record.
         return TimestampedOffset(header.max_timestamp_ms, header.base_offset, header.leader_epoch)
     stream = RecordStream(batch, header)
@@ -233,8 +238,8 @@ def _first_at(
             records, count = yield from stream.next_records()
             if not count:
                 return None
-            for record in DefaultRecordBatch(plain(header, records, count)):
-                if record.timestamp >= timestamp_ms and log.log_start_offset <= record.offset < bound:
+            for record in (yield from _decoded(header, records, count)):
+                if record.timestamp >= timestamp_ms and lowest() <= record.offset < bound:
                     return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
             if pace.spend(count):
                 yield None
@@ -244,16 +249,32 @@ def _first_at(
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
 
+def _decoded(header: BatchHeader, records: bytes, count: int) -> Steps[list[DefaultRecord]]:
+    """``count`` whole records of a batch, also those whose headers have keys that are not UTF-8."""
+    try:
+        return list(DefaultRecordBatch(plain(header, records, count)))
+    except UnicodeDecodeError:
+        bare = yield from with_readable_headers(records, keeps_headers=False)
+        return list(DefaultRecordBatch(plain(header, bare, count)))
+
+
 def offset_of_max_timestamp(log: Log, bound: int) -> Steps[TimestampedOffset | None]:
-    """The first record that has the largest timestamp of the log; None where that record is not below ``bound``."""
+    """The first record that has the largest timestamp of the log; None where that record is not below ``bound``.
+
+    As in Kafka, the record may lie below the log start offset, as long as its segment is there, and its timestamp may be unset.
+    """
     best: Segment | None = None
     for segment in log.segments:
         if segment.size_bytes and (best is None or segment.max_timestamp_ms > best.max_timestamp_ms):
             best = segment
-    if best is None or best.max_timestamp_ms < 0:
+    if best is None:
         return None
-    timestamped_offset = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
-    return timestamped_offset if timestamped_offset is not None and timestamped_offset.offset < bound else None
+    offsets, limit = range(best.base_offset, log.log_end_offset), log.end_of(log.segment_at(best.base_offset))
+    found = yield from _first_in(log, best, best.max_timestamp_ms, offsets, limit, Pace(), also_deleted=True)
+    if isinstance(found, int):
+        # The segment was replaced between two steps.
+        found = yield from offset_for_timestamp(log, best.max_timestamp_ms, log.log_end_offset)
+    return found if found is not None and found.offset < bound else None
 
 
 def all_batches(log: Log) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -281,8 +302,14 @@ def records_of(batch: Buffer, header: BatchHeader) -> Iterator[Record]:
     Raises CORRUPT_MESSAGE for a batch that cannot be read, and for a record larger than `MAX_RECORD_BYTES`.
     """
     if not header.compression and len(batch) <= SMALL_BYTES:
-        yield from read_records(batch)
-        return
+        try:
+            records = read_records(batch)
+        except KafkaError:
+            # The stream reads keys of headers that are not UTF-8, or says what is wrong.
+            pass
+        else:
+            yield from records
+            return
     stream = RecordStream(batch, header)
     while decoded := run(next_decoded(stream, header, MAX_RECORD_BYTES)):
         if stream.large_bytes > MAX_RECORD_BYTES:
@@ -301,7 +328,7 @@ def next_decoded(stream: RecordStream, header: BatchHeader, max_record_bytes: in
             records, count = yield from stream.next_records(1)
         elif not count and stream.large_bytes:
             records, count = (yield from _whole(stream)), 1
-        return [Record(r.offset, r.timestamp, r.key, r.value) for r in DefaultRecordBatch(plain(header, records, count))]
+        return [Record(r.offset, r.timestamp, r.key, r.value) for r in (yield from _decoded(header, records, count))]
     except Exception as error:  # the C codec raises many kinds
         raise KafkaError(Code.CORRUPT_MESSAGE, f"a batch cannot be decoded: {error}") from error
 
