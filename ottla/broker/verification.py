@@ -5,6 +5,7 @@ The tables here turn the coordinator's errors into the errors that a client gets
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from typing import Protocol
 
@@ -67,14 +68,14 @@ class Verification(Protocol):
         transactional_id: str,
         identity: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
-        then: Callable[[KafkaError | None], None],
+        then: Callable[[], None],
         *,
         implicit_add: bool,
     ) -> None:
         """Ask about several partitions at once, so that one record of the coordinator adds them all.
 
-        ``then`` is called with the error of all partitions or with None, possibly before the call returns. After None the caller
-        calls `join` for each partition, with ``has_waited`` where the answer took a while.
+        ``then`` is called when `join` has an answer for each partition, possibly before the call returns. The caller calls `join`
+        with ``has_waited`` where it is called later.
         """
         ...
 
@@ -139,22 +140,15 @@ class LocalVerification:
         transactional_id: str,
         identity: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
-        then: Callable[[KafkaError | None], None],
+        then: Callable[[], None],
         *,
         implicit_add: bool,
     ) -> None:
-        """Implements `Verification`. Partitions that are only verified need no record, so `join` answers for each of them."""
-        refusal = None
+        """Implements `Verification`. Partitions that are only verified need no record. Errors are left to `join`."""
         if implicit_add:
-            began_ms = self._clock.monotonic_ms()
-            try:
+            with contextlib.suppress(KafkaError):
                 self._add(transactional_id, identity, partitions)
-            except KafkaError as error:
-                self._counters.verification_failures += len(partitions)
-                refusal = error
-            finally:
-                self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
-        then(refusal)
+        then()
 
     def _add(self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> bool:
         if self._cluster_state.transaction_version == 0:

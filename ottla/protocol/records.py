@@ -22,6 +22,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 LENGTH_OVERHEAD = 12
 """The bytes of base offset and batch length, which ``batch_length`` does not count."""
+MAGIC_AT = 16
 CRC_START = 21
 MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_OVERHEAD
 
@@ -163,15 +164,13 @@ def check_produced(records: Buffer, *, zstd_allowed: bool = True, crc: int | Non
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
         raise KafkaError(Code.INVALID_RECORD, f"{count} records with a last offset delta of {header.last_offset_delta}")
-    if header.producer_id >= 0 and header.producer_epoch >= 0 and header.base_sequence < 0:
+    if header.producer_id >= 0 and header.base_sequence < 0:
         raise KafkaError(Code.INVALID_RECORD, f"base sequence {header.base_sequence} of an idempotent producer")
     compression = attributes & COMPRESSION_MASK
     if compression > MAX_COMPRESSION:
         raise KafkaError(Code.INVALID_RECORD, f"unknown compression {compression}")
     if compression == ZSTD and not zstd_allowed:
         raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs produce version 7")
-    if attributes & TRANSACTIONAL_BIT and header.producer_id < 0:
-        raise KafkaError(Code.INVALID_RECORD, "a transactional batch without a producer id")
     return header
 
 

@@ -183,12 +183,13 @@ class ProducerState:
         return None
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Raises INVALID_PRODUCER_EPOCH for a batch of a fenced producer."""
+        """Raises INVALID_PRODUCER_EPOCH for a batch of a fenced producer, and for an epoch below -1."""
         entry = self.entries.get(header.producer_id)
-        if entry is not None and header.producer_epoch < entry.epoch:
+        last_epoch = NO_PRODUCER_EPOCH if entry is None else entry.epoch
+        if header.producer_epoch < last_epoch:
             raise KafkaError(
                 Code.INVALID_PRODUCER_EPOCH,
-                f"epoch {header.producer_epoch} of producer {header.producer_id}, last seen {entry.epoch}",
+                f"epoch {header.producer_epoch} of producer {header.producer_id}, last seen {last_epoch}",
             )
 
     def check_data(self, header: BatchHeader, *, implicit_add: bool) -> None:

@@ -9,6 +9,7 @@ from ottla.simulation.client import newest
 from tests.scenarios import (
     admin_verbs,
     api_verbs,
+    batch_verbs,
     config_verbs,
     consumer_verbs,
     forge,
@@ -26,7 +27,19 @@ from tests.scenarios.script import Scenario, Step, choose, steps_of
 from tests.scenarios.world import Ask, Words, World
 from tests.support import oracle
 
-_LOADED = (verbs, views, group_verbs, consumer_verbs, streams_verbs, share_verbs, share_group_verbs, config_verbs, forge, api_verbs)
+_LOADED = (
+    verbs,
+    views,
+    group_verbs,
+    consumer_verbs,
+    streams_verbs,
+    share_verbs,
+    share_group_verbs,
+    config_verbs,
+    forge,
+    api_verbs,
+    batch_verbs,
+)
 _LOADED_OF_SEVERAL_BROKERS = (several_verbs, replica_verbs, admin_verbs)
 MODES = {"once", "cut", "twice"}
 _NAMED = re.compile(r"^(\w+) = (.+)$")

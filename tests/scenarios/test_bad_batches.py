@@ -31,7 +31,7 @@ NOISE = random.Random(4).randbytes(50)
 pytestmark = pytest.mark.wire
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-CONTROL = 0x20
+TRANSACTIONAL, CONTROL = 0x10, 0x20
 ANY = None
 
 
@@ -168,6 +168,22 @@ def test_two_producers_in_one_transactional_request(raw: RawClient) -> None:
     answer = raw.call(
         ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name, partition_data=parts)]),
         9,
+    )
+    assert {p.error_code for p in answer.responses[0].partition_responses} == {Code.INVALID_PRODUCER_ID_MAPPING}
+    assert end_offset(raw, name) == 0
+
+
+@pytest.mark.entry("PRD-13")
+@pytest.mark.parametrize("version", [9, 12])
+def test_two_epochs_of_a_producer_in_one_transactional_request(raw: RawClient, version: int) -> None:
+    name = f"epochs-{time.time_ns()}"
+    create(raw, name, 2, retention_ms="-1")
+    pid = identity(raw, name).producer_id
+    raw_batches = [batch(record(), attributes=TRANSACTIONAL, producer=(pid, epoch, 0)) for epoch in (0, 5)]
+    parts = [PartitionProduceData(index=i, records=raw_batch) for i, raw_batch in enumerate(raw_batches)]
+    answer = raw.call(
+        ProduceRequest(transactional_id=name, acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name, partition_data=parts)]),
+        version,
     )
     assert {p.error_code for p in answer.responses[0].partition_responses} == {Code.INVALID_PRODUCER_ID_MAPPING}
     assert end_offset(raw, name) == 0

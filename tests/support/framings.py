@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import lz4.frame
 
 from ottla.protocol import lz4_frames
+from ottla.protocol.deflating import Deflated
 from ottla.protocol.records import GZIP, LZ4, SNAPPY, ZSTD, compress
 from ottla.protocol.zstd import zstd
 from tests.support.batches import batch, record
@@ -248,10 +249,22 @@ def _wider(frame: bytes, window_log: int) -> bytes:
     return frame[:5] + bytes((window_log - 10 << 3,)) + frame[6:]
 
 
+def _by_the_broker(codec: int) -> bytes:
+    """The payload as compaction writes it, in several parts."""
+    deflated = Deflated(codec)
+    for at in range(0, len(PLAIN), 70_000):
+        deflated.add(PLAIN[at : at + 70_000])
+    return deflated.end()
+
+
 def _all() -> dict[str, tuple[int, bytes]]:
     framings = {GZIP: _gzip_framings, SNAPPY: _snappy_framings, LZ4: _lz4_framings, ZSTD: _zstd_framings}
     names = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-    return {f"{names[codec]}/{name}": (codec, payload) for codec, made in framings.items() for name, payload in made()}
+    named = {f"{names[codec]}/{name}": (codec, payload) for codec, made in framings.items() for name, payload in made()}
+    for codec, name in names.items():
+        named[f"{name}/as_the_broker_rewrites_it"] = codec, _by_the_broker(codec)
+        named[f"{name}/as_the_broker_builds_it"] = codec, compress(PLAIN, codec)
+    return named
 
 
 FRAMINGS = _all()

@@ -6,21 +6,19 @@ is called directly before each append, because the transaction may have ended si
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Protocol
-
-import msgspec
 
 from ottla.broker.api import RequestContext
 from ottla.broker.cluster import Cluster
 from ottla.broker.env import Clock
-from ottla.broker.handlers.produce_partition import partition_of
+from ottla.broker.handlers.produce_partition import BeforeTheLog, partition_of
 from ottla.broker.partitions import Partition, Partitions
 from ottla.broker.verification import PRODUCE_CODES, Verification, join_transaction
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.produce import ProduceRequest
-from ottla.protocol.records import HEADER_BYTES, TRANSACTIONAL_BIT, BatchHeader, read_header
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, BatchHeader, read_header
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.steps import Pace, Pause, Steps
 
@@ -41,26 +39,12 @@ class Ports(Protocol):
     verification: Verification
 
 
-class BeforeTheLog(KafkaError):
-    """An error from before the log was asked, so that the answer has no log start offset."""
-
-
-class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """What the coordinator has answered about all partitions of a request."""
-
-    partitions: Collection[TopicPartition] = ()
-    """The partitions that the coordinator was asked about."""
-    refusal: KafkaError | None = None
-    """The error of all of them."""
-    has_waited: bool = False
-    """Whether the answer took a while, as in `Verification.join`."""
-
-
-def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Joined]:
+def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[bool]:
     """Ask the coordinator about all partitions of a transactional request, as ReplicaManager.handleProduceAppend does.
 
     As in Kafka, a partition is added when it is known here and its batch can be told to be transactional. A batch whose records are
-    refused afterwards leaves its partition in the transaction.
+    refused afterwards leaves its partition in the transaction. The answer for each partition is then had from `verify`; returned is
+    the value of its ``has_waited``.
     """
     identity: ProducerIdAndEpoch | None = None
     partitions: dict[TopicPartition, None] = {}
@@ -68,11 +52,8 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
         for data in topic.partition_data:
             if pace.spend(PARTITION_WORK):
                 yield None
-            records = data.records
-            if records is None or len(records) < HEADER_BYTES or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
-                continue
-            header = read_header(records)
-            if header.size_bytes != len(records) or header.producer_id < 0:
+            header = _transactional_header(data.records)
+            if header is None:
                 continue
             producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
             if identity is None:
@@ -85,35 +66,29 @@ def join_partitions(ports: Ports, context: RequestContext, request: ProduceReque
                 # The batch is refused for this reason when its turn comes.
                 continue
     if identity is None or not partitions or request.transactional_id is None:
-        return Joined()
-    answers: list[KafkaError | None] = []
-    pause = Pause()
+        return False
+    pause, is_answered = Pause(), False
 
-    def answered(refusal: KafkaError | None) -> None:
-        answers.append(refusal)
+    def answered() -> None:
+        nonlocal is_answered
+        is_answered = True
         pause.end()
 
     implicit_add = context.version >= IMPLICIT_ADD_FROM
     ports.verification.join_all(request.transactional_id, identity, list(partitions), answered, implicit_add=implicit_add)
-    has_waited = not answers
-    if has_waited:
-        yield pause
-    # Where partitions are only verified, `verify` gets the error once more, and notes the batch that it refuses.
-    return Joined(partitions=partitions, refusal=answers[0] if implicit_add else None, has_waited=has_waited)
-
-
-def check_joined(joined: Joined | None, partition: Partition, version: int) -> None:
-    """Raise the coordinator's error where it has refused all partitions. As in Kafka, this error precedes those of the records."""
-    if joined is not None and joined.refusal is not None and (partition.log.topic, partition.log.partition) in joined.partitions:
-        raise BeforeTheLog(verification_code(joined.refusal.code, version), joined.refusal.message)
+    if is_answered:
+        return False
+    yield pause
+    return True
 
 
 def _is_open(partition: Partition, header: BatchHeader) -> bool:
     """Whether the producer has written to the partition in this transaction. Raises INVALID_PRODUCER_EPOCH for an older epoch."""
     # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
     # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
-    partition.log.producers.check_epoch(header)
     state = partition.log.producers.entries.get(header.producer_id)
+    if state is not None:
+        partition.log.producers.check_epoch(header)
     return state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch
 
 
@@ -144,6 +119,41 @@ def verify(
         if not implicit_add:
             partition.log.producers.note_unverified(header, ports.clock.now_ms())
         raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
+
+
+def verdict_on_refused(
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str | None,
+    partition: Partition | None,
+    records: Buffer | None,
+    error: KafkaError,
+    *,
+    has_waited: bool,
+) -> KafkaError | Pause:
+    """The error of a batch whose records were refused with ``error``: that of `verify`, where verification refuses the batch too.
+
+    As in Kafka, a transactional batch is verified before its records are looked at, and so may join the transaction although it is
+    refused. Kafka looks at the shape and the compression of the batch even earlier. A `Pause` as `verify` gives it.
+    """
+    if transactional_id is None or partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
+        return error
+    header = _transactional_header(records)
+    if header is None:
+        return error
+    try:
+        return verify(ports, context, transactional_id, partition, header, has_waited=has_waited) or error
+    except KafkaError as unverified:
+        return unverified
+
+
+def _transactional_header(records: Buffer | None) -> BatchHeader | None:
+    """The header of a single transactional batch; None for other records, which no coordinator is asked about."""
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+        return None
+    header = read_header(records)
+    is_single = header.size_bytes == len(records)
+    return header if is_single and header.is_transactional and header.producer_id >= 0 else None
 
 
 def verification_code(code: Code, version: int) -> Code:

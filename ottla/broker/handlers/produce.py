@@ -27,10 +27,9 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Timers
 from ottla.broker.gate import Gate
-from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, BeforeTheLog, Joined, check_joined, join_partitions, verify
-from ottla.broker.handlers.current_leaders import leader_for_produce
-from ottla.broker.handlers.produce_partition import partition_of
-from ottla.broker.handlers.produce_refusals import ACKS, transactional_producer_of, whole_refusal
+from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, join_partitions, verdict_on_refused, verify
+from ottla.broker.handlers.produce_partition import BeforeTheLog, partition_of
+from ottla.broker.handlers.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.produce_replication import Answer, when_replicated
 from ottla.broker.handlers.refused_batch import report_refused
 from ottla.broker.inflating import InflatingMemory
@@ -41,7 +40,6 @@ from ottla.broker.verification import Verification
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -58,7 +56,7 @@ from ottla.protocol.records import (
     correct_timestamps,
     produced_crc,
 )
-from ottla.protocol.validation import RecordsRefused, Rules, check_in_steps, check_records
+from ottla.protocol.validation import Rules, check_in_steps, check_records
 from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 ZSTD_FROM = 7
@@ -68,13 +66,6 @@ WORK_BYTES_SHIFT = 8
 inflated payload."""
 CRC_AT_ONCE_BYTES = 1 << 20
 """The CRC of a larger batch is computed in another thread."""
-_WITHOUT_START = {
-    Code.MESSAGE_TOO_LARGE,
-    Code.RECORD_LIST_TOO_LARGE,
-    Code.CORRUPT_MESSAGE,
-    Code.KAFKA_STORAGE_ERROR,
-}
-"""Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
 
 
 class Ports(Protocol):
@@ -100,8 +91,6 @@ class _Asked(msgspec.Struct, kw_only=True):
     transactional_id: str | None
     acks: int
     allowance: Allowance
-    joined: Joined | None = None
-    """The result of `join_partitions`; None while a request with one batch is handled without a generator."""
 
 
 def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> Answer | Steps[Answer]:
@@ -165,9 +154,9 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     ports, context, allowance = asked.ports, asked.context, asked.allowance
     lost, pace = ports.gate.leaderships_lost, Pace()
     refused = yield from whole_refusal(ports, context, request, pace)
-    joined = asked.joined = Joined()
+    has_waited = False
     if asked.transactional_id is not None and refused is Code.NONE:
-        joined = asked.joined = yield from join_partitions(ports, context, request, pace)
+        has_waited = yield from join_partitions(ports, context, request, pace)
     responses = []
     waiting: list[_Waiting] = []
     work = 0
@@ -187,9 +176,9 @@ def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
             if refused is not Code.NONE:
                 answers.append(PartitionProduceResponse(index=index, error_code=refused, base_offset=-1))
             else:
-                answer = _append_at_once(asked, topic, data)
+                answer = _append_at_once(asked, topic, data, has_waited=has_waited)
                 if answer is None:
-                    answer = yield from _append_in_steps(asked, topic, data, has_waited=joined.has_waited)
+                    answer = yield from _append_in_steps(asked, topic, data, has_waited=has_waited)
                 if isinstance(answer, Pause):
                     waiting.append(_Waiting(topic=topic, data=data, answers=answers, position=len(answers), pause=answer))
                     answer = PartitionProduceResponse(index=index, error_code=Code.UNKNOWN_SERVER_ERROR, base_offset=-1)
@@ -226,38 +215,53 @@ def _append_after(
     return answer
 
 
-def _append_at_once(asked: _Asked, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse | Pause | None:
+def _append_at_once(
+    asked: _Asked, topic: TopicProduceData, data: PartitionProduceData, *, has_waited: bool = False
+) -> PartitionProduceResponse | Pause | None:
     """Check, verify and append a batch in one synchronous call.
 
-    None for a batch that takes long to check or whose partition must join the transaction first, a `Pause` as `join_transaction`
-    gives it.
+    None for a batch that takes long to check, a `Pause` as `join_transaction` gives it.
     """
     partition: Partition | None = None
-    ports, context, allowance, joined = asked.ports, asked.context, asked.allowance, asked.joined
+    ports, context, allowance = asked.ports, asked.context, asked.allowance
     left_bytes, is_checked = allowance.left_bytes, False
     try:
         partition = partition_of(ports, context, topic, data.index)
         if len(data.records or b"") > CRC_AT_ONCE_BYTES:
             return None
-        batch, header = _batch(asked, partition, data)
+        batch, header = _batch(context, data)
         rules = _rules(ports, partition)
         # Do not check or inflate the records of a batch that the log will refuse for its size.
         is_acceptable = partition.log.accepts_size(len(batch))
         max_timestamp_ms = check_records(batch, header, rules, allowance) if is_acceptable else header.max_timestamp_ms
         if max_timestamp_ms is None:
             return None
-        is_checked, has_waited = True, joined is not None and joined.has_waited
+        is_checked = True
         appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
         if isinstance(appended, Pause):
             allowance.left_bytes = left_bytes
         return appended
     except KafkaError as error:
-        if partition is not None and joined is None and asked.transactional_id is not None and not is_checked:
-            # As in Kafka, a batch whose records are refused adds its partition all the same (`join_partitions`).
-            allowance.left_bytes = left_bytes
-            return None
-        _report(asked, data, partition, error)
-        return _refused(data.index, error, partition)
+        refused = error if is_checked else _verdict(asked, data, partition, error, has_waited=has_waited)
+    return _refusal(asked, data, partition, refused, left_bytes)
+
+
+def _verdict(
+    asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError, *, has_waited: bool
+) -> KafkaError | Pause:
+    context, transactional_id = asked.context, asked.transactional_id
+    return verdict_on_refused(asked.ports, context, transactional_id, partition, data.records, error, has_waited=has_waited)
+
+
+def _refusal(
+    asked: _Asked, data: PartitionProduceData, partition: Partition | None, refused: KafkaError | Pause, left_bytes: int
+) -> PartitionProduceResponse | Pause:
+    """The answer to a refused batch. A batch that waits for its verdict comes again, so that the allowance is charged once."""
+    if isinstance(refused, Pause):
+        asked.allowance.left_bytes = left_bytes
+        return refused
+    _report(asked, data, partition, refused)
+    return refused_partition(data.index, refused, partition)
 
 
 def _append_in_steps(
@@ -269,18 +273,19 @@ def _append_in_steps(
     """
     partition: Partition | None = None
     ports, context, allowance = asked.ports, asked.context, asked.allowance
+    left_bytes, is_checked = allowance.left_bytes, False
     try:
         while True:
             partition = partition_of(ports, context, topic, data.index)
             config, left_bytes = partition.log.config, allowance.left_bytes
-            batch, header = _batch(asked, partition, data, (yield from _crc_aside(data)))
+            batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
             # Do not check or inflate the records of a batch that the log will refuse for its size.
             if partition.log.accepts_size(len(batch)):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
             partition = partition_of(ports, context, topic, data.index)
             if partition.log.config == config:
-                rules = _rules(ports, partition)
+                rules, is_checked = _rules(ports, partition), True
                 appended = _append(asked, partition, batch, header, rules, max_timestamp_ms, has_waited=has_waited)
                 if isinstance(appended, Pause):
                     allowance.left_bytes = left_bytes
@@ -288,8 +293,8 @@ def _append_in_steps(
             # The topic's configs have changed during the check, so check the batch again. The client's allowance is charged once.
             allowance.left_bytes = left_bytes
     except KafkaError as error:
-        _report(asked, data, partition, error)
-        return _refused(data.index, error, partition)
+        refused = error if is_checked else _verdict(asked, data, partition, error, has_waited=has_waited)
+    return _refusal(asked, data, partition, refused, left_bytes)
 
 
 def _report(asked: _Asked, data: PartitionProduceData, partition: Partition | None, error: KafkaError) -> None:
@@ -308,17 +313,14 @@ def _crc_aside(data: PartitionProduceData) -> Steps[int | None]:
     return crcs[0]
 
 
-def _batch(
-    asked: _Asked, partition: Partition, data: PartitionProduceData, crc: int | None = None
-) -> tuple[memoryview, BatchHeader]:
+def _batch(context: RequestContext, data: PartitionProduceData, crc: int | None = None) -> tuple[memoryview, BatchHeader]:
     """The batch and its header, after every check that does not read records. Raises `BeforeTheLog`."""
-    check_joined(asked.joined, partition, asked.context.version)
     records = data.records
     if records is None:
         raise BeforeTheLog(Code.INVALID_RECORD, "no records")
     batch = records if type(records) is memoryview else memoryview(bytearray(records))
     try:
-        return batch, check_produced(batch, zstd_allowed=asked.context.version >= ZSTD_FROM, crc=crc)
+        return batch, check_produced(batch, zstd_allowed=context.version >= ZSTD_FROM, crc=crc)
     except KafkaError as error:
         raise BeforeTheLog(error.code, error.message) from None
 
@@ -338,7 +340,8 @@ def _append(
         header = correct_timestamps(batch, max_timestamp_ms)
     context, transactional_id = asked.context, asked.transactional_id
     implicit_add = context.version >= IMPLICIT_ADD_FROM
-    if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT:
+    # As in Kafka, a batch without a producer id belongs to no transaction, whatever its transactional bit says.
+    if transactional_id is not None and header.attributes & TRANSACTIONAL_BIT and header.producer_id >= 0:
         pause = verify(asked.ports, context, transactional_id, partition, header, has_waited=has_waited)
         if pause is not None:
             return pause
@@ -375,22 +378,6 @@ def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Ru
         memory.give(stream.memory_bytes)
         ports.counters.inflated_bytes += left_bytes - allowance.left_bytes
     return checked_ms
-
-
-def _refused(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
-    errors = error.errors if isinstance(error, RecordsRefused) else []
-    log_start_offset = -1
-    if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):
-        log_start_offset = partition.log.log_start_offset
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        log_start_offset=log_start_offset,
-        record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
-        error_message=error.message,
-        current_leader=leader_for_produce(error),
-    )
 
 
 def failed(request: ProduceRequest, version: int, code: Code) -> ProduceResponse | None:

@@ -7,14 +7,19 @@ from typing import Protocol
 from ottla.broker.api import RequestContext
 from ottla.broker.cluster import Cluster
 from ottla.broker.handlers.common import topic_name
-from ottla.broker.handlers.produce_refusals import IDS_FROM
 from ottla.broker.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.produce import TopicProduceData
 
+IDS_FROM = 13
+"""The first version that names topics by their ids."""
 ADMIN_CLIENT_ID = "__admin_client"
 """The only client id that may write to internal topics, as in Kafka."""
+
+
+class BeforeTheLog(KafkaError):
+    """An error from before the log was asked, so that the answer has no log start offset."""
 
 
 class Ports(Protocol):

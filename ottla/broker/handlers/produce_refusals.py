@@ -1,21 +1,38 @@
-"""The errors that refuse a Produce request as a whole (ProduceRequest.validateRecords, KafkaApis.handleProduceRequest)."""
+"""Refusals of Produce: the errors for a request as a whole, and the response for a partition whose batch was refused.
+
+See ProduceRequest.validateRecords and KafkaApis.handleProduceRequest.
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from ottla.broker.api import RequestContext
-from ottla.broker.partitions import Partitions
-from ottla.protocol.errors import Code
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.protocol.records import HEADER_BYTES, TRANSACTIONAL_BIT, read_header
+from ottla.broker.handlers.current_leaders import leader_for_produce
+from ottla.broker.handlers.produce_partition import IDS_FROM, BeforeTheLog
+from ottla.broker.partitions import Partition, Partitions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT, read_header
+from ottla.protocol.validation import RecordsRefused
 from ottla.storage.steps import Pace, Steps
 
-IDS_FROM = 13
-"""The first version that names topics by their ids."""
 ACKS = (-1, 0, 1)
-_UNCOUNTED = -2
-"""Stands for the producer id of a transactional batch to an unknown partition, which `whole_refusal` does not count."""
+_UNCOUNTED = (-1, -1)
+"""Stands for the producer of a transactional batch to an unknown partition. Producer ids below 0 are not counted, as in Kafka."""
+_WITHOUT_START = {
+    Code.MESSAGE_TOO_LARGE,
+    Code.RECORD_LIST_TOO_LARGE,
+    Code.CORRUPT_MESSAGE,
+    Code.KAFKA_STORAGE_ERROR,
+}
+"""Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
 
 
 class Ports(Protocol):
@@ -29,24 +46,42 @@ def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest
     producers = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
-            producer_id = transactional_producer_of(ports, context, topic, data)
-            if producer_id is not None:
+            producer = transactional_producer_of(ports, context, topic, data)
+            if producer is not None:
                 if request.transactional_id is None:
                     return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-                producers.add(producer_id)
+                if producer[0] >= 0:
+                    producers.add(producer)
             if pace.spend(1):
                 yield None
-    producers.discard(_UNCOUNTED)
     return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
 
 
 def transactional_producer_of(
     ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
-) -> int | None:
-    """The producer id of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
+) -> tuple[int, int] | None:
+    """Producer id and epoch of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
     records = data.records
-    if records is None or len(records) < HEADER_BYTES or records[16] != 2 or not records[22] & TRANSACTIONAL_BIT:
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[22] & TRANSACTIONAL_BIT:
         return None
     if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
         return _UNCOUNTED
-    return read_header(records).producer_id
+    header = read_header(records)
+    return header.producer_id, header.producer_epoch
+
+
+def refused_partition(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
+    """The response for a partition whose batch was refused. It has the log start offset for the errors for which Kafka has it."""
+    errors = error.errors if isinstance(error, RecordsRefused) else []
+    log_start_offset = -1
+    if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):
+        log_start_offset = partition.log.log_start_offset
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
+        error_message=error.message,
+        current_leader=leader_for_produce(error),
+    )

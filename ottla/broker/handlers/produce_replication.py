@@ -9,7 +9,7 @@ from ottla.broker.cluster import Cluster
 from ottla.broker.env import Timer, Timers
 from ottla.broker.gate import Gate
 from ottla.broker.handlers.current_leaders import with_produce_endpoints
-from ottla.broker.handlers.produce_refusals import IDS_FROM
+from ottla.broker.handlers.produce_partition import IDS_FROM
 from ottla.broker.later import Later
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions

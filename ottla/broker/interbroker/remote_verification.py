@@ -135,35 +135,31 @@ class CoordinatorVerification:
         leader = leader_of(self._state, TRANSACTION_TOPIC, index)
         if leader == self._state.node_id:
             self._ask_here(question, index, then, has_waited=has_waited)
-        elif not implicit_add and not self._config.settings.transaction_partition_verification_enable:
-            then(None)
-        elif implicit_add and self._state.transaction_version == 0:
-            then(KafkaError(Code.UNSUPPORTED_VERSION))
-        else:
+        elif self._is_asked_there(implicit_add):
             self._ask_there(leader, [question], then)
+        else:
+            then(KafkaError(Code.UNSUPPORTED_VERSION) if implicit_add else None)
 
     def join_all(
         self,
         transactional_id: str,
         identity: ProducerIdAndEpoch,
         partitions: Collection[TopicPartition],
-        then: Then,
+        then: Callable[[], None],
         *,
         implicit_add: bool,
     ) -> None:
         """Implements `Verification`. Another broker is asked by one request; its answers are kept for `join`."""
         try:
             index = self._transactions.partition_of(transactional_id)
-        except KafkaError as error:
-            then(error)
+        except KafkaError:
+            then()
             return
         leader = leader_of(self._state, TRANSACTION_TOPIC, index)
         if leader == self._state.node_id:
             self._local.join_all(transactional_id, identity, partitions, then, implicit_add=implicit_add)
-        elif not implicit_add and not self._config.settings.transaction_partition_verification_enable:
-            then(None)
-        elif implicit_add and self._state.transaction_version == 0:
-            then(KafkaError(Code.UNSUPPORTED_VERSION))
+        elif not self._is_asked_there(implicit_add):
+            then()
         else:
             left = len(partitions)
 
@@ -171,9 +167,15 @@ class CoordinatorVerification:
                 nonlocal left
                 left -= 1
                 if not left:
-                    then(None)
+                    then()
 
             self._ask_there(leader, [_Question(transactional_id, identity, p, implicit_add) for p in partitions], answered)
+
+    def _is_asked_there(self, implicit_add: bool) -> bool:
+        """Whether the cluster can add a partition implicitly, or wants partitions to be verified."""
+        if implicit_add:
+            return self._state.transaction_version > 0
+        return self._config.settings.transaction_partition_verification_enable
 
     def _ask_there(self, leader: int, questions: Collection[_Question], then: Then) -> None:
         """Ask the coordinator on another broker. ``then`` is called for each question."""
