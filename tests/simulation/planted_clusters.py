@@ -111,7 +111,7 @@ CLUSTER = [
         "a batch joins a transaction that its coordinator elsewhere does not know",
         VERIFICATION,
         "CoordinatorVerification.join",
-        "self._send(leader)",
+        "self._ask_there(leader, [question], then)",
         "then(None)",
     ),
     planted(
