@@ -6,7 +6,6 @@ from ottla.protocol.markers import read_marker
 from ottla.protocol.records import (
     HEADER_BYTES,
     SNAPPY,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     crc_is_valid,
     read_records,
@@ -42,8 +41,6 @@ def unreadable(log: Log) -> str | None:
                 if read_marker(raw, header) is None:
                     return f"{where} is a control batch that is no marker"
                 continue
-            if header.attributes & TRANSACTIONAL_BIT and header.producer_id < 0:
-                return f"{where} is transactional without a producer"
             try:
                 offsets = [record.offset for record in read_records(_for_strict_readers(bytes(raw), header))]
             except Exception as error:

@@ -102,8 +102,8 @@ MUTANTS = [
         "an older epoch may write",
         file=PRODUCERS,
         function="ProducerState.check_epoch",
-        old="entry is not None and header.producer_epoch < entry.epoch",
-        new="entry is not None and header.producer_epoch < entry.epoch - 100",
+        old="header.producer_epoch < last_epoch",
+        new="header.producer_epoch < last_epoch - 100",
         caught_by="IDM-08 or INI-06",
     ),
     Mutant(
