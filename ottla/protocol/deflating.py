@@ -10,6 +10,10 @@ from aiokafka.codec import snappy_encode
 from ottla.protocol.records import GZIP, LZ4, ZSTD
 
 _GZIP_WINDOW = 31
+_GZIP_LEVEL = -1
+LZ4_DEFAULT_LEVEL = 9
+"""The default of ``compression.lz4.level``. As in Java (Lz4BlockOutputStream) it means the fast compressor, and not level 9."""
+_LZ4_FAST = 0
 _XERIAL_HEADER_BYTES = 16
 
 
@@ -45,11 +49,11 @@ class _Snappy:
 
 
 class _Lz4:
-    def __init__(self) -> None:
+    def __init__(self, level: int) -> None:
         from lz4.frame import LZ4FrameCompressor
 
         # Java's reader refuses dependent blocks, which are the library's default.
-        self._stream = LZ4FrameCompressor(block_linked=False)
+        self._stream = LZ4FrameCompressor(block_linked=False, compression_level=level)
         self._head: bytes = self._stream.begin()
 
     def compress(self, data: bytes, /) -> bytes:
@@ -60,27 +64,42 @@ class _Lz4:
         return self._head + bytes(self._stream.flush())
 
 
-def _stream(compression: int) -> _Stream:
+def _stream(compression: int, level: int | None, size_bytes: int | None) -> _Stream:
     if compression == GZIP:
-        return zlib.compressobj(wbits=_GZIP_WINDOW)
+        return zlib.compressobj(_GZIP_LEVEL if level is None else level, wbits=_GZIP_WINDOW)
     if compression == ZSTD:
         from ottla.protocol.zstd import zstd
 
-        return zstd.ZstdCompressor()
+        stream = zstd.ZstdCompressor(level)
+        if size_bytes is not None:
+            # High levels need hundreds of megabytes for a stream of unknown size.
+            stream.set_pledged_input_size(size_bytes)
+        return stream
     if compression == LZ4:
-        return _Lz4()
+        return _Lz4(_LZ4_FAST if level in (None, LZ4_DEFAULT_LEVEL) else level)
     return _Snappy() if compression else _Plain()
 
 
 class Deflated:
-    """A payload that is compressed while it grows. ``compression`` is the number in a batch's attributes, 0 for none."""
+    """A payload that is compressed while it grows. ``compression`` is the number in a batch's attributes, 0 for none.
 
-    def __init__(self, compression: int) -> None:
-        self._stream = _stream(compression)
+    ``level`` is the level of compression as in Kafka's configs; None for the default. ``size_bytes`` is the size of all data that
+    will be added, where that is known.
+    """
+
+    def __init__(self, compression: int, level: int | None = None, size_bytes: int | None = None) -> None:
+        self._stream = _stream(compression, level, size_bytes)
         self._parts: list[bytes] = []
+        self.deflated_bytes = 0
+        """The size of the compressed data so far. The compressor may hold back more."""
 
     def add(self, data: bytes | bytearray) -> None:
-        self._parts.append(self._stream.compress(bytes(data)))
+        self._keep(self._stream.compress(bytes(data)))
+
+    def _keep(self, part: bytes) -> None:
+        self._parts.append(part)
+        self.deflated_bytes += len(part)
 
     def end(self) -> bytes:
-        return b"".join([*self._parts, self._stream.flush()])
+        self._keep(self._stream.flush())
+        return b"".join(self._parts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 NEVER_MS = 9_223_372_036_854_775_807
+AS_PRODUCED = "producer"
+"""The ``compression.type`` of a topic that keeps the batches of clients as they are."""
 
 
 class LogConfig(msgspec.Struct, frozen=True):
@@ -25,6 +27,10 @@ class LogConfig(msgspec.Struct, frozen=True):
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS
     min_insync_replicas: int = 1
+    compression_type: str = AS_PRODUCED
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
 
     @property
     def is_append_time(self) -> bool:

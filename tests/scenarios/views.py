@@ -16,7 +16,7 @@ from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
-from ottla.protocol.records import DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_records
+from ottla.protocol.records import COMPRESSIONS, DELETE_HORIZON_BIT, HEADER_BYTES, BatchHeader, batches, read_records
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World, name_of
 from tests.support import oracle
@@ -106,6 +106,13 @@ def log(world: World, words: Words) -> str:
         kind += " until" if header.attributes & DELETE_HORIZON_BIT else ""
         parts.append(f"{where}{who} {kind}")
     return " | ".join(parts) or "empty"
+
+
+@verb
+def codecs(world: World, words: Words) -> str:
+    """codecs t: the compression of every data batch in the log"""
+    batch_list = stored(world, world.partition(words.plain[0]))
+    return " ".join(COMPRESSIONS[header.compression] for header, _ in batch_list if not header.is_control) or "empty"
 
 
 @verb

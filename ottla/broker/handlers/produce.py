@@ -28,6 +28,7 @@ from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Timers
 from ottla.broker.gate import Gate
 from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, join_partitions, verdict_on_refused, verify
+from ottla.broker.handlers.produce_compression import recompressed, target_of
 from ottla.broker.handlers.produce_partition import BeforeTheLog, partition_of
 from ottla.broker.handlers.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
 from ottla.broker.handlers.produce_replication import Answer, when_replicated
@@ -49,6 +50,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import (
+    HEADER_BYTES,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -57,6 +59,7 @@ from ottla.protocol.records import (
     produced_crc,
 )
 from ottla.protocol.validation import Rules, check_in_steps, check_records
+from ottla.storage.config import AS_PRODUCED
 from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 ZSTD_FROM = 7
@@ -220,7 +223,7 @@ def _append_at_once(
 ) -> PartitionProduceResponse | Pause | None:
     """Check, verify and append a batch in one synchronous call.
 
-    None for a batch that takes long to check, a `Pause` as `join_transaction` gives it.
+    None for a batch that takes long to check or gets another compression, a `Pause` as `join_transaction` gives it.
     """
     partition: Partition | None = None
     ports, context, allowance = asked.ports, asked.context, asked.allowance
@@ -230,6 +233,8 @@ def _append_at_once(
         if len(data.records or b"") > CRC_AT_ONCE_BYTES:
             return None
         batch, header = _batch(context, data)
+        if partition.log.config.compression_type != AS_PRODUCED and target_of(partition.log.config, header) is not None:
+            return None
         rules = _rules(ports, partition)
         # Do not check or inflate the records of a batch that the log will refuse for its size.
         is_acceptable = partition.log.accepts_size(len(batch))
@@ -280,9 +285,14 @@ def _append_in_steps(
             config, left_bytes = partition.log.config, allowance.left_bytes
             batch, header = _batch(context, data, (yield from _crc_aside(data)))
             max_timestamp_ms = header.max_timestamp_ms
-            # Do not check or inflate the records of a batch that the log will refuse for its size.
-            if partition.log.accepts_size(len(batch)):
+            target = target_of(config, header)
+            # Do not check or inflate the records of a batch that the log will refuse for its size. As in Kafka, max.message.bytes
+            # is for the batch before and after its compression, segment.bytes only for what is stored.
+            if partition.log.accepts_size(len(batch)) or (target is not None and len(batch) <= config.max_message_bytes):
                 max_timestamp_ms = yield from _check_aside(ports, batch, header, _rules(ports, partition), allowance)
+                if target is not None:
+                    inflated_bytes = left_bytes - allowance.left_bytes if header.compression else len(batch) - HEADER_BYTES
+                    batch, header = yield from recompressed(ports, batch, header, target, inflated_bytes, config.max_message_bytes)
             partition = partition_of(ports, context, topic, data.index)
             if partition.log.config == config:
                 rules, is_checked = _rules(ports, partition), True

@@ -1,0 +1,103 @@
+"""Compresses a client's batch anew, for a topic whose ``compression.type`` is another one than the batch has.
+
+Corresponds to LogValidator.buildRecordsAndAssignOffsets. The bytes of the records stay the same, and so do the batch's producer,
+sequence, timestamps and transactional bit; other bits of the attributes are cleared. Kafka encodes the records anew, so that the
+base timestamp of its batch always is the timestamp of the first record.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from ottla.protocol.deflating import Deflated
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.inflating import PIECE_BYTES, pieces
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.record_stream import READ_AHEAD_BYTES, Steps
+from ottla.protocol.records import HEADER_BYTES, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, ZSTD, BatchHeader, pack_batch, read_header
+
+AT_ONCE_BYTES = 1 << 14
+"""The largest inflated payload in bytes that is compressed on the event loop, mostly in less than half a millisecond."""
+_STATE_BYTES = 1 << 20
+"""The memory of a compressor other than zstd's, together with a piece of the payload; an estimate."""
+_COPIES = 3
+"""How often the compressed payload is in memory at the end: in parts, joined, and in the batch."""
+_ZSTD_MAX_STATE_BYTES = 1 << 30
+_ZSTD_STATES = ((9, 8 << 20, 4), (19, 32 << 20, 8), (22, _ZSTD_MAX_STATE_BYTES, 10))
+"""The memory of zstd's compressor up to a level: so many bytes at most, and at most so many times the payload; estimates."""
+
+
+class Target(NamedTuple):
+    """A compression by its number in a batch's attributes, and its level; None where the compression has no levels."""
+
+    compression: int
+    level: int | None
+
+
+def memory_bytes(target: Target, inflated_bytes: int, limit_bytes: int) -> int:
+    """An estimate of how much memory compressing needs, in bytes, with a batch of at most ``limit_bytes`` as the result."""
+    needed = _STATE_BYTES + _COPIES * min(inflated_bytes, limit_bytes)
+    if target.compression == ZSTD and target.level is not None:
+        most, times = next((most, times) for level, most, times in _ZSTD_STATES if target.level <= level)
+        needed += min(most, times * inflated_bytes)
+    return needed
+
+
+class _Recompression:
+    """One batch while it is inflated and compressed anew."""
+
+    def __init__(self, batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int) -> None:
+        self._header = header
+        self._pieces = pieces(memoryview(batch)[HEADER_BYTES:], header.compression)
+        self._target = target
+        self._deflated = Deflated(target.compression, target.level, inflated_bytes)
+        self._limit_bytes = limit_bytes
+        self.batch: bytearray | None = None
+
+    def go_on(self) -> None:
+        """Inflate and compress the next `READ_AHEAD_BYTES`. At the end sets `batch`. Raises MESSAGE_TOO_LARGE, CORRUPT_MESSAGE."""
+        waiting, size = bytearray(), 0
+        for piece in self._pieces:
+            waiting += piece
+            if len(waiting) >= PIECE_BYTES:
+                size += len(waiting)
+                self._add(waiting)
+                waiting = bytearray()
+                if size >= READ_AHEAD_BYTES:
+                    return
+        self._add(waiting)
+        payload = self._deflated.end()
+        self._check_size()
+        attributes = self._header.attributes & (TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT) | self._target.compression
+        self.batch = pack_batch(msgspec.structs.replace(self._header, attributes=attributes), payload)
+
+    def _add(self, data: bytearray) -> None:
+        if data:
+            self._deflated.add(data)
+            self._check_size()
+
+    def _check_size(self) -> None:
+        if HEADER_BYTES + self._deflated.deflated_bytes > self._limit_bytes:
+            raise KafkaError(
+                Code.MESSAGE_TOO_LARGE,
+                f"the batch is larger than {self._limit_bytes} bytes once it has the topic's compression (compression.type)",
+            )
+
+
+def recompress(
+    batch: Buffer, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
+) -> Steps[tuple[memoryview, BatchHeader]]:
+    """The batch with another compression, and its header. A large payload is compressed by steps beside the event loop.
+
+    ``inflated_bytes`` is the size of the payload when inflated, which a check of the records has found. Raises MESSAGE_TOO_LARGE
+    where the result would have more than ``limit_bytes``. ``batch`` must not change meanwhile.
+    """
+    work = _Recompression(batch, header, target, inflated_bytes, limit_bytes)
+    while work.batch is None:
+        if inflated_bytes <= AT_ONCE_BYTES:
+            work.go_on()
+        else:
+            yield work.go_on
+    return memoryview(work.batch), read_header(work.batch)
