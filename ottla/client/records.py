@@ -12,9 +12,10 @@ from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.client.errors import ClientError, TooMuch
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import all_steps, plain, with_readable_headers, zigzag
+from ottla.protocol.record_stream import all_steps, plain, zigzag
 from ottla.protocol.records import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,

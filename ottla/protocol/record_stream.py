@@ -31,10 +31,10 @@ READ_AHEAD_PIECES = 64
 MAX_KEY_BYTES = 1 << 20
 """The longest key in bytes that a stand-in keeps."""
 _HEADERS_AT_ONCE = 5_000
-_READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
-"""How many headers `with_readable_headers` reads at a time, and what a record without headers costs, in headers."""
 _MAX_VARINT_BYTES = 10
 _HEAD_BYTES = 4 * _MAX_VARINT_BYTES
+MAX_RECORD_BYTES = 2_147_483_639
+"""The default of ``max.decompressed.message.bytes``, which no record exceeds."""
 _NULL = b"\1"
 """The varint of the length -1, which stands for null."""
 
@@ -63,6 +63,15 @@ def zigzag(value: int) -> bytes:
 
 def malformed(reason: str) -> KafkaError:
     return KafkaError(Code.INVALID_RECORD, f"the records are not what the batch says: {reason}")
+
+
+class RecordTooLarge(KafkaError):
+    """A record of a compressed batch is larger than ``max.decompressed.message.bytes`` (INVALID_RECORD)."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            Code.INVALID_RECORD, f"a record of {size_bytes} bytes, at most {limit_bytes} are taken (max.decompressed.message.bytes)"
+        )
 
 
 def whole_records(data: bytes, start: int, at_most: int) -> tuple[int, int]:
@@ -133,62 +142,6 @@ def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
     return b"".join((head, records))
 
 
-def with_readable_headers(records: bytes, *, keeps_headers: bool) -> Steps[bytes]:
-    """Whole records with U+FFFD in place of what is not UTF-8 in the keys of their headers, or without headers.
-
-    Kafka stores the keys of headers as they are, and Java reads them so; aiokafka's C codec fails on them. Raises INVALID_RECORD.
-    """
-    out: list[bytes] = []
-    at = work = 0
-    while at < len(records):
-        if work >= _READABLE_AT_ONCE:
-            yield None
-            work = 0
-        try:
-            length, start = varint(records, at)
-            end = start + length
-            fields = start + 1
-            for _ in range(2):
-                _, fields = varint(records, fields)
-            for _ in range(2):
-                size, fields = varint(records, fields)
-                fields += max(size, 0)
-            left, headers = varint(records, fields)
-        except IndexError:
-            raise malformed("a number is cut off") from None
-        if left < 0:
-            raise malformed(f"{left} headers")
-        body = [records[start:fields], zigzag(left) if keeps_headers else b"\0"]
-        while left:
-            through, walked = whole_headers(records, headers, min(left, _READABLE_AT_ONCE - work))
-            if not walked:
-                raise malformed("a header is cut off")
-            if keeps_headers:
-                body.append(_readable(records, headers, walked))
-            headers, left, work = through, left - walked, work + walked
-            if work >= _READABLE_AT_ONCE:
-                yield None
-                work = 0
-        if headers != end:
-            raise malformed(f"a record of {length} bytes whose fields have another length")
-        whole = b"".join(body)
-        out += (zigzag(len(whole)), whole)
-        at, work = end, work + _RECORD_WORK
-    return b"".join(out)
-
-
-def _readable(data: bytes, at: int, count: int) -> bytes:
-    """``count`` whole headers, the first at ``at``, with keys of UTF-8."""
-    out: list[bytes] = []
-    for _ in range(count):
-        size, start = varint(data, at)
-        value_size, value = varint(data, start + size)
-        key = data[start : start + size].decode(errors="replace").encode()
-        at = value + max(value_size, 0)
-        out += (zigzag(len(key)), key, data[start + size : at])
-    return b"".join(out)
-
-
 def all_steps(steps: Steps[T]) -> T:
     """The result of steps that do nothing beside the event loop."""
     while True:
@@ -203,7 +156,8 @@ class RecordStream:
     """Reads the records of one batch. With ``keeps_keys`` a stand-in has the key of its record.
 
     The methods raise INVALID_RECORD for bytes that are not records, and for a key longer than `MAX_KEY_BYTES` with ``keeps_keys``;
-    CORRUPT_MESSAGE where the payload cannot be inflated; `TooLarge` where it inflates to more than ``allowance``.
+    CORRUPT_MESSAGE where the payload cannot be inflated; `TooLarge` where it inflates to more than ``allowance``; `RecordTooLarge`
+    for a record of a compressed batch that has more than ``max_record_bytes``, after the records before it were returned.
     """
 
     __slots__ = (
@@ -215,19 +169,30 @@ class RecordStream:
         "_is_aside",
         "_is_done",
         "_keeps_keys",
+        "_max_record_bytes",
         "_pieces",
         "_ready",
         "large_bytes",
         "memory_bytes",
     )
 
-    def __init__(self, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None, *, keeps_keys: bool = False) -> None:
+    def __init__(
+        self,
+        batch: Buffer,
+        header: BatchHeader,
+        allowance: Allowance | None = None,
+        *,
+        keeps_keys: bool = False,
+        max_record_bytes: int = MAX_RECORD_BYTES,
+    ) -> None:
         payload = memoryview(batch)[HEADER_BYTES:]
         self._is_aside = header.compression != 0
         self._pieces = pieces(payload, header.compression)
         self._allowance = allowance if self._is_aside else None
         self._ready: deque[bytes | memoryview] = deque()
         self._keeps_keys = keeps_keys
+        # As in Kafka, max.message.bytes is enough of a limit for records that are not compressed.
+        self._max_record_bytes = max_record_bytes if self._is_aside else MAX_RECORD_BYTES
         self.large_bytes = 0
         """The size in bytes of the large record at which `next_whole` has stopped; 0 where it has not. The record's first bytes are
         in memory."""
@@ -301,6 +266,8 @@ class RecordStream:
         while True:
             end, count = whole_records(self._data, self._at, at_most)
             if count:
+                if end - self._at > self._max_record_bytes:
+                    end, count = self._records_within_limit(count)
                 records, self._at = self._data[self._at : end], end
                 return records, count
             size, missing_bytes = self._next_size()
@@ -314,6 +281,21 @@ class RecordStream:
                     raise malformed("the last one is cut off")
                 return b"", 0
 
+    def _records_within_limit(self, count: int) -> tuple[int, int]:
+        """The position behind the first ones of ``count`` whole records, up to the first that is too large, and their number.
+
+        Raises `RecordTooLarge` where none is left.
+        """
+        at = self._at
+        for done in range(count):
+            length, body = varint(self._data, at)
+            if length > self._max_record_bytes:
+                if not done:
+                    raise RecordTooLarge(length, self._max_record_bytes)
+                return at, done
+            at = body + length
+        return at, count
+
     def take(self, at_most: int) -> Steps[bytes]:
         """The next bytes of the payload, at least one and at most ``at_most``."""
         if self._at == len(self._data) and not (yield from self._more()):
@@ -325,12 +307,14 @@ class RecordStream:
     def _next_size(self) -> tuple[int, int]:
         """The size of the next record in bytes, and how many of its bytes are missing in memory.
 
-        (0, 1) where not even the record's length is in memory as a whole.
+        (0, 1) where not even the record's length is in memory as a whole. Raises `RecordTooLarge`.
         """
         try:
             length, body = varint(self._data, self._at)
         except IndexError:
             return 0, 1
+        if length > self._max_record_bytes:
+            raise RecordTooLarge(length, self._max_record_bytes)
         return body + length - self._at, max(1, body + length - len(self._data))
 
     def _varint(self) -> Steps[int]:

@@ -13,9 +13,10 @@ import msgspec
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import SNAPPY_MAX_RATIO, Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain, with_readable_headers
+from ottla.protocol.record_stream import MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain
 from ottla.protocol.records import HEADER_BYTES, LZ4, NO_TIMESTAMP, SNAPPY, TIMESTAMP_TYPE_BIT, ZSTD, BatchHeader
 
 SMALL_RECORDS = 5_000
@@ -40,6 +41,8 @@ class Rules(msgspec.Struct, frozen=True):
     is_append_time: bool
     earliest_ms: int
     latest_ms: int
+    max_record_bytes: int = MAX_RECORD_BYTES
+    """The largest record in a compressed batch, in bytes (``max.decompressed.message.bytes``)."""
 
 
 class RecordError(NamedTuple):
@@ -177,7 +180,8 @@ def check_records(batch: Buffer, header: BatchHeader, rules: Rules, allowance: A
         return None
     if header.compression:
         payload = _small(memoryview(batch)[HEADER_BYTES:], header.compression)
-        if payload is None:
+        if payload is None or len(payload) > rules.max_record_bytes:
+            # One of the records may be too large. The stream of `check_in_steps` finds out.
             return None
         try:
             allowance.take(len(payload))

@@ -121,7 +121,15 @@ def clean(dirty: Dirty, now_ms: int, buffer_bytes: int) -> Steps[Cleaned]:
     sources = [s for s in log.segments[:-1] if s.base_offset < dirty.bound]
     is_whole = yield from _guarded(log, sources, _map_keys(dirty, keys, pace))
     end_offset = keys.latest_offset + 1
-    cleaning = Pass(keys, LastBatches(log.producers), TransactionsSeen(), now_ms, log.config.delete_retention_ms, end_offset)
+    cleaning = Pass(
+        keys,
+        LastBatches(log.producers),
+        TransactionsSeen(),
+        now_ms,
+        log.config.delete_retention_ms,
+        end_offset,
+        log.config.max_decompressed_message_bytes,
+    )
     for group in _groups(log, [s for s in sources if s.base_offset < end_offset]):
         cleaned = yield from _guarded(log, group, _rewrite(log, group, cleaning, pace))
         done.bytes_before += sum(s.size_bytes for s in group)
@@ -172,7 +180,7 @@ def _map_keys(dirty: Dirty, keys: KeyMap, pace: Pace) -> Steps[bool]:
         for _, header, raw in segment.scan(segment.offset_index.lookup(start), limit=following.base_offset):
             if header.last_offset < start:
                 continue
-            if not (yield from map_batch(keys, transactions, raw, header, start, pace)):
+            if not (yield from map_batch(keys, transactions, raw, header, start, pace, log.config.max_decompressed_message_bytes)):
                 return False
             if pace.spend(BATCH_WORK):
                 yield None

@@ -15,7 +15,7 @@ import msgspec
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import RecordStream
+from ottla.protocol.record_stream import MAX_RECORD_BYTES, RecordStream
 from ottla.protocol.records import BatchHeader
 from ottla.protocol.rewriting import RawRecord, RewrittenBatch, delete_horizon_ms, empty, split
 from ottla.storage.producer_state import ProducerState
@@ -145,19 +145,26 @@ class Pass(msgspec.Struct, frozen=True):
     now_ms: int
     delete_retention_ms: int
     end_offset: int
+    max_record_bytes: int = MAX_RECORD_BYTES
 
 
 def map_batch(
-    keys: KeyMap, transactions: TransactionsSeen, batch: Buffer, header: BatchHeader, start: int, pace: Pace
+    keys: KeyMap,
+    transactions: TransactionsSeen,
+    batch: Buffer,
+    header: BatchHeader,
+    start: int,
+    pace: Pace,
+    max_record_bytes: int = MAX_RECORD_BYTES,
 ) -> Steps[bool]:
     """Put the keys of a batch, from offset ``start`` on, into the map; False where the map is full.
 
-    Raises `KafkaError` for a batch that cannot be read.
+    Raises `KafkaError` for a batch that cannot be read, or has a record larger than ``max_record_bytes``.
     """
     if header.is_control:
         transactions.note_control_batch(batch, header)
     elif not transactions.note_data_batch(header):
-        stream = RecordStream(batch, header, keeps_keys=True)
+        stream = RecordStream(batch, header, keeps_keys=True, max_record_bytes=max_record_bytes)
         while True:
             records, count = yield from stream.next_records()
             if not count:
@@ -231,7 +238,7 @@ def _chosen(cleaning: Pass, batch: Buffer, header: BatchHeader, horizon_ms: int 
     choice = _Choice()
     are_tombstones_kept = horizon_ms is None or cleaning.now_ms < horizon_ms
     keys = cleaning.keys
-    stream = RecordStream(batch, header, keeps_keys=True)
+    stream = RecordStream(batch, header, keeps_keys=True, max_record_bytes=cleaning.max_record_bytes)
     while True:
         records, count = yield from stream.next_records()
         if not count:

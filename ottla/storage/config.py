@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ottla.protocol.record_stream import MAX_RECORD_BYTES
+
 NEVER_MS = 9_223_372_036_854_775_807
 AS_PRODUCED = "producer"
 """The ``compression.type`` of a topic that keeps the batches of clients as they are."""
@@ -18,6 +20,7 @@ class LogConfig(msgspec.Struct, frozen=True):
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60_000
     max_message_bytes: int = 1_048_588
+    max_decompressed_message_bytes: int = MAX_RECORD_BYTES
     message_timestamp_type: str = "CreateTime"
     message_timestamp_before_max_ms: int = NEVER_MS
     message_timestamp_after_max_ms: int = 3_600_000

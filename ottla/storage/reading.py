@@ -9,8 +9,9 @@ import msgspec
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import RecordStream, plain, with_readable_headers
+from ottla.protocol.record_stream import RecordStream, RecordTooLarge, plain
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
 from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
@@ -149,8 +150,8 @@ class TimestampedOffset(msgspec.Struct, gc=False, frozen=True):
 def offset_for_timestamp(log: Log, timestamp_ms: int, bound: int) -> Steps[TimestampedOffset | None]:
     """The first record below offset ``bound`` whose timestamp is ``timestamp_ms`` or later. Large batches are inflated in pieces.
 
-    Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, UNKNOWN_TOPIC_OR_PARTITION where the log is deleted
-    between two steps, and KAFKA_STORAGE_ERROR where it goes offline.
+    Raises CORRUPT_MESSAGE for a batch that cannot be read or is damaged, `RecordTooLarge`, UNKNOWN_TOPIC_OR_PARTITION where the log
+    is deleted between two steps, and KAFKA_STORAGE_ERROR where it goes offline.
     """
     pace, reached = Pace(), log.log_start_offset
     while reached < bound and log.segments:
@@ -232,7 +233,7 @@ def _first_at(
     if header.attributes & TIMESTAMP_TYPE_BIT and lowest() <= header.base_offset and header.record_count > header.last_offset_delta:
         # All records have the batch's append time as timestamp, and compaction has removed no record.
         return TimestampedOffset(header.max_timestamp_ms, header.base_offset, header.leader_epoch)
-    stream = RecordStream(batch, header)
+    stream = RecordStream(batch, header, max_record_bytes=log.config.max_decompressed_message_bytes)
     try:
         while True:
             records, count = yield from stream.next_records()
@@ -243,6 +244,8 @@ def _first_at(
                     return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
             if pace.spend(count):
                 yield None
+    except RecordTooLarge:
+        raise
     except KafkaError as error:
         raise KafkaError(Code.CORRUPT_MESSAGE, error.message) from error
     except Exception as error:  # the C codec raises many kinds

@@ -11,8 +11,9 @@ from ottla.client.records import decode_batch
 from ottla.protocol import gzip_members, lz4_frames
 from ottla.protocol.deflating import Deflated
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import memory_bytes, pieces
-from ottla.protocol.record_stream import all_steps, with_readable_headers, zigzag
+from ottla.protocol.record_stream import all_steps, zigzag
 from ottla.protocol.records import LZ4, ZSTD, compress, read_header
 from ottla.protocol.zstd import zstd
 from ottla.storage.reading import records_of

@@ -49,7 +49,8 @@ def at_once(raw: bytes, wanted: Rules, limit_bytes: int = LIMIT_BYTES) -> int | 
 
 def in_steps(raw: bytes, wanted: Rules, limit_bytes: int = LIMIT_BYTES) -> int | None:
     header, allowance = read_header(raw), Allowance(limit_bytes)
-    return run(check_in_steps(raw, header, wanted, allowance, RecordStream(raw, header, allowance)))
+    stream = RecordStream(raw, header, allowance, max_record_bytes=wanted.max_record_bytes)
+    return run(check_in_steps(raw, header, wanted, allowance, stream))
 
 
 Check = Callable[..., int | None]
@@ -270,3 +271,32 @@ def test_records_that_are_all_headers_do_not_hold_the_loop(meter: Meter, codec: 
     raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
     assert check_records(raw, read_header(raw), rules(), Allowance(LIMIT_BYTES)) is None
     check_steps(meter, raw, Limit(lines=150_000, ms=20))
+
+
+@CODECS
+@pytest.mark.parametrize("sizes", [(10, 100), (100, 10), (10, 50_000), (10, 10 * MIB)])
+def test_a_record_may_be_as_large_as_the_topic_says(codec: int, sizes: tuple[int, int]) -> None:
+    """Where records are compressed. Their keys, headers and numbers count."""
+    raw = packed([record(delta=i, value=bytes(size)) for i, size in enumerate(sizes)], codec)
+    largest = max(len(record(delta=i, value=bytes(size))) - len(varint(max(sizes))) for i, size in enumerate(sizes))
+    assert at_once(raw, rules(max_record_bytes=largest)) in (NOW_MS, None)
+    assert in_steps(raw, rules(max_record_bytes=largest)) == NOW_MS
+    assert in_steps(raw, rules(max_record_bytes=len(raw) + 11 * MIB)) == NOW_MS
+    tight = rules(max_record_bytes=largest - 1)
+    if codec == NONE:
+        assert in_steps(raw, tight) == NOW_MS
+        return
+    assert at_once(raw, tight) is None
+    error = refused(in_steps, raw, tight)
+    assert isinstance(error, record_stream.RecordTooLarge)
+    assert (error.code, str(largest) in (error.message or "")) == (Code.INVALID_RECORD, True)
+
+
+def test_a_record_that_is_too_large_is_not_inflated_to_its_end() -> None:
+    raw = packed([record(), record(delta=1, value=bytes(30 * MIB))], ZSTD)
+    header, allowance = read_header(raw), Allowance(LIMIT_BYTES)
+    stream = RecordStream(raw, header, allowance, max_record_bytes=1_000)
+    assert run(stream.next_records())[1] == 1
+    with pytest.raises(record_stream.RecordTooLarge):
+        run(stream.next_records())
+    assert stream.inflated_bytes < 3 * MIB

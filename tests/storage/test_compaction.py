@@ -6,9 +6,11 @@ import random
 import tracemalloc
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.record_stream import RecordTooLarge
 from ottla.protocol.records import batches, build_batch, read_header, read_records
 from ottla.protocol.rewriting import delete_horizon_ms
 from ottla.simulation.memory_filesystem import MemoryFilesystem
@@ -160,6 +162,17 @@ def test_a_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
     write(log, ("bomb", "2"))
     compact(log)
     assert contents(log) == [(2, "a", "2"), (3, "bomb", "2")]
+
+
+def test_a_record_larger_than_the_topic_takes_stops_cleaning(log: Log) -> None:
+    write(log, ("a", "1" * 100), ("a", "2"), compression=1)
+    write(log, ("a", "1" * 100), ("a", "3"))
+    log.config = msgspec.structs.replace(log.config, max_decompressed_message_bytes=50)
+    with pytest.raises(RecordTooLarge):
+        compact(log)
+    log.config = msgspec.structs.replace(log.config, max_decompressed_message_bytes=200)
+    compact(log)
+    assert contents(log) == [(3, "a", "3")]
 
 
 def test_a_batch_that_stays_whole_keeps_its_bytes(log: Log) -> None:

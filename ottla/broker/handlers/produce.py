@@ -374,12 +374,13 @@ def _rules(ports: Ports, partition: Partition) -> Rules:
         is_append_time=config.is_append_time,
         earliest_ms=now_ms - config.message_timestamp_before_max_ms,
         latest_ms=now_ms + config.message_timestamp_after_max_ms,
+        max_record_bytes=config.max_decompressed_message_bytes,
     )
 
 
 def _check_aside(ports: Ports, batch: memoryview, header: BatchHeader, rules: Rules, allowance: Allowance) -> Steps[int]:
     """Check a large batch in steps; returns its largest timestamp. Waits for memory from the budget that all requests share."""
-    stream, memory = RecordStream(batch, header, allowance), ports.inflating
+    stream, memory = RecordStream(batch, header, allowance, max_record_bytes=rules.max_record_bytes), ports.inflating
     yield from memory.take(stream.memory_bytes)
     left_bytes = allowance.left_bytes
     try:
