@@ -1,4 +1,4 @@
-"""Writes docs/settings.md, the page of all settings with an effect, from their definitions: ``python -m tools.settings_page``."""
+"""Writes docs/settings.md, the page of all settings and what they do, from their definitions: ``python -m tools.settings_page``."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import fill
 
-from ottla.broker.config.definitions import OWN, Definition, broker_definitions, documentation, topic_definitions
-from ottla.broker.config.settings import HONOURED, OWN_DEFAULTS
-from ottla.storage.config import LogConfig
+from ottla.broker.config.definitions import OWN, Definition, documentation, topic_definitions
+from ottla.broker.config.effects import RESOURCES, Effect, definitions, effect_of, without_effect
+from ottla.broker.config.settings import OWN_DEFAULTS
+from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
+OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 EFFECT_CHARACTERS = 200
 """How much of Apache Kafka's own description of a setting the page repeats: whole sentences up to about this length."""
+_OF = {
+    BROKER_RESOURCE: "Of a broker",
+    TOPIC_RESOURCE: "Of a topic",
+    GROUP_RESOURCE: "Of a group",
+    CLIENT_METRICS_RESOURCE: "Of client metrics, which no client is asked for",
+}
 HEAD = """# Settings
 
 <!-- Written by `python -m tools.settings_page`; tests/tools/test_pages.py compares. -->
 
 Settings are Kafka's own keys: in a `server.properties` file, as `KAFKA_*` variables (`KAFKA_NUM_PARTITIONS` is `num.partitions`;
-`__` stands for `_`, `___` for `-`), or by `--set key=value`. An unknown key is refused with a suggestion. A key of Kafka's that is
-not on this page has no effect here, and the start says so in a warning.
+`__` stands for `_`, `___` for `-`), or by `--set key=value`. An unknown key is refused with a suggestion. The keys of
+Kafka's that have no effect here are at the end of this page. The log names them in a warning (`setting_without_effect`): at each
+start that is given one, and once when a client sets one.
 
 The descriptions are Apache Kafka's, shortened. *While it runs* says whether `ottla config set broker`, or any administrator's tool,
 changes it without a restart.
@@ -31,20 +41,43 @@ ROW_HEAD = "| setting | default | while it runs | what it does |\n|---|---|---|-
 
 def page() -> str:
     own = {definition.name for definition in OWN}
-    honoured = [d for name, d in sorted(broker_definitions().items()) if name in HONOURED and name not in own]
-    topic = [topic_definitions()[field.replace("_", ".")] for field in sorted(LogConfig.__struct_fields__)]
+    synonyms = {name for definition in topic_definitions().values() for name in definition.synonyms}
+    broker = [d for d in _working(BROKER_RESOURCE) if d.name not in {*own, *synonyms, *OTHER_NAMES}]
     parts = [
         HEAD,
         "## Of ottla alone\n\n",
         _table(OWN, "B"),
         "\n## Of a broker\n\n",
-        "Where Kafka's default is another one, it stands behind ottla's.\n\n",
-        _table(honoured, "B"),
+        "Kafka's default is given behind ottla's where the two differ. "
+        + " and ".join(f"`{name}` is another name of `{key}`" for name, key in OTHER_NAMES.items())
+        + ".\n\n",
+        _table(broker, "B"),
         "\n## Of a topic\n\n",
         "Given with a topic (`ottla topic create orders --config retention.ms=60000`), or for all topics by the broker's key.\n\n",
-        _topic_table(topic),
+        _topic_table(_working(TOPIC_RESOURCE)),
+        "\n## Of a group\n\n",
+        "Given with a group (`ottla config set group orders share.isolation.level=read_committed`), or for all groups by the\n"
+        "broker's key.\n\n",
+        _topic_table(_working(GROUP_RESOURCE), "G"),
+        "\n## Refused\n\n",
+        "`remote.storage.enable=true` of a topic, because there is no tiered storage. While it runs, a broker also refuses\n"
+        "`listeners` and `listener.security.protocol.map`, which work at its start.\n",
+        "\n## Without effect\n\n",
+        "Accepted, stored and shown, because files and tools for Apache Kafka set them.\n",
+        *(_without_effect(resource_type) for resource_type in RESOURCES),
     ]
     return "".join(parts)
+
+
+def _working(resource_type: int) -> list[Definition]:
+    known = definitions(resource_type)
+    return [known[name] for name in sorted(known) if effect_of(resource_type, name) is Effect.WORKS]
+
+
+def _without_effect(resource_type: int) -> str:
+    names = without_effect(resource_type, definitions(resource_type))
+    text = ", ".join(f"`{name}`" for name in names)
+    return "\n" + fill(f"{_OF[resource_type]}: {text}.", width=130, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def _table(definitions: Iterable[Definition], scope: str) -> str:
@@ -56,11 +89,12 @@ def _row(definition: Definition, scope: str) -> str:
     return f"| `{definition.name}` | {_defaults(definition)} | {changes} | {_effect(definition, scope)} |\n"
 
 
-def _topic_table(definitions: Iterable[Definition]) -> str:
+def _topic_table(definitions: Iterable[Definition], scope: str = "T") -> str:
     rows = "| setting | default | the broker's key | what it does |\n|---|---|---|---|\n"
     for definition in definitions:
         keys = ", ".join(f"`{name}`" for name in definition.synonyms) or "none"
-        rows += f"| `{definition.name}` | {_shown(definition.default)} | {keys} | {_effect(definition, 'T')} |\n"
+        default = next((OWN_DEFAULTS[name] for name in definition.synonyms if name in OWN_DEFAULTS), definition.default)
+        rows += f"| `{definition.name}` | {_shown(default)} | {keys} | {_effect(definition, scope)} |\n"
     return rows
 
 
@@ -80,7 +114,7 @@ def _shown(default: str | None) -> str:
 
 def _effect(definition: Definition, scope: str) -> str:
     """The first sentences of the description, as one line of Markdown."""
-    text = documentation().get((scope, definition.name), "")
+    text = definition.documentation or documentation().get((scope, definition.name), "")
     text = re.sub(r"</?(?:code|p|ul|li|br|b|a|i|em|h\d|tt|pre)\b[^>]*>", " ", text)
     text = re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;").strip()
     sentences = re.split(r"(?<=\.) (?=[A-Z])", text)

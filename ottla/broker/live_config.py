@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
@@ -12,13 +12,18 @@ from ottla.broker.config.topics import effective
 log = structlog.get_logger("broker")
 
 
+MAX_REPORTED = 1_000
+"""How many keys without effect are logged. A client may make up any number of broker keys."""
+
+
 class LiveConfig:
     """Holds the configuration. Every change replaces ``current`` as a whole."""
 
-    __slots__ = ("current", "on_change")
+    __slots__ = ("_reported", "current", "on_change")
 
     def __init__(self, config: BrokerConfig) -> None:
         self.current = config
+        self._reported: set[tuple[int, str]] = set()
         self.on_change: list[Callable[[Settings], None]] = []
         """Called in order with the settings of each new configuration."""
 
@@ -37,6 +42,18 @@ class LiveConfig:
             log.error("dynamic_config_ignored", reason=reason)
         for changed in self.on_change:
             changed(self.current.settings)
+
+    def report_without_effect(self, resource_type: int, names: Collection[str]) -> None:
+        """Log the configs that a client has set and that have no effect here, each key once."""
+        if not names:
+            return
+        # Most brokers get no config from a client, and each start would pay for the import.
+        from ottla.broker.config.effects import RESOURCES, without_effect
+
+        for name in without_effect(resource_type, names):
+            if (resource_type, name) not in self._reported and len(self._reported) < MAX_REPORTED:
+                self._reported.add((resource_type, name))
+                log.warning("setting_without_effect", name=name, resource=RESOURCES[resource_type])
 
     def log_lowered_factors(self) -> None:
         """Log the replication factors that were given and that one broker cannot have."""

@@ -129,7 +129,9 @@ def command(
 ) -> int:
     import_packages()
     from ottla.broker.config.definitions import ConfigError
+    from ottla.broker.config.effects import without_effect
     from ottla.broker.config.sources import load, variable_near
+    from ottla.coordinator.cluster import BROKER_RESOURCE
 
     try:
         by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)
@@ -140,7 +142,7 @@ def command(
     owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
     has_door = config.settings.has_control_door
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
-    warnings = {**dict.fromkeys(config.without_effect()), **{name: variable_near(name) for name in ignored}}
+    warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
     if broker_count is not None:
         alone = {"--topic": first_topics, "--clock": clock != MACHINE}
@@ -159,6 +161,7 @@ def command(
                 owner=owner,
                 takes_commands=takes_commands,
                 faults_file=faults_file,
+                warnings=warnings,
             )
         except ConfigError as error:
             raise Refused(str(error), exit_code=1) from None

@@ -23,10 +23,12 @@ def serve_brokers(
     owner: Owner | None,
     takes_commands: bool,
     faults_file: Path | None,
+    warnings: Mapping[str, str | None],
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has a door of its own where the config has one.
+    Each broker begins with the faults of ``faults_file``, and has a door of its own where the config has one. The controller logs
+    ``warnings``, which map settings without effect to the setting that was probably meant.
     """
     # What all processes need is imported before they are forked, and then shared by them.
     from ottla.broker import controller_main, main
@@ -57,7 +59,9 @@ def serve_brokers(
 
     def run_node(node: Node, parent: Owner) -> int:
         if node.is_controller:
-            return controller_main.run(node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name)
+            return controller_main.run(
+                node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name, warnings=warnings
+            )
         steered = steering(MACHINE, faults_file, parent, has_door=has_door)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)
 

@@ -1,4 +1,4 @@
-"""Makes records readable whose header keys are not UTF-8, on which aiokafka's C codec fails."""
+"""Makes records readable whose header keys are not UTF-8, on which aiokafka's C codec fails. Such keys are rare."""
 
 from __future__ import annotations
 

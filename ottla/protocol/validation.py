@@ -13,7 +13,6 @@ import msgspec
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import SNAPPY_MAX_RATIO, Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain
@@ -224,6 +223,8 @@ def check_in_steps(batch: Buffer, header: BatchHeader, rules: Rules, allowance: 
             try:
                 check.inspect(plain(header, records, count), count)
             except UnicodeDecodeError:
+                from ottla.protocol.header_keys import with_readable_headers
+
                 records = yield from with_readable_headers(records, keeps_headers=False)
                 check.inspect(plain(header, records, count), count)
     except TooLarge:

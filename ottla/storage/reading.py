@@ -9,7 +9,6 @@ import msgspec
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
 from ottla.protocol.errors import Code, KafkaError
-from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import RecordStream, RecordTooLarge, plain
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
@@ -257,6 +256,8 @@ def _decoded(header: BatchHeader, records: bytes, count: int) -> Steps[list[Defa
     try:
         return list(DefaultRecordBatch(plain(header, records, count)))
     except UnicodeDecodeError:
+        from ottla.protocol.header_keys import with_readable_headers
+
         bare = yield from with_readable_headers(records, keeps_headers=False)
         return list(DefaultRecordBatch(plain(header, bare, count)))
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.effects import without_effect
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import MAX_FILE_BYTES, from_environment, load, read_file, read_properties, variable_near
 from ottla.broker.config.topics import log_config, validate
 from ottla.broker.network.listener import client_endpoints, parse_endpoints
+from ottla.coordinator.cluster import BROKER_RESOURCE
 
 
 def test_properties_as_java_reads_them() -> None:
@@ -110,8 +112,19 @@ def test_wrong_values_are_named(key: str, value: str) -> None:
 
 
 def test_known_keys_without_effect_are_reported() -> None:
-    config = BrokerConfig({"ssl.keystore.location": "/x", "num.io.threads": "9", "log.retention.ms": "5", "num.partitions": "3"})
-    assert config.without_effect() == ["ssl.keystore.location"]
+    given = {
+        "ssl.keystore.location": "/x",
+        "num.io.threads": "9",
+        "log.retention.ms": "5",
+        "num.partitions": "3",
+        "log.flush.interval.ms": "5",
+        "group.consumer.max.assignment.interval.ms": "20000",
+    }
+    assert without_effect(BROKER_RESOURCE, BrokerConfig(given).given) == [
+        "log.flush.interval.ms",
+        "num.io.threads",
+        "ssl.keystore.location",
+    ]
 
 
 def test_a_server_properties_of_kafkas_own_is_taken() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.config.definitions import ConfigError, Value, broker_definitions, topic_definitions, unknown
+from ottla.broker.config.definitions import ConfigError, Value, broker_definitions, unknown
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 
 CONTROLLER_LISTENER = "CONTROLLER"
@@ -294,25 +294,6 @@ class BrokerConfig:
         text = self.text(name)
         return None if text is None else broker_definitions()[name].parse(text)
 
-    def without_effect(self) -> list[str]:
-        """Configs that were given and that Kafka knows, but that have no effect in ottla."""
-        return sorted(n for n in self.given if n not in HONOURED and n not in _topic_fallbacks() and n not in _ACCEPTED)
-
-
-_ACCEPTED = {
-    "broker.id",
-    "log.dir",
-    "transaction.state.log.min.isr",
-    "min.insync.replicas",
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-    "share.coordinator.state.topic.min.isr",
-    "share.coordinator.state.topic.replication.factor",
-    "num.network.threads",
-    "num.io.threads",
-}
-"""Configs that matter in a larger cluster, and rightly have no effect on a single broker: no warning is shown."""
-
 
 def connection_limits(text: str) -> dict[str, int]:
     """Parse ``max.connections.per.ip.overrides``, which is ``ADDRESS:COUNT,ADDRESS:COUNT``. Raises `ConfigError`."""
@@ -323,7 +304,3 @@ def connection_limits(text: str) -> dict[str, int]:
             raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not ADDRESS:COUNT")
         limits[address] = int(count)
     return limits
-
-
-def _topic_fallbacks() -> set[str]:
-    return {s for d in topic_definitions().values() for s in d.synonyms}

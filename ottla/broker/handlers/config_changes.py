@@ -154,7 +154,9 @@ def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str
     else:
         _check_kept(ports, resource_type, name, wanted)
     if not validate_only:
-        ports.cluster.set_configs(resource_type, name, {k: v for k, v in changes.items() if own.get(k) != v})
+        changed = {k: v for k, v in changes.items() if own.get(k) != v}
+        ports.cluster.set_configs(resource_type, name, changed)
+        ports.live_config.report_without_effect(resource_type, [k for k, v in changed.items() if v is not None])
 
 
 def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:

@@ -22,6 +22,7 @@ from ottla.broker.handlers.configs import topic_entries
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.placement import Place, Placement
+from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.topics import check_partition_count
 from ottla.protocol.errors import Code, KafkaError
@@ -92,6 +93,8 @@ def create(ports: Ports, asked: CreatableTopic, *, validate_only: bool = False) 
         topic = ports.cluster.create_topic(asked.name, count, configs, place)
     else:
         topic = yield from ports.cluster.create_large_topic(asked.name, count, configs, place)
+    if not validate_only:
+        ports.live_config.report_without_effect(TOPIC_RESOURCE, configs)
     entries = [
         CreatableTopicConfigs(name=e.name, value=e.value, read_only=False, config_source=e.source, is_sensitive=False)
         for e in topic_entries(ports, asked.name, overrides=configs)

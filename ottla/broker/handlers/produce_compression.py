@@ -1,15 +1,20 @@
-"""The part of Produce that gives a batch the compression that its topic is configured to have (``compression.type``)."""
+"""The part of Produce that gives a batch the compression that its topic is configured to have (``compression.type``).
+
+What compressing needs is imported at first use: most topics keep the compression of producers, and a start would pay for it.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.inflating import InflatingMemory
 from ottla.protocol.inflating import memory_bytes as inflating_bytes
-from ottla.protocol.recompressing import Target, memory_bytes, recompress
 from ottla.protocol.records import GZIP, HEADER_BYTES, LZ4, SNAPPY, ZSTD, BatchHeader
 from ottla.storage.config import AS_PRODUCED, LogConfig
 from ottla.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.protocol.recompressing import Target
 
 _NUMBERS = {"uncompressed": 0, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
@@ -25,6 +30,8 @@ def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
     """
     if config.compression_type == AS_PRODUCED:
         return None
+    from ottla.protocol.recompressing import Target
+
     number = _NUMBERS[config.compression_type]
     if number == header.compression:
         return None
@@ -36,6 +43,8 @@ def recompressed(
     ports: Ports, batch: memoryview, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
 ) -> Steps[tuple[memoryview, BatchHeader]]:
     """The batch with another compression, as `recompress` returns it. Waits for memory from the budget that all requests share."""
+    from ottla.protocol.recompressing import memory_bytes, recompress
+
     needed_bytes = memory_bytes(target, inflated_bytes, limit_bytes)
     needed_bytes += inflating_bytes(batch[HEADER_BYTES:], header.compression)
     yield from ports.inflating.take(needed_bytes)
