@@ -61,14 +61,17 @@ def test_a_start_says_how_the_directory_was_left() -> None:
         assert [line["last_stop"] for line in started(broker)] == ["none", "clean", "crash"]
 
 
-def test_a_misspelt_variable_is_named_with_what_it_was_meant_to_be(tmp_path: Path) -> None:
-    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
-    with serving(*arguments, environment={"KAFKA_NUM_PARTITONS": "3", "KAFKA_VERSION": "4.3.1"}) as (process, _):
+@pytest.mark.parametrize("flags", [(), ("--brokers", "2")], ids=["one", "several"])
+def test_settings_without_effect_are_named_once(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    """A misspelt variable is named with what it was meant to be."""
+    arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--set", "log.preallocate=true", *flags)
+    environment = {"KAFKA_NUM_PARTITONS": "3", "KAFKA_BACKGROUND_THREADS": "3", "KAFKA_VERSION": "4.3.1"}
+    with serving(*arguments, environment=environment) as (process, _):
         process.terminate()
         _, text = process.communicate(timeout=TIMEOUT_S)
-    lines = [json.loads(line) for line in text.splitlines()]
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     warned = [(line["name"], line.get("did_you_mean")) for line in lines if line["event"] == "setting_without_effect"]
-    assert warned == [("KAFKA_NUM_PARTITONS", "KAFKA_NUM_PARTITIONS")]
+    assert warned == [("background.threads", None), ("log.preallocate", None), ("KAFKA_NUM_PARTITONS", "KAFKA_NUM_PARTITIONS")]
 
 
 @contextmanager
