@@ -305,7 +305,8 @@ class Broker:
         return self._control().history(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many records a group has not committed yet, by topic and partition."""
+        """How many offsets a group has not committed yet, by topic and partition, up to the high watermark and with the markers of
+        transactions. A partition that a member owns and for which nothing is committed counts from the log's start."""
         return self._questions.lag(group)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = 10.0) -> T:

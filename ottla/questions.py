@@ -52,7 +52,8 @@ class Questions:
             return cluster.transaction(transactional_id)
 
     def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How many records a group has not committed yet, by topic and partition."""
+        """How many offsets a group has not committed yet, by topic and partition, up to the high watermark and with the markers of
+        transactions. A partition that a member owns and for which nothing is committed counts from the log's start."""
         with self.cluster() as cluster:
             return cluster.lag(group)
 

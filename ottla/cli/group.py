@@ -55,7 +55,7 @@ def describe(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> Non
         pairs.append(("epoch", str(described.epoch)))
     if described.assignor:
         pairs.append(("assignor", described.assignor))
-    show_pairs([*pairs, ("lag", f"{sum(p.lag for p in described.positions):,}")])
+    show_pairs([*pairs, ("lag", _lag_text(described))])
     if described.members:
         click.echo()
         show_table(
@@ -66,15 +66,37 @@ def describe(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> Non
             ],
         )
     if described.positions:
-        owners = {(t, i): short(m.client_id) for m in described.members for t, indexes in m.assignment.items() for i in indexes}
+        owners = {partition: short(m.client_id) for m in described.members for partition in m.partitions}
         click.echo()
         show_table(
             ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "CLIENT"],
             [
-                (p.topic, p.partition, p.committed, p.end, p.lag, owners.get((p.topic, p.partition), NOTHING))
+                (
+                    p.topic,
+                    p.partition,
+                    _or_nothing(p.committed),
+                    p.end,
+                    _or_nothing(p.lag),
+                    owners.get((p.topic, p.partition), NOTHING),
+                )
                 for p in described.positions
             ],
         )
+
+
+def _lag_text(described: GroupDescription) -> str:
+    from ottla.client.positions import total_lag
+    from ottla.client.wording import counted
+
+    total = total_lag(described.positions)
+    if not total.uncommitted:
+        return f"{total.known:,}"
+    without = f"no committed offset in {counted(total.uncommitted, 'partition')} (from earliest {total.from_earliest:,})"
+    return without if total.uncommitted == len(described.positions) else f"{total.known:,}; {without}"
+
+
+def _or_nothing(number: int | None) -> str | int:
+    return NOTHING if number is None else number
 
 
 def _assignment(assignment: dict[str, list[int]]) -> str:
@@ -101,7 +123,14 @@ def _show_document(described: GroupDescription) -> None:
                 for m in described.members
             ],
             "offsets": [
-                {"topic": p.topic, "partition": p.partition, "committed": p.committed, "end": p.end, "lag": p.lag}
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    "committed": p.committed,
+                    "end": p.end,
+                    "lag": p.lag,
+                    "from_earliest": p.unread if p.committed is None else None,
+                }
                 for p in described.positions
             ],
         }
@@ -137,7 +166,7 @@ def reset(
     with cluster_at(bootstrap, timeout_s) as cluster:
         listing = next((listing for listing in cluster.groups() if listing.group_id == group), None)
         positions = [] if listing is None else groups.positions(cluster.brokers, listing)
-        before = {(p.topic, p.partition): p.committed for p in positions}
+        before = {(p.topic, p.partition): p.committed for p in positions if p.committed is not None}
         wanted = set(_wanted(cluster, topics)) if topics else set(before)
         if not wanted:
             raise Refused(f"group {group!r} has committed nothing at {bootstrap}; say by --topic where its offsets are to be set")

@@ -21,6 +21,7 @@ def command(
     from ottla.cli.txn_history import holders
     from ottla.cli.txn_why import document
     from ottla.client.diagnosis import waiting_group
+    from ottla.client.positions import total_lag
     from ottla.client.reasons import why_group_waits
 
     with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
@@ -29,12 +30,15 @@ def command(
     clients = holders(door, waiting.held)
     lines = why_group_waits(waiting, now_ms, clients)
     if as_json:
+        total = total_lag(waiting.group.positions)
         show_json(
             {
                 "group": group,
                 "state": waiting.group.state,
                 "members": len(waiting.group.members),
-                "lag": sum(position.lag for position in waiting.behind),
+                "lag": total.known,
+                "uncommitted": total.uncommitted,
+                "from_earliest": total.from_earliest,
                 "held": [document(one, now_ms, clients) for one in waiting.held],
                 "reasons": lines,
             }

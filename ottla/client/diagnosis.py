@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ottla.client import groups, transactions
 from ottla.client.brokers import Brokers
 from ottla.client.errors import UnknownTopic
-from ottla.client.groups import GroupDescription, GroupPosition
+from ottla.client.groups import GroupDescription
 from ottla.client.offsets import LATEST, list_offsets
+from ottla.client.positions import GroupPosition
 from ottla.client.transactions import OPEN_STATES, OpenTransaction, Transaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
@@ -93,8 +94,8 @@ class WaitingGroup:
 
     @property
     def behind(self) -> list[GroupPosition]:
-        """The positions with a lag, the largest first."""
-        return sorted((p for p in self.group.positions if p.lag > 0), key=lambda p: -p.lag)
+        """The positions with a lag or without a committed offset, the largest first."""
+        return sorted((p for p in self.group.positions if p.unread > 0 or p.committed is None), key=lambda p: -p.unread)
 
 
 def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
@@ -102,12 +103,14 @@ def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
     for position in described.positions:
-        if position.lag > 0:
+        if position.unread > 0:
             behind.setdefault(position.topic, {})[position.partition] = position
     holding = []
     for topic, positions in sorted(behind.items()):
         for one in stable_offsets(brokers, topic, positions):
-            if one.holder is not None and positions[one.partition].committed >= one.last_stable_offset:
+            position = positions[one.partition]
+            at = position.start if position.committed is None else position.committed
+            if one.holder is not None and at is not None and at >= one.last_stable_offset:
                 holding.append(one)
     return WaitingGroup(group=described, held=[*_held_offsets(brokers, group), *holding])
 

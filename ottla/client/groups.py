@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from ottla.client.brokers import GROUP, BrokerNode, Brokers
 from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, check
-from ottla.client.offsets import LATEST, list_offsets
+from ottla.client.positions import GroupPosition, by_topic, positions_of
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError
 from ottla.protocol.messages import consumer_protocol_assignment
@@ -21,13 +22,8 @@ from ottla.protocol.messages.alter_share_group_offsets import (
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-)
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ottla.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from ottla.protocol.topic_partition import TopicPartition
@@ -54,7 +50,10 @@ class GroupListing:
 
 @dataclass(slots=True, frozen=True)
 class GroupMember:
-    """``assignment`` are partitions by topic; for a member of a streams group tasks by subtopology."""
+    """``assignment`` are partitions by topic; for a member of a streams group tasks by subtopology.
+
+    ``partitions`` are those that the member reads, also for a member of a streams group.
+    """
 
     member_id: str
     instance_id: str | None
@@ -62,18 +61,7 @@ class GroupMember:
     host: str
     epoch: int | None
     assignment: dict[str, list[int]]
-
-
-@dataclass(slots=True, frozen=True)
-class GroupPosition:
-    """How far a group has read a partition. As in Kafka's tools, ``lag`` counts offsets up to the high watermark, with markers."""
-
-    topic: str
-    partition: int
-    committed: int
-    end: int
-    lag: int
-    metadata: str = ""
+    partitions: list[TopicPartition] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)
@@ -121,8 +109,11 @@ def find(brokers: Brokers, group: str) -> GroupListing:
 
 def describe(brokers: Brokers, group: str) -> GroupDescription:
     """Raises `KafkaAnswered` where the group does not exist."""
-    listing = find(brokers, group)
-    kind = listing.group_type.lower()
+    return _describe(brokers, find(brokers, group))
+
+
+def _describe(brokers: Brokers, listing: GroupListing) -> GroupDescription:
+    group, kind = listing.group_id, listing.group_type.lower()
     if kind not in _DESCRIBE:
         raise ClientError(f"group {group!r} is of type {listing.group_type!r}, which this client does not know")
     request, what = _DESCRIBE[kind](group), f"describing group {group!r}"
@@ -133,37 +124,49 @@ def describe(brokers: Brokers, group: str) -> GroupDescription:
         return described
 
     described = brokers.until_final(what, attempt)
+    members = [_member(kind, member, described) for member in described.members]
     return GroupDescription(
         group_id=group,
         group_type=kind,
         state=described.group_state,
         epoch=None if kind == CLASSIC else described.group_epoch,
         assignor=(described.protocol_data if kind == CLASSIC else described.assignor_name) or "",
-        members=[_member(kind, member) for member in described.members],
-        positions=positions(brokers, listing),
+        members=members,
+        positions=_positions(brokers, listing, members),
     )
 
 
-def _member(kind: str, member: Any) -> GroupMember:
-    if kind == CLASSIC:
-        assignment = _classic_assignment(member.member_assignment)
-    elif kind == STREAMS:
-        assignment = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
-    else:
-        assignment = {part.topic_name: sorted(part.partitions) for part in member.assignment.topic_partitions}
-    return GroupMember(
+def _member(kind: str, member: Any, described: Any) -> GroupMember:
+    make = partial(
+        GroupMember,
         member_id=member.member_id,
         # Members of share groups are never static.
         instance_id=getattr(member, "group_instance_id" if kind == CLASSIC else "instance_id", None),
         client_id=member.client_id,
         host=member.client_host,
         epoch=None if kind == CLASSIC else member.member_epoch,
-        assignment=assignment,
     )
+    if kind == STREAMS:
+        tasks = {task.subtopology_id: sorted(task.partitions) for task in member.assignment.active_tasks}
+        return make(assignment=tasks, partitions=_of_tasks(tasks, described.topology))
+    if kind == CLASSIC:
+        # Other clients of the classic protocol, such as Kafka Connect, have their own format.
+        is_consumer = described.protocol_type in ("", CONSUMER)
+        assignment = _classic_assignment(member.member_assignment) if is_consumer else {}
+    else:
+        assignment = {part.topic_name: sorted(part.partitions) for part in member.assignment.topic_partitions}
+    return make(assignment=assignment, partitions=by_topic(assignment))
+
+
+def _of_tasks(tasks: dict[str, list[int]], topology: Any) -> list[TopicPartition]:
+    """The partitions of the topics that tasks read. A task may be of a topology that the group no longer has."""
+    subtopologies = [] if topology is None else topology.subtopologies or []
+    sources = {s.subtopology_id: [*s.source_topics, *(t.name for t in s.repartition_source_topics)] for s in subtopologies}
+    return sorted((topic, index) for task, indexes in tasks.items() for topic in sources.get(task, ()) for index in indexes)
 
 
 def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
-    """The assignment of a consumer. Other clients of the classic protocol, such as Kafka Connect, have their own format: empty."""
+    """The assignment of a consumer; empty where the bytes are not one."""
     try:
         version = min(int.from_bytes(raw[:2], "big"), consumer_protocol_assignment.MAX_VERSION)
         assignment = decode_body(consumer_protocol_assignment.decode, raw, 2, version, may_trail=True)
@@ -173,80 +176,21 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
 
 
 def lag(brokers: Brokers, group: str) -> dict[TopicPartition, int]:
-    """How many offsets lie between a group's commits and the high watermark, by partition. Raises `KafkaAnswered`."""
-    return {(p.topic, p.partition): p.lag for p in positions(brokers, find(brokers, group))}
+    """How many offsets a group has not read yet, by partition: those from its commit to the high watermark. A partition that a
+    member owns and for which nothing is committed counts from the log's start. Raises `KafkaAnswered`."""
+    return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
 def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
-    """The group's positions, ordered by topic and partition. Partitions without a commit are left out."""
-    share = listing.group_type.lower() == SHARE
-    committed = _share_offsets(brokers, listing.group_id) if share else _committed(brokers, listing.group_id)
-    ends: dict[TopicPartition, int] = {}
-    for topic in sorted({topic for topic, _ in committed}):
-        indexes = [index for name, index in committed if name == topic]
-        try:
-            ends.update({(topic, i): offset for i, offset in list_offsets(brokers, topic, indexes, LATEST).items()})
-        except KafkaAnswered as refused:
-            # Committed offsets may exist for a while after their topic was deleted.
-            if refused.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-    return [
-        GroupPosition(
-            topic=key[0],
-            partition=key[1],
-            committed=offset,
-            end=ends[key],
-            lag=max(0, ends[key] - offset) if known_lag is None else known_lag,
-            metadata=metadata,
-        )
-        for key, (offset, metadata, known_lag) in sorted(committed.items())
-        if key in ends
-    ]
+    """The group's positions in partitions that are committed or owned by a member, ordered by topic and partition."""
+    if listing.state in RESTING:
+        return _positions(brokers, listing, [])
+    return _describe(brokers, listing).positions
 
 
-_Committed = dict[TopicPartition, tuple[int, str, int | None]]
-"""Offset, metadata, and the lag if the broker gives one, by partition."""
-
-
-def _committed(brokers: Brokers, group: str) -> _Committed:
-    request = OffsetFetchRequest(
-        group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=False
-    )
-    what = f"asking for the offsets of group {group!r}"
-
-    def attempt() -> _Committed:
-        answer = brokers.ask(brokers.coordinator(GROUP, group), request)
-        # Before version 8 the response has one group only (KIP-709).
-        answered = answer.groups[0] if answer.groups else answer
-        check(what, answered.error_code)
-        offsets: _Committed = {}
-        for topic in answered.topics:
-            for partition in topic.partitions:
-                check(what, partition.error_code)
-                if partition.committed_offset >= 0:
-                    key = (topic.name, partition.partition_index)
-                    offsets[key] = (partition.committed_offset, partition.metadata or "", None)
-        return offsets
-
-    return brokers.until_final(what, attempt)
-
-
-def _share_offsets(brokers: Brokers, group: str) -> _Committed:
-    asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
-    what = f"asking for the offsets of share group {group!r}"
-
-    def attempt() -> _Committed:
-        request = DescribeShareGroupOffsetsRequest(groups=[asked])
-        answered = brokers.ask(brokers.coordinator(GROUP, group), request).groups[0]
-        check(what, answered.error_code, answered.error_message)
-        return {
-            (topic.topic_name, p.partition_index): (p.start_offset, "", None if p.lag < 0 else p.lag)
-            for topic in answered.topics
-            for p in topic.partitions
-            if not p.error_code and p.start_offset >= 0
-        }
-
-    return brokers.until_final(what, attempt)
+def _positions(brokers: Brokers, listing: GroupListing, members: list[GroupMember]) -> list[GroupPosition]:
+    owned = {partition for member in members for partition in member.partitions}
+    return positions_of(brokers, listing.group_id, is_share=listing.group_type.lower() == SHARE, owned=owned)
 
 
 def check_resting(listing: GroupListing) -> None:

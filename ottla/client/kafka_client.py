@@ -133,7 +133,7 @@ class KafkaClient:
         return groups.describe(self.brokers, group)
 
     def lag(self, group: str) -> dict[TopicPartition, int]:
-        """How many offsets the group's commits are behind the high watermark, by topic and partition."""
+        """How many offsets the group has not read yet, by topic and partition; see `groups.lag`."""
         return groups.lag(self.brokers, group)
 
     # transactions

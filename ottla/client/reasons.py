@@ -8,6 +8,7 @@ from typing import Final
 from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.groups import CLASSIC
+from ottla.client.positions import GroupPosition, total_lag
 from ottla.client.transactions import Transaction
 from ottla.client.wording import command_for, counted
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -88,13 +89,13 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
             )
         lines += why_held(held, now_ms, clients)
     told = {(held.topic, held.partition) for held in waiting.held}
-    owners = {(t, i): m for m in group.members for t, indexes in m.assignment.items() for i in indexes}
+    owners = {partition: member for member in group.members for partition in member.partitions}
     others = [position for position in behind if (position.topic, position.partition) not in told]
     for position in others[:MAX_PARTITIONS_NAMED]:
         owner = owners.get((position.topic, position.partition))
         reads = f"client {owner.client_id} at {owner.host.removeprefix('/')} has it" if owner is not None else "no member has it"
         where = f"{position.topic}:{position.partition}"
-        lines.append(f"{where}: {position.lag:,} behind, at {position.committed:,} of {position.end:,}; {reads}")
+        lines.append(f"{where}: {_how_far(position)}; {reads}")
     if len(others) > MAX_PARTITIONS_NAMED:
         more = counted(len(others) - MAX_PARTITIONS_NAMED, "more partition")
         lines.append(f"and {more}; all are named by {command_for('ottla group describe', group.group_id)}")
@@ -103,11 +104,23 @@ def why_group_waits(waiting: WaitingGroup, now_ms: int, clients: Mapping[str, st
     return lines
 
 
+def _how_far(position: GroupPosition) -> str:
+    if position.committed is not None:
+        return f"{position.unread:,} behind, at {position.committed:,} of {position.end:,}"
+    if position.unread:
+        return (
+            f"no committed offset; from earliest {position.unread:,} would be read, {position.start or 0:,} to {position.end - 1:,}"
+        )
+    return "no committed offset, and no records to read"
+
+
 def _of_members(waiting: WaitingGroup) -> str:
     group = waiting.group
     name = f"group {group.group_id}"
-    lag = sum(position.lag for position in waiting.behind)
-    behind = f"; it is {counted(lag, 'record')} behind" if lag else ""
+    total = total_lag(waiting.behind)
+    behind = f"; it is {counted(total.known, 'record')} behind" if total.known else ""
+    if total.uncommitted:
+        behind += f"; it has no committed offset in {counted(total.uncommitted, 'partition')}"
     if not group.members:
         return f"{name} has no members: nobody reads for it{behind}"
     count = counted(len(group.members), "member")

@@ -10,7 +10,8 @@ import msgspec
 from ottla.client import groups as client_groups
 from ottla.client.diagnosis import waiting_group
 from ottla.client.errors import ClientError
-from ottla.client.groups import GroupListing, GroupMember, GroupPosition
+from ottla.client.groups import GroupListing, GroupMember
+from ottla.client.positions import GroupPosition, total_lag
 from ottla.client.reasons import why_group_waits
 from ottla.console.asked import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
@@ -34,16 +35,27 @@ def groups(asked: Asked) -> dict[str, Any]:
 
 
 def _row(asked: Asked, listing: GroupListing) -> dict[str, Any]:
-    """``problem`` says why a group's lag is not known. The other groups are shown all the same."""
-    lag, problem = None, ""
+    """``uncommitted`` counts the partitions that a member owns and for which nothing is committed.
+
+    ``problem`` says why a group's lag is not known. The other groups are shown all the same.
+    """
+    lag, uncommitted, problem = None, 0, ""
     try:
         # A reading that is late asks nothing more: each question would cost a connection.
         asked.deadline.check()
-        lag = sum(position.lag for position in client_groups.positions(asked.client.brokers, listing))
+        total = total_lag(client_groups.positions(asked.client.brokers, listing))
+        lag, uncommitted = total.known, total.uncommitted
     except ClientError as error:
         # It has just ended, or its coordinator is moving or does not answer, or those before it have taken too long.
         problem = str(error)
-    return {"group_id": listing.group_id, "type": listing.group_type, "state": listing.state, "lag": lag, "problem": problem}
+    return {
+        "group_id": listing.group_id,
+        "type": listing.group_type,
+        "state": listing.state,
+        "lag": lag,
+        "uncommitted": uncommitted,
+        "problem": problem,
+    }
 
 
 def group(asked: Asked) -> dict[str, Any]:
@@ -68,7 +80,7 @@ def group(asked: Asked) -> dict[str, Any]:
 
 
 def _position(position: GroupPosition) -> dict[str, Any]:
-    return {**msgspec.to_builtins(position), "metadata": position.metadata[:METADATA_SHOWN]}
+    return {**msgspec.to_builtins(position), "unread": position.unread, "metadata": position.metadata[:METADATA_SHOWN]}
 
 
 def _member(member: GroupMember) -> dict[str, Any]:

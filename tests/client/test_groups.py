@@ -8,7 +8,10 @@ import pytest
 
 from ottla.client import groups
 from ottla.client.errors import KafkaAnswered
+from ottla.client.offsets import LATEST
+from ottla.client.positions import GroupPosition
 from ottla.protocol.errors import Code
+from ottla.protocol.messages import consumer_group_describe, share_group_describe, streams_group_describe
 from ottla.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from ottla.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 from ottla.protocol.messages.describe_share_group_offsets import (
@@ -37,7 +40,7 @@ from ottla.protocol.messages.offset_fetch import (
 )
 from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
-END = 100
+START, END = 10, 100
 
 
 def describe_topics(request: MetadataRequest) -> MetadataResponse:
@@ -48,7 +51,10 @@ def describe_topics(request: MetadataRequest) -> MetadataResponse:
 
 
 def ends(request: ListOffsetsRequest) -> ListOffsetsResponse:
-    partitions = [ListOffsetsPartitionResponse(partition_index=p.partition_index, offset=END) for p in request.topics[0].partitions]
+    partitions = [
+        ListOffsetsPartitionResponse(partition_index=p.partition_index, offset=END if p.timestamp == LATEST else START)
+        for p in request.topics[0].partitions
+    ]
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=partitions)])
 
 
@@ -112,7 +118,7 @@ def test_the_lag_of_a_share_group_is_the_brokers_where_it_says_one(lag: int, exp
     topics = [DescribeShareGroupOffsetsResponseTopic(topic_name="t", partitions=partitions)]
     answer = DescribeShareGroupOffsetsResponse(groups=[DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=topics)])
     scripted = broker("share", DescribeShareGroupOffsets=[answer])
-    assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): expected}
+    assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): expected, ("t", 1): END - START}
 
 
 @pytest.mark.parametrize(
@@ -148,3 +154,109 @@ def test_what_a_member_of_a_classic_group_has(raw: bytes, assignment: dict[str, 
     group = groups.describe(ScriptedCluster(kafka=scripted).brokers(), "g")
     assert (group.assignor, group.epoch) == ("range", None)
     assert [(m.member_id, m.instance_id, m.assignment) for m in group.members] == [("m", "i", assignment)]
+
+
+OWNED = {
+    "DescribeGroups": DescribeGroupsResponse(
+        groups=[
+            DescribedGroup(
+                group_id="g",
+                group_state="Stable",
+                protocol_type="consumer",
+                members=[DescribedGroupMember(member_id="m", client_id="c", client_host="/h", member_assignment=ASSIGNED)],
+            )
+        ]
+    ),
+    "ConsumerGroupDescribe": consumer_group_describe.ConsumerGroupDescribeResponse(
+        groups=[
+            consumer_group_describe.DescribedGroup(
+                group_id="g",
+                group_state="Stable",
+                members=[
+                    consumer_group_describe.Member(
+                        member_id="m",
+                        assignment=consumer_group_describe.Assignment(
+                            topic_partitions=[consumer_group_describe.TopicPartitions(topic_name="t", partitions=[0, 1])]
+                        ),
+                    )
+                ],
+            )
+        ]
+    ),
+    "ShareGroupDescribe": share_group_describe.ShareGroupDescribeResponse(
+        groups=[
+            share_group_describe.DescribedGroup(
+                group_id="g",
+                group_state="Stable",
+                members=[
+                    share_group_describe.Member(
+                        member_id="m",
+                        assignment=share_group_describe.Assignment(
+                            topic_partitions=[share_group_describe.TopicPartitions(topic_name="t", partitions=[0, 1])]
+                        ),
+                    )
+                ],
+            )
+        ]
+    ),
+    "StreamsGroupDescribe": streams_group_describe.StreamsGroupDescribeResponse(
+        groups=[
+            streams_group_describe.DescribedGroup(
+                group_id="g",
+                group_state="Stable",
+                topology=streams_group_describe.Topology(
+                    subtopologies=[streams_group_describe.Subtopology(subtopology_id="0", source_topics=["t"])]
+                ),
+                members=[
+                    streams_group_describe.Member(
+                        member_id="m",
+                        assignment=streams_group_describe.Assignment(
+                            # Another topic of the subtopology has three partitions.
+                            active_tasks=[streams_group_describe.TaskIds(subtopology_id="0", partitions=[0, 1, 2])]
+                        ),
+                    )
+                ],
+            )
+        ]
+    ),
+}
+"""Groups whose member owns both partitions of t."""
+
+
+def owning(kind: str, offset: int) -> ScriptedBroker:
+    """The group of a member that owns both partitions, and that has committed ``offset`` in the first one; -1 for nothing."""
+    share = DescribeShareGroupOffsetsResponseTopic(
+        topic_name="t", partitions=[DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=offset)]
+    )
+    of_share = DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[share] if offset >= 0 else [])
+    return broker(
+        kind,
+        "Stable",
+        OffsetFetch=[committed(("t", 0, offset))],
+        DescribeShareGroupOffsets=[DescribeShareGroupOffsetsResponse(groups=[of_share])],
+        **{api: [answer] for api, answer in OWNED.items()},
+    )
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
+def test_each_owned_partition_has_a_position(kind: str) -> None:
+    """kafka-consumer-groups lists both, with - where nothing is committed."""
+    brokers = ScriptedCluster(kafka=owning(kind, -1)).brokers()
+    described = groups.describe(brokers, "g")
+    nothing = [GroupPosition("t", index, None, END, None, start=START) for index in (0, 1)]
+    assert described.positions == nothing
+    assert described.members[0].partitions[:2] == [("t", 0), ("t", 1)]
+    assert groups.lag(brokers, "g") == {("t", 0): END - START, ("t", 1): END - START}
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
+def test_an_owned_partition_beside_a_committed_one(kind: str) -> None:
+    positions = groups.describe(ScriptedCluster(kafka=owning(kind, 40)).brokers(), "g").positions
+    assert [(p.partition, p.committed, p.lag) for p in positions] == [(0, 40, 60), (1, None, None)]
+
+
+def test_a_classic_group_of_other_clients_owns_nothing() -> None:
+    member = DescribedGroupMember(member_id="m", member_assignment=ASSIGNED)
+    described = DescribedGroup(group_id="g", group_state="Stable", protocol_type="connect", members=[member])
+    scripted = broker("classic", "Stable", DescribeGroups=[DescribeGroupsResponse(groups=[described])], OffsetFetch=[committed()])
+    assert groups.describe(ScriptedCluster(kafka=scripted).brokers(), "g").positions == []

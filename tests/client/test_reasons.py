@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.durations import SKEW_MS, elapsed_ms
-from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
+from ottla.client.groups import GroupDescription, GroupMember
+from ottla.client.positions import GroupPosition
 from ottla.client.reasons import ABORT_INTERVAL_MS, MAX_PARTITIONS_NAMED, open_text, why_group_waits, why_held
 from ottla.client.transactions import OpenTransaction, Transaction
 
@@ -120,6 +121,7 @@ def group(state: str = "Stable", *, members: int = 1, epochs: tuple[int, ...] = 
                 host="/10.0.0.1",
                 epoch=epochs[at] if epochs else 9,
                 assignment={"orders": [at]},
+                partitions=[("orders", at)],
             )
             for at in range(members)
         ],
@@ -153,6 +155,21 @@ def test_what_is_read() -> None:
     assert why_group_waits(group(lags=(0,)), NOW_MS) == [
         "group billing is Stable with 1 member",
         "it has read all that there is",
+    ]
+
+
+def test_partitions_without_a_committed_offset() -> None:
+    waiting = group(lags=(0,), members=3)
+    waiting.group.positions.extend(
+        [
+            GroupPosition(topic="orders", partition=1, committed=None, end=9, lag=None, start=4),
+            GroupPosition(topic="orders", partition=2, committed=None, end=0, lag=None, start=0),
+        ]
+    )
+    assert why_group_waits(waiting, NOW_MS) == [
+        "group billing is Stable with 3 members; it has no committed offset in 2 partitions",
+        "orders:1: no committed offset; from earliest 5 would be read, 4 to 8; client c1 at 10.0.0.1 has it",
+        "orders:2: no committed offset, and no records to read; client c2 at 10.0.0.1 has it",
     ]
 
 

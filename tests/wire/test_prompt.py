@@ -317,7 +317,7 @@ def test_a_groups_offsets_are_shown_and_set(ottla_prompt: Prompt, unique: Callab
     assert "say by --topic" in prompt("group", "reset", group, "--to", "end", code=2)
     assert "nothing was set" not in prompt("group", "reset", group, "--to", "3", "--topic", f"{topic}:0")
     assert prompt.json("group", "describe", group)["offsets"] == [
-        {"topic": topic, "partition": 0, "committed": 3, "end": 5, "lag": 2}
+        {"topic": topic, "partition": 0, "committed": 3, "end": 5, "lag": 2, "from_earliest": None}
     ]
     moved = prompt.json("group", "reset", group, "--to", "end", "--topic", topic, "--dry-run")
     assert [(o["before"], o["after"]) for o in moved["offsets"]] == [(3, 5), (None, 0)]

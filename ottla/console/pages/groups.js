@@ -7,7 +7,7 @@ export const groups = {
     missing(silent),
     pager("groups", p, part),
     table(["group", "type", "state", "lag"], part.rows.map((row) => [
-      link(row.group_id, "group", { name: row.group_id }), row.type, row.state, row.lag ?? el("span", { class: "wrong" }, row.problem),
+      link(row.group_id, "group", { name: row.group_id }), row.type, row.state, row.problem ? el("span", { class: "wrong" }, row.problem) : lag(row),
     ])),
   ],
 };
@@ -25,8 +25,8 @@ export const group = {
     el("h2", {}, "Positions"),
     pager("group", p, g.part),
     table(["partition", "committed", "end", "lag", "metadata"], g.part.rows.map((row) => [
-      link(`${row.topic}:${row.partition}`, "messages", { topic: row.topic, partition: row.partition, start: row.committed }),
-      row.committed, row.end, row.lag, row.metadata,
+      link(`${row.topic}:${row.partition}`, "messages", { topic: row.topic, partition: row.partition, start: row.committed ?? row.start }),
+      row.committed ?? "-", row.end, row.lag ?? `- (no committed offset; ${number(row.unread)} from earliest)`, row.metadata,
     ])),
     el("h2", {}, "Members"),
     g.members.length === 0 ? el("p", { class: "note" }, "none")
@@ -36,5 +36,7 @@ export const group = {
     g.more_members ? el("p", { class: "note" }, `and ${number(g.more_members)} more members`) : null,
   ].filter(Boolean),
 };
+
+const lag = (row) => row.uncommitted ? `${number(row.lag)}, and ${number(row.uncommitted)} partitions without a committed offset` : row.lag;
 
 const assigned = (byTopic) => Object.entries(byTopic).map(([topic, indexes]) => `${topic}: ${indexes.join(", ")}`).join("; ") || "nothing";
