@@ -68,6 +68,26 @@ PATH = FilePath(path_type=Path)
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of text, for programs")
 
 
+class FileBeforeVariable(click.Option):
+    """An option whose value in a file of flags wins over its environment variable. In click the variable wins."""
+
+    def value_from_envvar(self, ctx: click.Context) -> Any:
+        return None if self.name in (ctx.default_map or ()) else super().value_from_envvar(ctx)
+
+
+def at_bootstrap(command: C) -> C:
+    """Add the flag with the address of the cluster."""
+    return click.option(
+        "--bootstrap",
+        cls=FileBeforeVariable,
+        type=BOOTSTRAP,
+        default=DEFAULT_BOOTSTRAP,
+        envvar=BOOTSTRAP_VARIABLE,
+        metavar="HOST:PORT[,...]",
+        help=f"the cluster, of ottla or of Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+    )(command)
+
+
 def asks(command: C) -> C:
     """Add the flags of a command that asks a cluster: its address, how long to wait, and how to show the answer."""
     command = json_option(command)
@@ -78,14 +98,7 @@ def asks(command: C) -> C:
         metavar="S",
         help=f"how long to wait for an answer (default: {DEFAULT_TIMEOUT_S:g})",
     )(command)
-    return click.option(
-        "--bootstrap",
-        type=BOOTSTRAP,
-        default=DEFAULT_BOOTSTRAP,
-        envvar=BOOTSTRAP_VARIABLE,
-        metavar="HOST:PORT[,...]",
-        help=f"the cluster, of ottla or of Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
-    )(command)
+    return at_bootstrap(command)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import msgspec
 
 from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
-from ottla.cli.options import BOOTSTRAP, COUNT, DEFAULT_BOOTSTRAP, PATH, Checked
+from ottla.cli.options import COUNT, PATH, Checked, at_bootstrap
 from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, Terms, Topics
 from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, Place
 
@@ -49,13 +49,7 @@ def placed(command: C) -> C:
         metavar="FILE.toml",
         help="flags by their names; those on the command line win",
     )(packed)
-    return click.option(
-        "--bootstrap",
-        type=BOOTSTRAP,
-        default=DEFAULT_BOOTSTRAP,
-        metavar="HOST:PORT[,...]",
-        help=f"the cluster, of ottla or of Apache Kafka (default: {DEFAULT_BOOTSTRAP})",
-    )(packed)
+    return at_bootstrap(packed)
 
 
 def named_topics(command: C) -> C:

@@ -328,3 +328,12 @@ def test_a_shell_is_told_what_may_follow(
     monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
     assert main([]) == 0
     assert sorted(capsys.readouterr().out.split()) == sorted(f"plain,{word}" for word in offered)
+
+
+def test_the_cluster_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "kafka:1")
+    assert told("generate").place.bootstrap == "kafka:1"
+    assert told("generate", "--bootstrap", "kafka:2").place.bootstrap == "kafka:2"
+    file = tmp_path / "flags.toml"
+    file.write_text('bootstrap = "kafka:3"\n')
+    assert told("generate", "--config", str(file)).place.bootstrap == "kafka:3", "a file that is named wins over a variable"
