@@ -198,9 +198,17 @@ class Connecting(msgspec.Struct, frozen=True):
             if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
                 # Java ignores such options and connects.
                 raise PipelineError(
-                    f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give SSL or SASL_SSL"
+                    f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give"
+                    f" {' or '.join(_protocols_for(name, protocol))}"
                 )
         return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
+
+
+def _protocols_for(option: str, protocol: str) -> list[str]:
+    """The protocols that use an ``ssl.`` or ``sasl.`` option, and all that ``protocol`` uses."""
+    has_tls = protocol.endswith("SSL") or option.startswith("ssl.")
+    has_sasl = protocol.startswith("SASL") or option.startswith("sasl.")
+    return [p for p in PROTOCOLS if p.endswith("SSL") >= has_tls and p.startswith("SASL") >= has_sasl]
 
 
 def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:

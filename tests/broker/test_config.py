@@ -204,7 +204,8 @@ def test_bad_listeners_are_refused(text: str) -> None:
     ("settings", "says"),
     [
         ({"listeners": "CONTROLLER://:1"}, "none of them is for clients"),
-        ({"listeners": "SSL://:1"}, "only PLAINTEXT"),
+        ({"listeners": "SSL://:1"}, "SSL://:1 has the security protocol SSL .* serves only PLAINTEXT, without TLS and SASL"),
+        ({"listeners": "SASL_SSL://a:1"}, "SASL_SSL://a:1 has the security protocol SASL_SSL .* give a PLAINTEXT listener"),
         ({"listeners": "INSIDE://:1"}, "give INSIDE:PLAINTEXT"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "more than once"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "not NAME:PROTOCOL"),

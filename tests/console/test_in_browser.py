@@ -397,6 +397,22 @@ def test_every_time_is_drawn(browser: Browser) -> None:
         assert browser.complaints() == []
 
 
+def test_a_second_tab_has_the_token_of_the_first(browser: Browser, full: Loaded) -> None:
+    """It is asked for in neither, and stored nowhere beyond the tabs."""
+    console = full.broker.ready["console"]
+    browser.driver.get(console)
+    browser.wait_for_text("live")
+    first = browser.driver.current_window_handle
+    browser.driver.switch_to.new_window("tab")
+    try:
+        browser.driver.get(console.partition("#")[0])
+        browser.wait_for_text("live")
+        assert browser.script("return localStorage.length") == 0
+    finally:
+        browser.driver.close()
+        browser.driver.switch_to.window(first)
+
+
 @contextmanager
 def served(data_dir: Path, token: str, door_port: int = 0) -> Iterator[dict[str, Any]]:
     """A broker whose door has this token and port, which those of a handle choose themselves. Gives its ready line."""

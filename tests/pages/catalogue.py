@@ -35,6 +35,7 @@ PAGES_TYPED = {
         expected=(
             r"a\s+1\b",
             r"orders:0 stands at 3 of 5 .* transaction of producer \d+ epoch 0, transactional id checkout-1 from client web-7",
+            r"not committed: .*[Ff]enced",
             r"sequenceDiagram",
             r"abort marker",
         )

@@ -92,6 +92,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no prefix": ({**WHERE, "security.protocol": "SSL"}, "give kafka.security.protocol"),
     "protocol": ({**WHERE, "kafka.security.protocol": "TLS"}, "kafka.security.protocol is 'TLS', and has to be one of PLAINTEXT"),
     "unused": ({**WHERE, "kafka.ssl.truststore.location": "x"}, "kafka.security.protocol is PLAINTEXT, which makes no use of it"),
+    "tls unused": (
+        {**WHERE, "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.ssl.ca.pem": "x"},
+        "SASL_PLAINTEXT, which makes no use of it: give SASL_SSL$",
+    ),
+    "sasl unused": ({**IN_TLS, "kafka.sasl.username": "x"}, "SSL, which makes no use of it: give SASL_SSL$"),
     "no mechanism": (WITH_SASL, "kafka.sasl.mechanism is missing"),
     "kerberos": ({**WITH_SASL, "kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI', and it has to be one of PLAIN"),
     "kerberos' names": ({**WITH_SASL, "kafka.sasl.kerberos.service.name": "kafka"}, "there is no Kerberos here"),

@@ -44,6 +44,15 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return next(v for own, v in samples[name] if labels.items() <= own.items())
 
 
+def test_other_paths_of_the_metrics_port_are_not_found(broker: Broker) -> None:
+    url = broker.ready["metrics"]
+    assert url.endswith("/metrics")
+    assert scrape(broker, f"{url}?name%5B%5D=python_info") is not None
+    for path in ("/", "/metric", "/metrics/x"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            scrape(broker, url.replace("/metrics", path))
+
+
 def test_the_control_door_has_the_same(broker: Broker) -> None:
     """For those who have its token, so that Prometheus needs no second port."""
     door = broker.ready["control"]

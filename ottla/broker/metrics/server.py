@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
@@ -12,8 +12,9 @@ from prometheus_client.core import Metric
 from ottla.broker.http_server import BoundedHttpServer
 
 if TYPE_CHECKING:
-    from wsgiref.types import WSGIApplication
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+PATH: Final = "/metrics"
 COLLECT_TIMEOUT_S: Final = 10.0
 """How long a scrape waits for the event loop, in seconds."""
 
@@ -37,6 +38,19 @@ def app_of(collect: Callable[[], list[Metric]]) -> WSGIApplication:
     return app
 
 
+def _only_at(path: str, app: WSGIApplication) -> WSGIApplication:
+    """Answer 404 at other paths, so that a mistyped URL in Prometheus is noticed."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") == path:
+            return app(environ, start_response)
+        body = f"The metrics are at {path}.\n".encode()
+        start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return answer
+
+
 class MetricsServer:
     """Serves the metrics at a port of their own. The function given to `collect_from` is called on the event loop.
 
@@ -46,7 +60,7 @@ class MetricsServer:
     def __init__(self, host: str, port: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._collect: Callable[[], list[Metric]] = list
-        self._server = BoundedHttpServer(host, port, app_of(self._collected))
+        self._server = BoundedHttpServer(host, port, _only_at(PATH, app_of(self._collected)))
         self.port = self._server.port
         self._server.serve()
 

@@ -68,7 +68,7 @@ def client_endpoints(settings: Settings) -> list[Endpoint]:
                 f"listeners: {endpoint.name} is not in listener.security.protocol.map; give {endpoint.name}:PLAINTEXT"
             )
         if security != "PLAINTEXT":
-            raise ConfigError(f"listeners: {endpoint.name} is {security}; only PLAINTEXT is served")
+            raise ConfigError(_not_served(endpoint, security))
     names = [e.name for e in listeners]
     for advertised in parse_endpoints(settings.advertised_listeners or (), "advertised.listeners"):
         if advertised.name not in names and advertised.name not in controllers:
@@ -90,8 +90,15 @@ def controller_endpoints(settings: Settings) -> list[Endpoint]:
         # As in Kafka, a controller's listener is plain unless the map says otherwise.
         security = protocols.get(endpoint.name, "PLAINTEXT")
         if security != "PLAINTEXT":
-            raise ConfigError(f"listeners: {endpoint.name} is {security}; only PLAINTEXT is served")
+            raise ConfigError(_not_served(endpoint, security))
     return endpoints
+
+
+def _not_served(endpoint: Endpoint, security: str) -> str:
+    return (
+        f"listeners: {endpoint.name}://{endpoint} has the security protocol {security} (listener.security.protocol.map), and ottla"
+        " serves only PLAINTEXT, without TLS and SASL: give a PLAINTEXT listener"
+    )
 
 
 _EVERY_INTERFACE = ("0.0.0.0", "::")

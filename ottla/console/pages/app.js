@@ -1,7 +1,7 @@
 // Shows the page that the address's fragment names, and draws it anew whenever the broker sends other values.
 
 import { el, link } from "./dom.js";
-import { Live, Refused, WRONG_TOKEN, hasToken, setToken } from "./door.js";
+import { Live, Refused, WRONG_TOKEN, askOtherTabs, hasToken, keepToken, onTokenOfOtherTab, setToken } from "./door.js";
 import { overview } from "./overview.js";
 import { topics, topic } from "./topics.js";
 import { messages } from "./messages.js";
@@ -69,8 +69,12 @@ function show() {
   const form = PAGES[page].form?.(parameters);
   main.replaceChildren(...(form ? [form] : []), drawn);
   listening = () => listen(page, parameters, drawn);
-  if (!hasToken()) askForToken("");
-  else if (!document.hidden) listening();
+  if (hasToken()) {
+    if (!document.hidden) listening();
+    return;
+  }
+  askForToken("");
+  askOtherTabs();
 }
 
 // A page behind others asks nothing. What was typed into its forms is there when somebody comes back.
@@ -166,7 +170,15 @@ function askForToken(why) {
   main.replaceChildren(el("form", { onsubmit: taken }, label, field, el("button", {}, "go on")));
 }
 
+// A tab that asks for no token keeps its own.
+onTokenOfOtherTab((token) => {
+  if (!document.getElementById("token")) return;
+  keepToken(token);
+  show();
+});
+
 document.addEventListener("visibilitychange", pauseOrGoOn);
+
 function letGo() {
   isPressed = false;
   later?.();

@@ -10,7 +10,25 @@ export class Refused extends Error {
   }
 }
 
-export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
+// Each tab keeps the token until it is closed, and gives it to other tabs of the same address that have none.
+const tabs = new BroadcastChannel(TOKEN);
+
+export function setToken(token) {
+  sessionStorage.setItem(TOKEN, token);
+  tabs.postMessage({ token });
+}
+
+// Calls back with a token that another tab has taken from a person, or has been asked for.
+export function onTokenOfOtherTab(received) {
+  tabs.onmessage = ({ data }) => {
+    const own = sessionStorage.getItem(TOKEN);
+    if (data.isWanted && own) tabs.postMessage({ token: own });
+    if (data.token && data.token !== own) received(data.token);
+  };
+}
+
+export const askOtherTabs = () => tabs.postMessage({ isWanted: true });
+export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN));
 
 // The token as it is. One that no header can hold is no broker's, which fetch would not tell from a broker that does not answer.
