@@ -12,6 +12,7 @@ from ottla.broker.env import Env
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.broker.runtime import Replaying, Runtime
 from ottla.broker.shards import Opening, Shards, batch_bytes
 from ottla.broker.stepping import Stepping
@@ -90,6 +91,7 @@ class Groups:
         settings = live_config.settings
         self._live_config = live_config
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self._stepping = stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
@@ -259,8 +261,9 @@ class Groups:
             for group_id, result in shard.tick(now_ms, batch_bytes(runtime)):
                 try:
                     runtime.execute(result)
+                    self._errors.succeeded(group_id)
                 except KafkaError as error:
-                    log.warning("group_change_postponed", group=group_id, error=str(error))
+                    self._errors.failed("group_change_postponed", str(error), key=group_id, group=group_id)
 
     def expire_offsets(self) -> Steps[None]:
         now_ms = self._env.steady_ms()

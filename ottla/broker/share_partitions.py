@@ -27,6 +27,7 @@ from ottla.broker.dead_letters import DeadLetterTopics
 from ottla.broker.env import Env
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.broker.share_states import ShareStates
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
@@ -113,6 +114,7 @@ class SharePartitions:
         dead_letters: DeadLetterTopics,
     ) -> None:
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self._stepping = stepping
         self._live_config = live_config
         self._partitions = partitions
@@ -248,8 +250,10 @@ class SharePartitions:
         """Persist a change if possible, and apply it in any case. The log says where it was not persisted."""
         try:
             self._carry_out(shared, change)
+            self._errors.succeeded(shared.key)
         except KafkaError as error:
-            log.warning("share_state_not_written", group=shared.key.group_id, partition=repr(shared.source.log), error=str(error))
+            where = repr(shared.source.log)
+            self._errors.failed("share_state_not_written", str(error), key=shared.key, group=shared.key.group_id, partition=where)
             self._apply(shared, change)
 
     def _wake(self, shared: OpenSharePartition) -> None:
@@ -286,7 +290,9 @@ class SharePartitions:
             yield from self._dead_letters.write(shared.key.group_id, shared.source, letters)
         except KafkaError as error:
             partition = repr(shared.source.log)
-            log.warning("dead_letters_not_written", group=shared.key.group_id, partition=partition, error=str(error))
+            self._errors.failed(
+                "dead_letters_not_written", str(error), key=shared.key, group=shared.key.group_id, partition=partition
+            )
         except Exception as error:
             self._stepping.guarded(self._step_failed, error)
         # No `finally`: a stop closes the generator, and must archive no record whose dead letter is not written.

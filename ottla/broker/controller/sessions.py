@@ -10,6 +10,7 @@ import structlog
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.env import Clock, Timer, Timers
 from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
@@ -47,6 +48,7 @@ class TimedDecisions:
         self._rebalance_interval_ms = rebalance_interval_ms
         self._unclean_interval_ms = unclean_interval_ms
         self._timers: dict[str, Timer] = {}
+        self._errors = RepeatedErrors(env, log)
 
     def start(self) -> None:
         self._again("sessions", self._session_wait_ms(), self._check_sessions)
@@ -67,9 +69,10 @@ class TimedDecisions:
             next_ms = delay_ms
             try:
                 next_ms = decide()
+                self._errors.succeeded(name)
             except KafkaError as error:
                 # The disk takes no record now, which is logged already.
-                log.warning("decision_delayed", decision=name, reason=str(error))
+                self._errors.failed("decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
                 log.exception("decision_failed", decision=name)

@@ -22,7 +22,7 @@ class OtherCoordinators:
 
     def transport(self, services: Services) -> MarkerTransport:
         local = self._local.transport(services)
-        return LeaderTransport(broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
+        return LeaderTransport(services.clock, broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
 
     def verification(self, services: Services) -> Verification:
         return CoordinatorVerification(

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from ottla.broker.env import Clock
 from ottla.broker.interbroker.leaders import Peers, leader_of
 from ottla.broker.markers import MarkerTransport
 from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.partition_registration import NO_LEADER
 from ottla.protocol.errors import Code
@@ -58,13 +60,14 @@ class _Part(msgspec.Struct, frozen=True, eq=False):
 class LeaderTransport:
     """`MarkerTransport` to all brokers of a cluster. This broker's own partitions go through ``local``."""
 
-    def __init__(self, *, broker_id: int, state: ClusterState, peers: Peers, local: MarkerTransport) -> None:
+    def __init__(self, clock: Clock, *, broker_id: int, state: ClusterState, peers: Peers, local: MarkerTransport) -> None:
         self._broker_id = broker_id
         self._state = state
         self._peers = peers
         self._local = local
         self._waiting: dict[int, deque[_Part]] = {}
         self._under_way: set[int] = set()
+        self._errors = RepeatedErrors(clock, log)
 
     def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: OnResponse) -> None:
         """Implements `markers.MarkerTransport`."""
@@ -124,8 +127,9 @@ class LeaderTransport:
     def _answered(self, broker_id: int, parts: list[_Part], answer: WriteTxnMarkersResponse | str) -> None:
         codes: dict[int, dict[TopicPartition, int]] = {}
         if isinstance(answer, str):
-            log.info("markers_not_sent", broker_id=broker_id, reason=answer)
+            self._errors.failed("markers_not_sent", answer, key=broker_id, level="info", broker_id=broker_id)
         else:
+            self._errors.succeeded(broker_id)
             for result in answer.markers:
                 by_partition = codes.setdefault(result.producer_id, {})
                 for topic in result.topics:

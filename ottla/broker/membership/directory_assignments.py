@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from ottla.broker.env import Randomness, Timer, Timers
+from ottla.broker.env import Clock, Randomness, Timer, Timers
 from ottla.broker.membership.lifecycle import BrokerLifecycle
 from ottla.broker.partitions import Partition
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.broker.replication.in_sync_changes import Controller
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
@@ -41,7 +42,7 @@ Replica = tuple[bytes, int]
 log = structlog.get_logger("membership")
 
 
-class AssignmentEnv(Randomness, Timers, Protocol):
+class AssignmentEnv(Clock, Randomness, Timers, Protocol):
     """What `DirectoryAssignments` needs of `broker.env.Env`."""
 
 
@@ -59,6 +60,7 @@ class DirectoryAssignments:
         self._waiting: dict[Replica, None] = {}
         self._in_flight: dict[Replica, None] = {}
         self._backoff = Backoff(first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS)
+        self._errors = RepeatedErrors(env, log)
         self._timer: Timer | None = None
         self._is_closed = False
 
@@ -136,12 +138,13 @@ class DirectoryAssignments:
             self._failed(reason or "the controller's response does not name every replica")
         else:
             self._backoff.reset()
+            self._errors.succeeded()
             log.info("replica_directories_assigned", directory=self._directory_id.hex(), waiting=len(self._waiting))
             if self._waiting:
                 self._send_after(0)
 
     def _failed(self, reason: str) -> None:
-        log.warning("directory_assignment_delayed", replicas=len(self._waiting), reason=reason)
+        self._errors.failed("directory_assignment_delayed", reason, replicas=len(self._waiting))
         self._send_after(self._backoff.next_ms(int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)))
 
 

@@ -11,9 +11,11 @@ import msgspec
 import structlog
 
 from ottla.broker.api import Declared, RequestContext
+from ottla.broker.env import Clock
 from ottla.broker.later import Later
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import Failure, PeerFailure
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
@@ -36,8 +38,9 @@ log = structlog.get_logger("membership")
 class Forwarding:
     """Makes handlers that forward. The answer is the controller's."""
 
-    def __init__(self, controller: Peer) -> None:
+    def __init__(self, clock: Clock, controller: Peer) -> None:
         self._controller = controller
+        self._errors = RepeatedErrors(clock, log)
         self._next_correlation_id = 0
 
     def through(self, api: Declared[Any]) -> Declared[Any]:
@@ -88,9 +91,10 @@ class Forwarding:
         def answered(answer: Any) -> None:
             if isinstance(answer, PeerFailure):
                 code = Code.UNSUPPORTED_VERSION if answer.kind is Failure.UNSUPPORTED_VERSION else Code.REQUEST_TIMED_OUT
-                log.warning("request_not_forwarded", api=api.name, reason=answer.reason)
+                self._errors.failed("request_not_forwarded", answer.reason, key=api.key, api=api.name)
                 then(api.failed(request, context.version, code))
             else:
+                self._errors.succeeded(api.key)
                 then(self._opened(api, request, context, answer))
 
         envelope = EnvelopeRequest(

@@ -144,7 +144,7 @@ class JoinedMetadata:
             controller=ControllersTopics(env, self.controller),
         )
         self.producer_ids = ProducerIds(ControllerProducerIds(self.lifecycle, self.controller), ahead=IDS_AHEAD)
-        self.forwarding = Forwarding(self.controller)
+        self.forwarding = Forwarding(env, self.controller)
         self._awaited: tuple[BrokerState, Waiter] | None = None
 
     def _live_epoch(self, broker_id: int) -> int | None:
@@ -177,7 +177,8 @@ class JoinedMetadata:
         self._give_up_broker(DirectoryError(f"{reason}; start this broker again, and it takes over what the controller has"))
 
     def _changed(self) -> None:
-        if self._awaited is not None and self.lifecycle.state >= self._awaited[0]:
+        is_over = self.membership.is_of_another_cluster
+        if self._awaited is not None and (is_over or self.lifecycle.state >= self._awaited[0]):
             self._give_up()
 
     def _give_up(self) -> None:
@@ -199,9 +200,16 @@ class JoinedMetadata:
             # The process is to end before its controller has answered.
             self.close()
             raise
+        host, port = self._address
+        if self.membership.is_of_another_cluster:
+            self.close()
+            own = self.lifecycle.identity.cluster_id
+            raise ConfigError(
+                f"the controller at {host}:{port} is of another cluster than this broker, whose directory has the cluster id {own}:"
+                " give the address of that cluster's controller, or a directory without meta.properties"
+            )
         if not is_in:
             self.close()
-            host, port = self._address
             reason = self.membership.last_failure or "the metadata is not there yet"
             raise ConfigError(f"the controller at {host}:{port} has not let this broker in within {self._timeout_ms} ms: {reason}")
         self.publisher.begin()

@@ -19,6 +19,8 @@ from ottla.broker.membership.snapshot_fetch import SnapshotFetch, SnapshotRefuse
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.repeated_errors import RepeatedErrors
+from ottla.protocol.errors import Code
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.remedies import name_of
 
@@ -65,6 +67,9 @@ class Membership:
         self._is_stopped = False
         self.last_failure = ""
         """Why the controller could not be asked, or what it said; empty after a heartbeat that was heard."""
+        self.is_of_another_cluster = False
+        """Whether the controller has refused this broker's cluster id before it let the broker in. Nothing is sent after that."""
+        self._beat_errors, self._fetch_errors = RepeatedErrors(env, log), RepeatedErrors(env, log)
 
     def start(self) -> None:
         self.lifecycle.start(self._env.monotonic_ms())
@@ -132,6 +137,8 @@ class Membership:
                 # Nobody can move the leaderships, so there is nothing to wait for.
                 lifecycle.begin_shutdown()
         elif is_registration:
+            if self._refuses_cluster(answer.error_code):
+                return
             if lifecycle.registered(answer, now_ms, chance):
                 log.info("broker_registered", broker_epoch=lifecycle.broker_epoch)
             else:
@@ -142,16 +149,27 @@ class Membership:
                 self._failed(f"a heartbeat was answered {name_of(answer.error_code)}")
             else:
                 self.last_failure = ""
+                self._beat_errors.succeeded()
         self._beat()
         if before != (lifecycle.state, lifecycle.is_fenced, lifecycle.is_registered):
             log.info("broker_state", state=lifecycle.state.name, is_fenced=lifecycle.is_fenced)
             self._changed()
 
     def _failed(self, reason: str) -> None:
-        """Log a failure unless it is that of the last attempt."""
-        if reason != self.last_failure:
-            self.last_failure = reason
-            log.warning("controller_not_reached", controller=repr(self._heartbeats), reason=reason)
+        self.last_failure = reason
+        self._beat_errors.failed("controller_not_reached", reason, controller=repr(self._heartbeats))
+
+    def _refuses_cluster(self, code: int) -> bool:
+        """Whether the controller is of another cluster. A broker that starts then gives up, because no retry can help.
+
+        A broker in service goes on: the address of its controller may have been given to another one by mistake.
+        """
+        if code != Code.INCONSISTENT_CLUSTER_ID or self.lifecycle.state is not BrokerState.STARTING:
+            return False
+        self.is_of_another_cluster = True
+        self.stop()
+        self._changed()
+        return True
 
     def _chance(self) -> float:
         return int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
@@ -169,6 +187,8 @@ class Membership:
         if isinstance(answer, PeerFailure):
             self._fetch_later()
             return
+        if self._refuses_cluster(answer.error_code):
+            return
         taken = self._fetch.take(answer)
         if taken.step is Step.SNAPSHOT:
             self._begin_snapshot(taken)
@@ -180,7 +200,7 @@ class Membership:
             self._lost(str(error))
             return
         except ReplicaRefused as error:
-            log.warning("metadata_refused", reason=str(error))
+            self._fetch_errors.failed("metadata_refused", str(error))
             is_over = False
         except Exception:
             # The peer logs the bug. A broker that read no more would stay in the cluster by its heartbeats, with old metadata.
@@ -196,13 +216,14 @@ class Membership:
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
             self.replica.commit(taken.high_watermark)
+            self._fetch_errors.succeeded()
             return True
         if taken.step is Step.TRUNCATE:
             self.replica.truncate(taken.end_offset)
             return True
         if taken.step is Step.ASK_AGAIN:
             return True
-        log.warning("metadata_not_read", reason=taken.reason)
+        self._fetch_errors.failed("metadata_not_read", taken.reason)
         return False
 
     def _begin_snapshot(self, taken: Taken) -> None:
@@ -210,7 +231,9 @@ class Membership:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return
         # What has changed since cannot be told from a snapshot without comparing all of it.
-        log.error("metadata_begins_later", first_offset=taken.end_offset, hint="start the broker again; it fell too far behind")
+        reason = "the controller's log begins after the end of this broker's metadata"
+        hint = "start the broker again; it fell too far behind"
+        self._fetch_errors.failed("metadata_begins_later", reason, level="error", first_offset=taken.end_offset, hint=hint)
         self._fetch_later()
 
     def _ask_for_snapshot(self, snapshot: SnapshotFetch) -> None:
@@ -230,7 +253,7 @@ class Membership:
                 return
             self.replica.begin_with(whole, snapshot.end_offset, snapshot.epoch)
         except (SnapshotRefused, ReplicaRefused) as error:
-            log.warning("metadata_snapshot_not_read", reason=str(error))
+            self._fetch_errors.failed("metadata_snapshot_not_read", str(error))
             self._fetch_later()
         else:
             log.info("metadata_snapshot_read", end_offset=snapshot.end_offset, size_bytes=len(whole))

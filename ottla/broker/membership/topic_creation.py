@@ -10,6 +10,7 @@ from ottla.broker.env import Clock
 from ottla.broker.internal_topics import NewTopic
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import Code, KafkaError, known_code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
@@ -28,6 +29,7 @@ class ControllersTopics:
     def __init__(self, clock: Clock, controller: Peer) -> None:
         self._clock = clock
         self._controller = controller
+        self._errors = RepeatedErrors(clock, log)
         self._asked: set[str] = set()
         # Why the controller refused a topic, and until when it is not asked again.
         self._refused: dict[str, tuple[KafkaError, float]] = {}
@@ -54,8 +56,10 @@ class ControllersTopics:
         def answered(answer: Any) -> None:
             self._asked.discard(topic.name)
             if isinstance(answer, PeerFailure):
-                log.warning("topic_not_created", topic=topic.name, reason=answer.reason)
+                self._errors.failed("topic_not_created", answer.reason, key=topic.name, topic=topic.name)
                 return
+            if all(result.error_code == Code.NONE for result in answer.topics):
+                self._errors.succeeded(topic.name)
             for result in answer.topics:
                 if result.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     self._note(topic.name, KafkaError(known_code(result.error_code), result.error_message))
@@ -63,7 +67,7 @@ class ControllersTopics:
         self._controller.send(CreateTopicsRequest(topics=[asked], timeout_ms=TIMEOUT_MS), answered, timeout_ms=TIMEOUT_MS)
 
     def _note(self, name: str, error: KafkaError) -> None:
-        log.warning("topic_not_created", topic=name, reason=str(error))
+        self._errors.failed("topic_not_created", str(error), key=name, topic=name)
         if len(self._refused) >= MAX_ASKED:
             self._refused.clear()
         self._refused[name] = (error, self._clock.monotonic_ms() + REFUSED_MS)

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from ottla.broker.env import Timer, Timers
+from ottla.broker.env import Clock, Timer, Timers
 from ottla.broker.partitions import Partition
 from ottla.broker.peers.requests import PeerFailure, Then
+from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.alter_partition import (
@@ -20,12 +21,17 @@ from ottla.protocol.messages.alter_partition import (
     ResponsePartitionData,
     TopicData,
 )
+from ottla.protocol.remedies import name_of
 
 RETRY_MS = 50
 """How long after a failure the controller is asked again, in ms."""
 PARTITIONS_PER_REQUEST = 2_000
 
 log = structlog.get_logger("replication")
+
+
+class ChangeEnv(Clock, Timers, Protocol):
+    """What `InSyncChanges` needs of `broker.env.Env`."""
 
 
 class Controller(Protocol):
@@ -41,7 +47,7 @@ class InSyncChanges:
 
     def __init__(
         self,
-        timers: Timers,
+        env: ChangeEnv,
         controller: Controller,
         *,
         broker_id: int,
@@ -49,7 +55,8 @@ class InSyncChanges:
         changed: Callable[[Partition], None],
     ) -> None:
         """``changed`` is called with a partition whose in-sync set the controller has changed."""
-        self._timers = timers
+        self._timers = env
+        self._errors = RepeatedErrors(env, log)
         self._controller = controller
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -116,11 +123,12 @@ class InSyncChanges:
         if self._is_closed:
             return
         if isinstance(answer, PeerFailure):
-            log.info("in_sync_change_delayed", reason=answer.reason)
+            self._errors.failed("in_sync_change_delayed", answer.reason, level="info")
         elif answer.error_code != Code.NONE:
             # A stale broker epoch, or another controller: both become clear by metadata, and the question is asked again.
-            log.info("in_sync_change_delayed", error=answer.error_code)
+            self._errors.failed("in_sync_change_delayed", name_of(answer.error_code), level="info")
         else:
+            self._errors.succeeded()
             self._take(answer, asked)
         for partition, change in asked.values():
             if partition.is_led and partition.leader.in_sync is change:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
 from ottla.broker.membership.membership import Membership
@@ -87,6 +88,7 @@ class Controller:
         self.diverging: EpochEndOffset | None = None
         self.snapshot_bytes, self.piece_bytes, self.harm = b"", 1 << 20, ""
         self.refuses = Code.NONE
+        self.fetch_refused = Code.NONE
         self.lets_go = False
         self.allocations: list[tuple[int, int]] = []
         self.connections: list[asyncio.Transport] = []
@@ -122,6 +124,8 @@ class Controller:
     def _fetch(self, request: FetchRequest) -> FetchResponse | None:
         asked = request.topics[0].partitions[0]
         self.fetches.append((asked.current_leader_epoch, asked.fetch_offset))
+        if self.fetch_refused:
+            return FetchResponse(error_code=self.fetch_refused)
         if asked.current_leader_epoch != LEADER_EPOCH:
             leader = LeaderIdAndEpoch(leader_id=100, leader_epoch=LEADER_EPOCH)
             partition = PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)
@@ -449,3 +453,30 @@ def test_without_a_controller_no_producer_id_is_made_up() -> None:
     world.env.settle()
     with pytest.raises(KafkaError, match="nobody listens"):
         ids.new()
+
+
+def test_broker_of_another_cluster_gives_up_at_its_start() -> None:
+    world = MembershipWorld()
+    world.controller.refuses = Code.INCONSISTENT_CLUSTER_ID
+    world.start()
+    world.advance(60_000)
+    assert world.membership.is_of_another_cluster
+    assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
+    assert len(world.controller.registrations) == 1
+
+
+def test_errors_of_a_controller_of_another_cluster_are_logged_once_by_a_broker_in_service() -> None:
+    """As where the controller's disk is lost, and a new controller begins a cluster of its own at the same address."""
+    world = MembershipWorld().run()
+    world.controller.fetch_refused = Code.INCONSISTENT_CLUSTER_ID
+    for transport in world.controller.connections:
+        transport.close()
+    with capture_logs() as lines:
+        world.advance(9_000)
+    assert [line["event"] for line in lines].count("metadata_not_read") == 1
+    with capture_logs() as lines:
+        world.advance(591_000)
+    times = [line["times"] for line in lines if line["event"] == "metadata_not_read"]
+    assert len(times) == 5
+    assert times[0] >= 50
+    assert world.membership.is_serving
