@@ -10,9 +10,11 @@ from ottla.client.brokers import TRANSACTION, BrokerNode, Brokers
 from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import by_leader
+from ottla.client.wording import command_for
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
@@ -23,6 +25,14 @@ MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1_000
 """The default of ``transaction.max.timeout.ms``. A transaction that is open for longer may hang."""
 OPEN_STATES: Final = (TxnState.ONGOING.label, TxnState.PREPARE_COMMIT.label, TxnState.PREPARE_ABORT.label)
 """The states of transactions that their coordinator will still end."""
+TRANSACTION_VERSION: Final = "transaction.version"
+EPOCH_BUMP_LEVEL: Final = 2
+"""The level of transaction.version from which on each transaction has an epoch of its own."""
+EPOCH_BUMP_FROM: Final = 5
+"""The first version of EndTxn that moves a producer to its next epoch."""
+FENCED_ALREADY: Final = (Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH)
+ENDED_MEANWHILE: Final = (*FENCED_ALREADY, Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_ID_MAPPING)
+"""How EndTxn is refused where the id no longer has the transaction that was described."""
 _NONE: Final = -1
 
 
@@ -240,19 +250,67 @@ def write_abort_marker(
 
 
 def abort(brokers: Brokers, transactional_id: str) -> Transaction:
-    """Abort the open transaction of an id and fence its producer, as a new producer would. Returns the state before.
+    """Abort the open transaction of an id and fence its producer. Returns the state before.
 
-    Raises `KafkaAnswered` where the coordinator does not know the id, because InitProducerId would create the id.
+    The abort names the producer id and epoch that the coordinator has described, so that it does not reach a newer transaction of
+    the id. Before transaction.version 2 a producer keeps its epoch, and its transactions cannot be told apart.
+
+    Raises `KafkaAnswered` where the coordinator does not know the id, because InitProducerId would create the id, and where the id
+    has begun another transaction meanwhile.
     """
     before = describe(brokers, transactional_id)
-    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=max(1, before.timeout_ms))
-    what = f"aborting the transaction of {transactional_id!r}"
+    owner = (before.producer_id, before.epoch)
+    if before.is_ongoing:
+        owner = _abort_only(brokers, before)
+    _fence(brokers, before, owner)
+    return before
+
+
+def _abort_only(brokers: Brokers, known: Transaction) -> tuple[int, int]:
+    """Abort this transaction (EndTxn). Returns the producer id and epoch of the transactional id after it."""
+    what = f"aborting the transaction of {known.transactional_id!r}"
+    request = EndTxnRequest(
+        transactional_id=known.transactional_id, producer_id=known.producer_id, producer_epoch=known.epoch, committed=False
+    )
+
+    def attempt() -> tuple[int, int]:
+        connection = brokers.coordinator(TRANSACTION, known.transactional_id)
+        # Version 5 moves to a new epoch, and is for transaction.version 2 only (KIP-890).
+        has_epochs = connection.features.get(TRANSACTION_VERSION, 0) >= EPOCH_BUMP_LEVEL
+        answer = brokers.ask(connection, request, None if has_epochs else EPOCH_BUMP_FROM - 1)
+        if answer.error_code in ENDED_MEANWHILE:
+            message = f"it has ended meanwhile; {command_for('ottla txn describe', known.transactional_id)} shows what is open now"
+            raise KafkaAnswered(what, answer.error_code, message)
+        check(what, answer.error_code)
+        is_newer = answer.producer_id >= 0
+        return (answer.producer_id, answer.producer_epoch) if is_newer else (known.producer_id, known.epoch)
+
+    return brokers.until_final(what, attempt)
+
+
+def _fence(brokers: Brokers, before: Transaction, owner: tuple[int, int]) -> None:
+    """Fence the owner of an id as a new producer would (InitProducerId). Waits for the end of a decided transaction."""
+    name = before.transactional_id
+    request = InitProducerIdRequest(
+        transactional_id=name,
+        transaction_timeout_ms=max(1, before.timeout_ms),
+        producer_id=owner[0],
+        producer_epoch=owner[1],
+    )
+    what = f"fencing the producer of {name!r}"
 
     def attempt() -> None:
-        check(what, brokers.ask(brokers.coordinator(TRANSACTION, transactional_id), request).error_code)
+        if describe(brokers, name).is_ongoing:
+            # InitProducerId would abort it, whichever producer and epoch it names.
+            done = "the one before was aborted" if before.is_ongoing else "none was open before"
+            message = f"the id has begun another transaction meanwhile, which goes on; {done}"
+            raise KafkaAnswered(what, Code.INVALID_TXN_STATE, message)
+        answer = brokers.ask(brokers.coordinator(TRANSACTION, name), request)
+        # A newer producer has taken the id over, and so fenced the earlier one.
+        if answer.error_code not in FENCED_ALREADY:
+            check(what, answer.error_code)
 
     brokers.until_final(what, attempt)
-    return before
 
 
 def find_hanging(

@@ -9,6 +9,8 @@ import pytest
 from ottla.client import transactions
 from ottla.client.errors import ClientError, KafkaAnswered
 from ottla.protocol.errors import Code
+from ottla.protocol.messages import APIS
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
@@ -16,6 +18,7 @@ from ottla.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TopicData, TransactionState
+from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.protocol.messages.list_transactions import ListTransactionsResponse
@@ -64,6 +67,7 @@ def broker(**answers: Any) -> ScriptedBroker:
                 ListTransactionsResponse(transaction_states=[ListedTransaction(transactional_id="x", producer_id=7)])
             ],
             "DescribeTransactions": [described()],
+            "EndTxn": [EndTxnResponse(producer_id=7, producer_epoch=4)],
             "WriteTxnMarkers": [WriteTxnMarkersResponse(markers=[marked])],
             **answers,
         }
@@ -127,13 +131,58 @@ def test_what_has_ended_is_not_open(state: str) -> None:
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
 
 
+def versions(level: int) -> ApiVersionsResponse:
+    """The response of a cluster with this level of transaction.version."""
+    keys = [ApiVersion(api_key=k, min_version=e.min_version, max_version=e.max_version) for k, e in APIS.items()]
+    feature = FinalizedFeatureKey(name="transaction.version", max_version_level=level, min_version_level=level)
+    return ApiVersionsResponse(api_keys=keys, finalized_features=[feature])
+
+
 def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
     answers = [InitProducerIdResponse(error_code=Code.CONCURRENT_TRANSACTIONS), InitProducerIdResponse()]
-    scripted = broker(InitProducerId=answers)
+    states = [described(), described(state="PrepareAbort"), described(state="CompleteAbort")]
+    scripted = broker(InitProducerId=answers, DescribeTransactions=states)
     world = ScriptedCluster(kafka=scripted)
     assert transactions.abort(world.brokers(), "x").start_ms == 5
     assert scripted.asked[-1][2].transaction_timeout_ms == 60_000
     assert len(world.pauses) == 1
+
+
+@pytest.mark.parametrize(("level", "version", "epoch_after"), [(2, 5, 4), (1, 4, 3)])
+def test_abort_names_the_transaction_that_was_described(level: int, version: int, epoch_after: int) -> None:
+    scripted = broker(
+        ApiVersions=[versions(level)],
+        DescribeTransactions=[described(), described(state="CompleteAbort")],
+        InitProducerId=[InitProducerIdResponse()],
+    )
+    transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
+    (end,) = [asked for asked in scripted.asked if asked[0] == "EndTxn"]
+    assert (end[1], end[2].producer_id, end[2].producer_epoch, end[2].committed) == (version, 7, 3, False)
+    fence = scripted.asked[-1][2]
+    assert (scripted.names()[-1], fence.producer_id, fence.producer_epoch) == ("InitProducerId", 7, epoch_after)
+
+
+@pytest.mark.parametrize("code", [Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE])
+def test_a_transaction_that_has_ended_meanwhile_is_not_taken_for_a_newer_one(code: Code) -> None:
+    scripted = broker(EndTxn=[EndTxnResponse(error_code=code)])
+    with pytest.raises(KafkaAnswered, match="it has ended meanwhile; ottla txn describe x shows what is open now"):
+        transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
+    assert "InitProducerId" not in scripted.names(), "which would abort the newer one"
+
+
+@pytest.mark.parametrize(("state", "done"), [("Ongoing", "was aborted"), ("PrepareCommit", "none was open")])
+def test_a_transaction_that_begins_meanwhile_goes_on(state: str, done: str) -> None:
+    scripted = broker(DescribeTransactions=[described(state=state), described()])
+    with pytest.raises(KafkaAnswered, match=f"another transaction meanwhile, which goes on; .*{done}"):
+        transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
+    assert "InitProducerId" not in scripted.names()
+
+
+def test_a_producer_that_was_fenced_meanwhile_is_not_fenced_again() -> None:
+    states = [described(), described(state="CompleteAbort")]
+    fenced = InitProducerIdResponse(error_code=Code.PRODUCER_FENCED)
+    scripted = broker(DescribeTransactions=states, InitProducerId=[fenced])
+    assert transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x").is_ongoing
 
 
 def test_no_transaction_has_no_beginning() -> None:
