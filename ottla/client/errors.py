@@ -30,6 +30,19 @@ class TooMuch(ClientError):
     """The result exceeds one of the client's limits."""
 
 
+class BatchTooLarge(TooMuch):
+    """A batch inflates to more bytes than may still be read. It has the offsets [``first_offset``, ``next_offset``).
+
+    ``is_alone``: the batch alone exceeds the limit. Otherwise it may be read with a new allowance.
+    """
+
+    def __init__(self, text: str, *, first_offset: int, next_offset: int, is_alone: bool) -> None:
+        super().__init__(text)
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+        self.is_alone = is_alone
+
+
 class KafkaAnswered(ClientError):
     """The broker has responded with an error.
 

@@ -15,6 +15,7 @@ from ottla.client.reading import MAX_RECORDS, Isolation, Positions
 from ottla.client.records import NewRecord, Record
 from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
 from ottla.client.transactions import Transaction, TransactionListing
+from ottla.protocol.inflating import Allowance
 from ottla.protocol.topic_partition import TopicPartition
 
 
@@ -111,8 +112,12 @@ class KafkaClient:
         end: Positions | None = None,
         show_control: bool = False,
         follow: bool = False,
+        allowance: Allowance | None = None,
     ) -> Iterator[Record]:
-        """As `records`, but one by one as they are fetched; with ``follow`` also all later records, without end."""
+        """As `records`, but one by one as they are fetched; with ``follow`` also all later records, without end.
+
+        ``allowance`` is what all batches together may inflate to.
+        """
         return reading.stream(
             self.brokers,
             topic,
@@ -122,6 +127,7 @@ class KafkaClient:
             end=end,
             show_control=show_control,
             follow=follow,
+            allowance=allowance,
         )
 
     # groups

@@ -15,6 +15,7 @@ from ottla.client.errors import ClientError, TooMuch, check
 from ottla.client.offsets import EARLIEST, LATEST, by_leader, list_offsets
 from ottla.client.records import Record, decode_batch, decoded, is_abort_marker
 from ottla.protocol.errors import Code
+from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.records import batches
 
@@ -65,12 +66,16 @@ def stream(
     end: Positions | None = None,
     show_control: bool = False,
     follow: bool = False,
+    allowance: Allowance | None = None,
 ) -> Iterator[Record]:
     """Records as they are fetched, in order within each partition; with ``follow`` without end.
 
     ``committed`` ends at the last stable offset and leaves out aborted records; ``aborted`` only has these; ``all`` ends at the
     high watermark. ``start`` and ``end`` (exclusive) are offsets by partition. By default all records are read that exist when
     reading begins.
+
+    ``allowance`` is what all batches together may inflate to; None gives each of them an allowance of its own. A batch beyond it
+    raises `BatchTooLarge`.
 
     Raises `ClientError` where the broker returns nothing although there should be more, and `KafkaAnswered`.
     """
@@ -90,7 +95,7 @@ def stream(
         answered = fetch(brokers, topic, wanted, committed=isolation != "all", max_wait_ms=FETCH_WAIT_MS)
         for index, data in answered.items():
             limit = None if ends is None else ends[index]
-            yield from _records_of(topic, data, position, limit, isolation, show_control=show_control)
+            yield from _records_of(topic, data, position, limit, isolation, allowance, show_control=show_control)
         fruitless = 0 if follow or any(position[index] > at for index, at in wanted.items()) else fruitless + 1
         if fruitless == FRUITLESS_ROUNDS:
             where = ", ".join(f"{topic}-{index} from offset {at}" for index, at in sorted(wanted.items())[:10])
@@ -134,7 +139,14 @@ def _check(topic: str, data: PartitionData, offset: int) -> None:
 
 
 def _records_of(
-    topic: str, data: PartitionData, position: dict[int, int], end: int | None, isolation: Isolation, *, show_control: bool
+    topic: str,
+    data: PartitionData,
+    position: dict[int, int],
+    end: int | None,
+    isolation: Isolation,
+    allowance: Allowance | None,
+    *,
+    show_control: bool,
 ) -> Iterator[Record]:
     """The wanted records of a response, from the partition's ``position`` to before ``end``. The position goes on with them."""
     index = data.partition_index
@@ -154,7 +166,7 @@ def _records_of(
             if is_abort_marker(header, marker):
                 aborting.discard(header.producer_id)
             if takes and (show_control or not header.is_control):
-                records = marker or decoded(topic, index, batch, header)
+                records = marker or decoded(topic, index, batch, header, allowance)
                 yield from (r for r in records if r.offset >= position[index] and (end is None or r.offset < end))
         position[index] = max(position[index], header.next_offset)
         if end is not None and position[index] >= end:

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 
-from ottla.client.errors import ClientError, TooMuch
+from ottla.client.errors import BatchTooLarge, ClientError, TooMuch
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import Allowance, TooLarge, pieces
@@ -74,15 +74,19 @@ def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader)
     return records
 
 
-def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> Iterator[Record]:
-    """As `decode_batch`, one by one: a few KiB may inflate to forty million small records, each of which becomes an object."""
+def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None) -> Iterator[Record]:
+    """As `decode_batch`, one by one: a few KiB may inflate to forty million small records, each of which becomes an object.
+
+    ``allowance`` is what several batches may inflate to; None allows this one `MAX_INFLATED_BYTES`.
+    """
     where = _named(topic, partition, header)
+    allowance = Allowance(MAX_INFLATED_BYTES) if allowance is None else allowance
+    is_alone = allowance.left_bytes == allowance.limit_bytes
     if header.magic != 2:
         raise ClientError(f"{where} has the old message format {header.magic}, which this client does not read")
     if not crc_is_valid(batch, header):
         raise ClientError(f"{where} is damaged: its CRC is wrong")
     try:
-        allowance = Allowance(MAX_INFLATED_BYTES)
         parts: list[Buffer] = [plain(header, b"", header.record_count)]
         for piece in pieces(memoryview(batch)[HEADER_BYTES:], header.compression):
             allowance.take(len(piece))
@@ -99,7 +103,12 @@ def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> I
             for record in islice(DefaultRecordBatch(plain(header, records, header.record_count)), read, None):
                 yield _record(topic, partition, header, record)
     except TooLarge:
-        raise TooMuch(f"{where} inflates to more than {MAX_INFLATED_BYTES >> 20} MiB") from None
+        raise BatchTooLarge(
+            f"{where} inflates to more than {allowance.limit_bytes >> 20} MiB",
+            first_offset=header.base_offset,
+            next_offset=header.next_offset,
+            is_alone=is_alone,
+        ) from None
     except KafkaError as error:
         raise ClientError(f"{where} cannot be read: {error.message}") from None
     except Exception as error:  # the C codec raises many kinds

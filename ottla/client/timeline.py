@@ -12,13 +12,14 @@ from typing import Final
 
 from ottla.client import reading
 from ottla.client.brokers import Brokers
-from ottla.client.errors import KafkaAnswered, TooMuch, UnknownTopic
+from ottla.client.errors import BatchTooLarge, KafkaAnswered, TooMuch, UnknownTopic
 from ottla.client.event_order import in_order
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.records import Record
 from ottla.client.wording import counted
 from ottla.protocol.codec import decode_record
 from ottla.protocol.errors import Code, DecodeError
+from ottla.protocol.inflating import Allowance
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages import transaction_log_key, transaction_log_value
@@ -186,10 +187,12 @@ def _written(records: list[Record]) -> list[Event]:
 @dataclass(slots=True, frozen=True)
 class Limits:
     """How much of the logs is read. ``log_offsets``: so many of the newest offsets of the coordinator's log, None for all of them.
-    ``data_records``: so many records of a topic; one that has more is left out."""
+    ``data_records`` and ``data_bytes``: so many records of a topic, and bytes to which its batches inflate; a topic that has more
+    is left out. None for bytes bounds each batch alone."""
 
     log_offsets: int | None = None
     data_records: int = MAX_DATA_RECORDS
+    data_bytes: int | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -226,7 +229,7 @@ def newest_timeline(brokers: Brokers, transactional_id: str, limits: Limits) -> 
     if not states and not unread:
         message = "ottla txn list names those that there are"
         raise KafkaAnswered(f"there is no transactional id {transactional_id!r}", Code.TRANSACTIONAL_ID_NOT_FOUND, message)
-    data = _data(brokers, states, limits.data_records, unread) if states else []
+    data = _data(brokers, states, limits, unread) if states else []
     return Timeline(events(states, f"{TRANSACTION_TOPIC}:{index}", data), unread)
 
 
@@ -238,7 +241,7 @@ def _log_start(brokers: Brokers, index: int, log_offsets: int | None) -> tuple[i
     return max(first, list_offsets(brokers, TRANSACTION_TOPIC, [index], LATEST)[index] - log_offsets), first
 
 
-def _data(brokers: Brokers, states: list[Logged], max_records: int, unread: list[str]) -> list[Record]:
+def _data(brokers: Brokers, states: list[Logged], limits: Limits, unread: list[str]) -> list[Record]:
     """The records that the id's producers have written into its partitions since the oldest known state. Adds to ``unread`` the
     topics that have too many."""
     producers = {state.producer_id for state in states}
@@ -248,13 +251,14 @@ def _data(brokers: Brokers, states: list[Logged], max_records: int, unread: list
         indexes = sorted({index for state in states for name, index in state.partitions if name == topic})
         try:
             start = list_offsets(brokers, topic, indexes, max(0, since_ms - PRODUCER_LEAD_MS))
-            records = _of_producers(
-                reading.stream(brokers, topic, "all", partitions=indexes, start=start, show_control=True), producers, max_records
-            )
-        except TooMuch:
-            unread.append(
-                f"what was written to topic {topic}, which has more than {max_records:,} records since the first of these events"
-            )
+            allowance = None if limits.data_bytes is None else Allowance(limits.data_bytes)
+            found = reading.stream(brokers, topic, "all", partitions=indexes, start=start, show_control=True, allowance=allowance)
+            records = _of_producers(found, producers, limits.data_records)
+        except TooMuch as error:
+            limit = f"{limits.data_records:,} records"
+            if isinstance(error, BatchTooLarge) and limits.data_bytes is not None:
+                limit = f"{limits.data_bytes >> 20} MiB"
+            unread.append(f"what was written to topic {topic}, which has more than {limit} since the first of these events")
             continue
         except KafkaAnswered:
             # The topic was deleted. Then the events come from the coordinator's log alone.

@@ -6,16 +6,21 @@ from codecs import getincrementaldecoder
 from itertools import islice
 from typing import Any, Final
 
+from ottla.client.errors import BatchTooLarge
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.reading import ISOLATIONS
 from ottla.client.records import Record
 from ottla.console.asked import Asked
 from ottla.console.topics import partition_of
 from ottla.control.asking import Refused
+from ottla.protocol.inflating import Allowance
 
 MESSAGES_SHOWN: Final = 100
 OFFSETS_SEARCHED: Final = 20_000
 """How many offsets one reading searches for them: few of a partition's records may be of the wanted kind."""
+BYTES_READ: Final = 32 << 20
+"""How many bytes the batches of one page may inflate to. A small batch may inflate to 256 MiB, and would be inflated anew for each
+reading of the page."""
 BYTES_SHOWN: Final = 1_000
 """How many bytes of a key or a value are shown."""
 HEADERS_SHOWN: Final = 20
@@ -28,7 +33,8 @@ def messages(asked: Asked) -> dict[str, Any]:
     """The records of a partition from the query's offset ``start`` on; without one the newest.
 
     ``next_offset`` is where the next page begins, None behind the last. ``stopped_at`` is where the search for records has ended
-    before there were enough for a page, None where it has not.
+    before there were enough for a page, None where it has not. ``too_large`` says where a batch was left out, or where the page
+    ends early, because of `BYTES_READ`.
     """
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"
@@ -44,12 +50,27 @@ def messages(asked: Asked) -> dict[str, Any]:
     last = end if isolation == "all" else stable
     start = min(max(asked.number("start", max(first, last - MESSAGES_SHOWN)), first), end)
     limit = start + OFFSETS_SEARCHED
-    found = asked.client.stream(topic, isolation, partitions=[index], start={index: start}, end={index: limit}, show_control=True)
+    found = asked.client.stream(
+        topic,
+        isolation,
+        partitions=[index],
+        start={index: start},
+        end={index: limit},
+        show_control=True,
+        allowance=Allowance(BYTES_READ),
+    )
+    records: list[dict[str, Any]] = []
+    too_large: BatchTooLarge | None = None
     with asked.deadline.alone():
-        # Each is cut as it comes, so that no more than one batch of large values is held.
-        records = [shown(record) for record in islice(found, MESSAGES_SHOWN)]
+        try:
+            # Each is cut as it comes, so that no more than one batch of large values is held.
+            records.extend(shown(record) for record in islice(found, MESSAGES_SHOWN))
+        except BatchTooLarge as error:
+            too_large = error
     is_full = len(records) == MESSAGES_SHOWN
     next_offset = records[-1]["offset"] + 1 if is_full else limit
+    if too_large is not None:
+        next_offset = too_large.next_offset if too_large.is_alone else max(start, too_large.first_offset)
     return {
         "topic": topic,
         "partition": index,
@@ -62,8 +83,16 @@ def messages(asked: Asked) -> dict[str, Any]:
         "high_watermark": end,
         "records": records,
         "next_offset": next_offset if next_offset < last else None,
-        "stopped_at": limit if not is_full and limit < last else None,
+        "stopped_at": limit if not is_full and too_large is None and limit < last else None,
+        "too_large": None if too_large is None else _said(too_large),
     }
+
+
+def _said(error: BatchTooLarge) -> str:
+    if error.is_alone:
+        read = "ottla consume reads it"
+        return f"{error}, which is more than a page reads, so its offsets to {error.next_offset - 1:,} are not shown; {read}"
+    return f"the page ends before offset {error.first_offset:,}: its batches inflate to more than {BYTES_READ >> 20} MiB"
 
 
 def shown(record: Record) -> dict[str, Any]:

@@ -22,7 +22,7 @@ EVENTS_SHOWN: Final = 100
 """How many of the newest events of a transactional id are shown."""
 PARTITIONS_SHOWN: Final = 40
 """How many partitions of a transaction, and of each event, are shown."""
-LIMITS: Final = Limits(log_offsets=20_000, data_records=20_000)
+LIMITS: Final = Limits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
 """How much of the logs one reading looks through for them, which takes it a second at most."""
 
 

@@ -53,6 +53,24 @@ def test_a_page_that_is_full_goes_on_behind_its_last_record() -> None:
     assert (newest["next_offset"], newest["stopped_at"]) == (None, None)
 
 
+def test_a_page_reads_so_many_bytes_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small batch may inflate to 256 MiB, for each reading of the page."""
+    monkeypatch.setattr(messages_page, "BYTES_READ", 2 << 20)
+    log = [batch(0, b"first"), batch(1, b"x" * (3 << 20), b"y", compression=1), batch(3, b"last")]
+    large = OnePartition(log=log, end=4, stable=4)
+    page = page_of(large, isolation="all", start="0")
+    assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0], 1, None)
+    assert page["too_large"] == "the page ends before offset 1: its batches inflate to more than 2 MiB"
+    page = page_of(large, isolation="all", start="1")
+    assert (offsets(page), page["next_offset"]) == ([], 3)
+    assert page["too_large"] == (
+        "the batch at offset 1 of t-0 inflates to more than 2 MiB, which is more than a page reads, so its offsets to 2 are not"
+        " shown; ottla consume reads it"
+    )
+    page = page_of(large, isolation="all", start="3")
+    assert (offsets(page), page["too_large"]) == ([3], None)
+
+
 def test_the_last_page_has_no_next() -> None:
     page = page_of(OnePartition(), isolation="committed", start="0")
     assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0, 3, 5, 6, 7], None, None)

@@ -27,6 +27,7 @@ export const messages = {
     pages(m, p),
     m.stopped_at === null ? null : el("p", { class: "note" },
       `searched up to offset ${number(m.stopped_at)}; next goes on from there`),
+    m.too_large === null ? null : el("p", { class: "note", id: "too-large" }, m.too_large),
     table(["offset", "time", "producer", "key", "value", "headers"], m.records.map(row), "wide"),
   ].filter(Boolean),
 };
