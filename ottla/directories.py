@@ -270,16 +270,19 @@ def recover(
     partitions: set[tuple[str, int]],
     *,
     discards: bool,
+    is_only_replica: bool = False,
     as_json: bool = False,
     say: Callable[[str], None] = print,
 ) -> int:
     """Show the damaged parts of logs, and with ``discards`` replace them by empty batches.
 
-    ``partitions`` are the logs to look at; all if there are none. The exit code is 0 when no damage is left, 2 when some is, and 1
+    ``partitions`` are the logs to look at; all if there are none. A log with replicas elsewhere is not changed, unless the person
+    knows that it is the only one (``is_only_replica``). The exit code is 0 when no damage is left, 2 when some is, and 1
     with a line on stderr when the directory cannot be read or written.
     """
     from ottla.operations.directory_audit import size_bytes
     from ottla.operations.guards import check_plain_logs, locked_for_reading, locked_for_writing
+    from ottla.operations.replicas import check_only_replicas
     from ottla.operations.salvage import examine, give_up
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
@@ -292,6 +295,8 @@ def recover(
         with locked_for_writing(fs, directory) if discards else locked_for_reading(directory):
             check_plain_logs(directory)
             damaged = examine(fs, directory, partitions, _counted(Bar("reading"), size_bytes(fs, directory)))
+            if discards and not is_only_replica:
+                check_only_replicas(fs, directory, {segment.where for segment in damaged if segment.may_be_changed})
             left = 0
             for segment in damaged:
                 is_discarded = discards and segment.may_be_changed

@@ -17,6 +17,8 @@ MAX_ANSWER_BYTES = 1 << 20
 AGAIN_S = 0.05
 """The pause between two attempts to reach a broker that is being started, in seconds."""
 SHORTEST_TIMEOUT_S = 0.05
+CLIENT_ID = b"ottla-health"
+"""By it a broker of ottla knows that lines about damaged logs are wanted in DescribeLogDirs."""
 _CORRELATION_ID = 1
 
 T = TypeVar("T")
@@ -107,7 +109,7 @@ def _failed_directories(connection: socket.socket) -> list[str]:
 
 def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
     """Send one request and return its answer without the correlation id. Raises OSError."""
-    request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, -1) + body
+    request = struct.pack(">hhih", api_key, version, _CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + body
     connection.sendall(struct.pack(">i", len(request)) + request)
     (size,) = struct.unpack(">i", _read(connection, 4))
     if not 4 <= size <= MAX_ANSWER_BYTES:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
+from ottla import health
+from ottla.broker.handlers.describe_log_dirs import HEALTH_CLIENT_ID
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -42,7 +44,15 @@ def broker(fs: MemoryFilesystem) -> Iterator[SimulatedBroker]:
 
 
 def problems(client: SimulatedClient) -> list[tuple[int, str]]:
-    return [(result.error_code, result.log_dir) for result in client.call(DescribeLogDirsRequest(topics=[]), 4).results]
+    """As `ottla health` gets them. Other clients would take them for directories."""
+    asked = DescribeLogDirsRequest(topics=[])
+    (directory,) = client.call(asked, 4).results
+    client.client_id = HEALTH_CLIENT_ID
+    results = client.call(asked, 4).results
+    client.client_id = "simulated"
+    assert results[0].log_dir == directory.log_dir
+    assert health.CLIENT_ID.decode() == HEALTH_CLIENT_ID
+    return [(result.error_code, result.log_dir) for result in results]
 
 
 @pytest.mark.parametrize("kind", HARMS)

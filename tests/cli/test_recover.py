@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,16 @@ def test_directory_that_is_not_there_is_refused_and_not_made(tmp_path: Path, cap
     assert main(["recover", "--data-dir", str(tmp_path / "none"), "--discard"]) == 1
     assert "is no directory" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
+
+
+def test_a_log_of_a_cluster_is_changed_only_if_it_has_no_other_replica(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, _ = damaged(directory)
+    before = log.read_bytes()
+    # As in the directory of a broker whose controller is elsewhere.
+    shutil.rmtree(directory / "__cluster_metadata-0")
+    assert main(["recover", "--data-dir", str(directory), "--discard"]) == 1
+    assert "move " in capsys.readouterr().err
+    assert log.read_bytes() == before
+    assert main(["recover", "--data-dir", str(directory)]) == 2, "it is shown all the same"
+    assert main(["recover", "--data-dir", str(directory), "--discard", "--only-replica"]) == 0
+    assert log.read_bytes() != before

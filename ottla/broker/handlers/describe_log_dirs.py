@@ -4,8 +4,8 @@
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned; it never is.
 
-A log that is offline, or in which a reader has met a damaged batch, is named in a result of its own with an error, so that
-``ottla health`` can say which log and where. Kafka has no field for that, and names only directories.
+Kafka has no field for a log that is offline, or in which a reader has met a damaged batch. ``ottla health`` gets a result of its
+own for each such log, with a line of text in place of the path. Other clients would take the lines for directories, and get none.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from ottla.protocol.messages.describe_log_dirs import (
 from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
+HEALTH_CLIENT_ID = "ottla-health"
+"""The client id by which ``ottla.health`` asks for the problems of logs."""
 
 
 class Ports(Protocol):
@@ -59,6 +61,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
         is_sound = False
         total = usable = UNKNOWN_VOLUME_BYTES
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+    problems = ports.problems if context.client_id == HEALTH_CLIENT_ID else []
     # Kafka answers KAFKA_STORAGE_ERROR for an offline directory. A directory that refuses writes counts as offline meanwhile.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
@@ -68,7 +71,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
             DescribeLogDirsResult(
                 error_code=code, log_dir=ports.directory.absolute_path, topics=topic_sizes, total_bytes=total, usable_bytes=usable
             ),
-            *(DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=problem) for problem in ports.problems),
+            *(DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=problem) for problem in problems),
         ],
     )
 

@@ -1,0 +1,41 @@
+"""A log is not changed by itself where other brokers have replicas of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.operations.replicas import check_only_replicas
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.storage.identity import DirectoryError
+from tests.broker.membership.member_world import MemberWorld
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[MemberWorld]:
+    """The directories of a controller and two brokers that have stopped, with topics of one and of two replicas."""
+    made = MemberWorld()
+    members = [made.start(node_id) for node_id in (1, 2)]
+    with members[0].connect() as client:
+        for name, factor in (("one", 1), ("two", 2)):
+            topic = CreatableTopic(name=name, num_partitions=1, replication_factor=factor)
+            assert client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5_000)).topics[0].error_code == 0
+    for member in members:
+        made.stop(member)
+    made.close()
+    yield made
+    assert made.bugs == 0
+
+
+def test_a_member_does_not_know_its_replicas(world: MemberWorld) -> None:
+    way = r"belongs to a broker whose controller is elsewhere, .* move /broker-1/two-0 away .* add --only-replica"
+    with pytest.raises(DirectoryError, match=way):
+        check_only_replicas(world.fs, "/broker-1", [("two", 0)])
+    check_only_replicas(world.fs, "/broker-1", [])
+
+
+def test_metadata_names_the_replicas(world: MemberWorld) -> None:
+    check_only_replicas(world.fs, "/controller", [("one", 0), ("deleted", 0), ("one", 7)])
+    with pytest.raises(DirectoryError, match=r"^other brokers have replicas of two-0\. What is put in place"):
+        check_only_replicas(world.fs, "/controller", [("one", 0), ("two", 0)])
