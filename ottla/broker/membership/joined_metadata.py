@@ -132,6 +132,7 @@ class JoinedMetadata:
             fetches=peer("metadata"),
             changed=self._changed,
             lost=self._lost,
+            replaced=self._controller_replaced,
         )
         self._give_up_broker = give_up
         self._has_lost_controller = False
@@ -175,6 +176,11 @@ class JoinedMetadata:
         )
         self._has_lost_controller = True
         self._give_up_broker(DirectoryError(f"{reason}; start this broker again, and it takes over what the controller has"))
+
+    def _controller_replaced(self, reason: str) -> None:
+        """A request on a connection to the controller before would wait until its time-out."""
+        for peer in (self.controller, self._in_sync_changes, self._directories):
+            peer.reconnect(reason)
 
     def _changed(self) -> None:
         is_over = self.membership.is_of_another_cluster

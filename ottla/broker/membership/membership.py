@@ -51,9 +51,14 @@ class Membership:
         fetches: Peer,
         changed: Callable[[], None],
         lost: Callable[[str], None],
+        replaced: Callable[[str], None] = lambda reason: None,
     ) -> None:
         """``changed`` is called when the state of the broker in its cluster has changed. ``lost`` is called, with the reason, where
-        the controller does not have any more what this broker has applied. Nothing is fetched after that."""
+        the controller does not have any more what this broker has applied. Nothing is fetched after that.
+
+        ``replaced`` is called, with a reason, where the controller has started again or is another one. Connections to the one
+        before may still be open without anybody at the other end.
+        """
         self._env = env
         self.lifecycle = lifecycle
         self._fetch = fetch
@@ -62,6 +67,7 @@ class Membership:
         self._fetches = fetches
         self._changed = changed
         self._lost = lost
+        self._replaced = replaced
         self._beat_timer: Timer | None = None
         self._fetch_timer: Timer | None = None
         self._is_stopped = False
@@ -189,7 +195,12 @@ class Membership:
             return
         if self._refuses_cluster(answer.error_code):
             return
+        known_epoch = self._fetch.leader_epoch
         taken = self._fetch.take(answer)
+        if 0 < known_epoch < self._fetch.leader_epoch:
+            reason = f"the controller has changed: its epoch is {self._fetch.leader_epoch}"
+            self._heartbeats.reconnect(reason)
+            self._replaced(reason)
         if taken.step is Step.SNAPSHOT:
             self._begin_snapshot(taken)
             return

@@ -128,6 +128,11 @@ class Peer:
         """The newest version of an API that both sides know; None where there is none, or without a connection."""
         return None if self._versions is None else self._versions.choose(key)
 
+    def reconnect(self, reason: str) -> None:
+        """Close a connection that may lead to a process which is gone. Requests in flight fail; the next one connects again."""
+        if self.state is PeerState.READY:
+            self._lose(reason)
+
     def close(self) -> None:
         """Close the connection for good. Requests without an answer fail."""
         if self.state is PeerState.CLOSED:

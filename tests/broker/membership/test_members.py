@@ -249,6 +249,25 @@ def test_a_controller_that_is_not_there_ends_the_start(world: MemberWorld) -> No
     world.start_controller()
 
 
+@pytest.mark.parametrize("after_ms", [0, 4_000])
+def test_a_topic_is_created_soon_after_a_change_of_the_controller(
+    world: MemberWorld, member: Member, client: SimulatedClient, after_ms: int
+) -> None:
+    """The machine of the controller before is gone without a word, so connections to it seem to be open."""
+    assert created(client, "before").error_code == 0
+    # A transport that counts as closed takes nothing and says nothing.
+    for connection in world.controller.connections._open:
+        cast(Any, connection)._transport.is_closed = True
+    world.run(world.controller.stop())
+    world.start_controller()
+    world.sleep(after_ms)
+    began_ms = world.env.monotonic_ms()
+    while created(client, "t").error_code != 0:
+        # As a client does after REQUEST_TIMED_OUT.
+        world.sleep(100)
+    assert world.env.monotonic_ms() - began_ms < 4_000
+
+
 @pytest.mark.parametrize(("key", "text"), [("bootstrap.servers", "a:1,b:2"), ("voters", "1@a:1,2@b:1"), ("voters", "")])
 def test_one_controller_is_followed(key: str, text: str) -> None:
     world = MemberWorld({"controller.quorum.bootstrap.servers": "", f"controller.quorum.{key}": text})
