@@ -316,7 +316,7 @@ def test_dead_letters_that_a_damaged_file_may_have_lost_are_logged() -> None:
             a.acknowledge((0, 0, REJECT))
         broker.sleep(1_000)
     (warning,) = [line for line in logs if line["event"] == "dead_letters_not_written"]
-    assert "may be lost" in warning["error"]
+    assert "may be lost" in warning["reason"]
     broker.abandon()
 
 
