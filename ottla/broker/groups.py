@@ -230,6 +230,12 @@ class Groups:
         """
         return partition_for(group_id, self._shards.partition_count())
 
+    def expected_partition_of(self, group_id: str) -> int:
+        """`partition_of`, or the partition that the group will have if ``__consumer_offsets`` does not exist yet."""
+        topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
+        count = self._live_config.settings.offsets_topic_num_partitions if topic is None else topic.partition_count
+        return partition_for(group_id, count)
+
     def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
         """The shard of a group. Raises NOT_COORDINATOR, and COORDINATOR_LOAD_IN_PROGRESS."""
         return self._shards.get(self.partition_of(group_id))

@@ -212,8 +212,9 @@ class MarkerSender:
     def _addressed(
         self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
     ) -> tuple[set[TopicPartition], WritableTxnMarker]:
-        """The partitions of deleted topics, which need no marker any more, and the marker for all other partitions."""
-        deleted = {p for p in partitions if p[0] not in self._cluster_state.topics}
+        """The partitions that do not exist (the topic was deleted, or is smaller than AddOffsetsToTxn expected), and the marker."""
+        known = self._cluster_state.topics
+        deleted = {p for p in partitions if p[0] not in known or p[1] >= known[p[0]].partition_count}
         topics: dict[str, list[int]] = {}
         for topic, index in sorted(partitions - deleted):
             topics.setdefault(topic, []).append(index)

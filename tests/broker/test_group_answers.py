@@ -282,7 +282,7 @@ def test_group_requests_without_coordinator_topics_get_not_coordinator() -> None
         answer = client.call(
             TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=1, producer_epoch=0, topics=topics), 3
         )
-        assert answer.topics[0].partitions[0].error_code == NOT_COORDINATOR
+        assert answer.topics[0].partitions[0].error_code == Code.COORDINATOR_NOT_AVAILABLE
         assert set(broker.broker.cluster.state.topics) == {"t"}
         client.call(FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g"]), 4)
         assert commit(client, "g") == 0

@@ -85,6 +85,7 @@ class SetUp:
     features: dict[str, int] = field(default_factory=dict)
 
 
+WITHOUT_GROUPS = "no-groups"
 SET_UPS = {
     "default": SetUp(),
     "tv0": SetUp(features={"transaction.version": 0}),
@@ -100,6 +101,8 @@ SET_UPS = {
     "streams": SetUp(_TARGETS_AT_ONCE | _QUICK_STREAMS),
     "shares": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES),
     "apis": SetUp(_ANY_API),
+    # No group has been asked for, so the topic of their coordinators does not exist.
+    WITHOUT_GROUPS: SetUp(),
     "letters": SetUp(_TARGETS_AT_ONCE | _QUICK_SHARES | {"errors.deadletterqueue.auto.create.topics.enable": "true"}),
 }
 
@@ -170,7 +173,7 @@ def start(target: str, name: str, directory: Path) -> Target:
     kafka = ApacheKafka(directory, settings=_QUICK_START | settings, format_arguments=("--standalone", *levels))
     # Nobody looks at what it would write to its directory in a clean stop.
     broker = Wire(kafka.start(), end=kafka.kill)
-    _make_coordinators(broker)
+    _make_coordinators(broker, [oracle.TRANSACTION] if name == WITHOUT_GROUPS else [oracle.GROUP, oracle.TRANSACTION])
     return broker
 
 
@@ -196,8 +199,8 @@ class Brokers:
             self.close(target, name)
 
 
-def _make_coordinators(broker: Wire) -> None:
+def _make_coordinators(broker: Wire, kinds: list[int]) -> None:
     """Have the coordinators' topics made, for which a fresh Apache Kafka takes longer than a short-lived id lives."""
     with broker.connect() as client:
-        for kind in (oracle.GROUP, oracle.TRANSACTION):
+        for kind in kinds:
             oracle.coordinator_known(client, "any", kind)

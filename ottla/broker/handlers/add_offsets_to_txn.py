@@ -2,6 +2,8 @@
 
 - 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): TRANSACTION_ABORTABLE.
+
+As in Kafka the topic need not exist: the producer looks for the group's coordinator, which creates it, only after this request.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def handle(ports: Ports, request: AddOffsetsToTxnRequest, context: RequestContex
     try:
         if not request.transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
-        partition = (OFFSETS_TOPIC, ports.groups.partition_of(request.group_id))
+        partition = (OFFSETS_TOPIC, ports.groups.expected_partition_of(request.group_id))
         identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         ports.transactions.add_partitions(request.transactional_id, identity, [partition], client_version=0)
     except KafkaError as error:

@@ -9,7 +9,7 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import topic_id
+from ottla.broker.handlers.common import share_error_message, topic_id
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.share_groups import Refusals, ShareGroupStates
 from ottla.protocol.errors import Code, KafkaError
@@ -49,7 +49,7 @@ def _alter(ports: Ports, request: AlterShareGroupOffsetsRequest) -> Steps[AlterS
         known = [(name, offsets) for name, offsets in asked if name in ports.cluster.state.topics]
         altered = runtime.execute(shard.shares.alter_offsets(request.group_id, known))
     except KafkaError as error:
-        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=share_error_message(error))
     refusals: Refusals = {}
     if altered.initialization is not None:
         refusals = yield from ports.share_groups.initialize(altered.initialization)

@@ -53,3 +53,15 @@ def topic_id(cluster: Cluster, name: str) -> bytes:
 def fenced_code(code: Code, version: int, new_from: int) -> Code:
     """The code for a version: PRODUCER_FENCED exists from version ``new_from`` on; before, INVALID_PRODUCER_EPOCH stands for it."""
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code
+
+
+_COORDINATOR_MESSAGES = {
+    Code.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    Code.NOT_COORDINATOR: "This is not the correct coordinator.",
+}
+
+
+def share_error_message(error: KafkaError) -> str | None:
+    """The message of an error in the APIs of share groups. Unlike those of other groups they have one for a missing coordinator."""
+    return error.message or _COORDINATOR_MESSAGES.get(error.code)

@@ -7,6 +7,7 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import share_error_message
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.share_groups import ShareGroupStates
 from ottla.protocol.errors import Code, KafkaError
@@ -46,7 +47,7 @@ def _delete(ports: Ports, request: DeleteShareGroupOffsetsRequest) -> Steps[Dele
             shard, runtime = groups.shard(group_id)
             runtime.execute(shard.shares.offsets_deleted(group_id, deleted))
     except KafkaError as error:
-        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=share_error_message(error))
     names = {topic_id: groups.topics.topic_name(topic_id) or "" for topic_id in deletion.partitions}
 
     def answer() -> DeleteShareGroupOffsetsResponse:

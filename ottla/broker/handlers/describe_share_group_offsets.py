@@ -14,7 +14,7 @@ from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.cluster import Cluster
 from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import topic_id
+from ottla.broker.handlers.common import share_error_message, topic_id
 from ottla.broker.handlers.each import Handled
 from ottla.broker.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
 from ottla.coordinator.share.records import ShareKey
@@ -65,7 +65,9 @@ def _describe_all(
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
-    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[], error_code=error.code, error_message=error.message)
+    return DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, topics=[], error_code=error.code, error_message=share_error_message(error)
+    )
 
 
 def _topics(

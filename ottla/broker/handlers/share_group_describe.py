@@ -7,6 +7,7 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.groups import Groups
+from ottla.broker.handlers.common import share_error_message
 from ottla.broker.handlers.each import Handled
 from ottla.broker.handlers.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
@@ -48,7 +49,7 @@ def _describe_all(ports: Ports, request: ShareGroupDescribeRequest, context: Req
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
+    return DescribedGroup(error_code=error.code, error_message=share_error_message(error), group_id=group_id)
 
 
 def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:

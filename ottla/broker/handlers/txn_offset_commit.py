@@ -124,6 +124,8 @@ def _commit(
     try:
         if not request.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
+        if OFFSETS_TOPIC not in ports.cluster.state.topics:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         shard, runtime = ports.groups.shard(request.group_id)
         has_waited = False
         partitions = {where: ports.partitions.find(*where) for where in offsets}
