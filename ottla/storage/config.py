@@ -44,6 +44,11 @@ class LogConfig(msgspec.Struct, frozen=True):
         return "compact" in self.cleanup_policy
 
     @property
+    def is_deleted(self) -> bool:
+        """Whether retention deletes old segments. A topic with an empty ``cleanup.policy`` is neither compacted nor deleted."""
+        return "delete" in self.cleanup_policy
+
+    @property
     def max_segment_ms(self) -> int:
         """How long a segment takes appends, in ms, before the next segment begins (LogConfig.maxSegmentMs).
 

@@ -45,7 +45,7 @@ def _removable(log: Log, now_ms: int) -> int:
     if not log.segments:
         return 0
     gone = 0
-    if "delete" in log.config.cleanup_policy:
+    if log.config.is_deleted:
         gone = expired_count(log.segments, log.config, log.high_watermark, log.log_end_offset, now_ms)
     while gone < len(log.segments) - 1 and log.segments[gone + 1].base_offset <= log.log_start_offset:
         gone += 1

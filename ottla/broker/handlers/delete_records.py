@@ -137,7 +137,7 @@ def _delete(ports: Ports, deleting: list[Deleting], topic: str, asked: DeleteRec
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
         partition = ports.partitions.get(topic, asked.partition_index)
         log = partition.log
-        if "delete" not in log.config.cleanup_policy:
+        if log.config.is_compacted and not log.config.is_deleted:
             raise KafkaError(Code.POLICY_VIOLATION)
         offset = log.high_watermark if asked.offset == TO_THE_END else asked.offset
         if offset < 0 or offset > log.high_watermark:
