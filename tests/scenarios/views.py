@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ottla.coordinator.group.records import GROUP_KEY_VERSION, kind_of, read_key
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
+from ottla.protocol.codec import decode_record
 from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.markers import read_marker
+from ottla.protocol.messages import group_metadata_value
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -300,6 +304,23 @@ def txn_log_tags(world: World, words: Words) -> str:
         f"{m.state.label} {world.pid(m.producer_id)} e{m.producer_epoch} previous={world.pid(m.previous_producer_id)}"
         f" next={world.pid(m.next_producer_id)} e{m.next_producer_epoch} client={m.client_version} timeout={m.timeout_ms}"
     )
+
+
+@verb
+def group_log(world: World, words: Words) -> str:
+    """group_log g: the group's own records of the classic protocol in __consumer_offsets, as type:generation:members"""
+    name = world.real(words.plain[0])
+    shown = []
+    for _, raw in stored(world, (OFFSETS_TOPIC, partition_for(name, PARTITIONS))):
+        for record in read_records(raw):
+            if kind_of(record.key) != GROUP_KEY_VERSION or read_key(record.key) != name:
+                continue
+            if record.value is None:
+                shown.append("tombstone")
+            else:
+                v = decode_record(group_metadata_value, record.value)
+                shown.append(f"{v.protocol_type or 'none'}:{v.generation}:{len(v.members)}")
+    return " ".join(shown) or "nothing"
 
 
 @verb

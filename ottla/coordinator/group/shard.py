@@ -21,6 +21,7 @@ from ottla.coordinator.group.offsets import GroupOffsets, OffsetStore
 from ottla.coordinator.group.records import (
     CommittedOffset,
     OffsetKey,
+    group_record,
     kind_of,
     offset_record,
     offset_tombstone,
@@ -176,6 +177,9 @@ class GroupShard:
         result = self.membership.join(request, now_ms)
         if modern is not None:
             result.records[:0] = modern.tombstones()
+        if modern is not None or not self.exists(group_id):
+            # As in Kafka, a new group is in the log before its first generation.
+            result.records.append(group_record(ClassicGroup(group_id), now_ms))
         return result
 
     def sync(self, request: SyncRequest, now_ms: int) -> Result[None]:
