@@ -1,7 +1,8 @@
 """Compiles regular expressions that clients send, in RE2's syntax. Matching takes linear time, and memory is limited.
 
-Kafka uses RE2/J. ottla uses google-re2, which is an extra (``ottla[regex]``). Python's own regular expressions may take exponential
-time, so they are no substitute. Unlike RE2/J, google-re2 refuses nested repetitions that multiply to more than 1,000.
+Kafka uses RE2/J. ottla uses google-re2, which is imported with the first expression, because some platforms have no wheel of it.
+Python's own regular expressions may take exponential time, so they are no substitute. Unlike RE2/J, google-re2 refuses nested
+repetitions that multiply to more than 1,000.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def compiled(expression: str) -> Any:
     """The compiled expression of google-re2. Raises `InvalidExpression`, also where google-re2 is not installed."""
     _check_size(expression)
     if not _is_installed():
-        raise InvalidExpression("expressions need google-re2: pip install 'ottla[regex]'")
+        raise InvalidExpression("expressions need google-re2: pip install google-re2")
     return _compiled(expression)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,13 @@ def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "uvloop", None)
     running._run(serve())
     assert loops == ["uvloop", "asyncio"]
+
+
+def test_a_plain_install_compiles_expressions() -> None:
+    """Regular expressions in subscriptions are part of ``group.protocol=consumer``, so google-re2 is no extra."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert any(dependency.startswith("google-re2") for dependency in project["dependencies"])
+    assert "regex" not in project["optional-dependencies"]
 
 
 def test_without_re2_patterns_are_refused_and_all_else_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
