@@ -1,6 +1,11 @@
-"""Parses addresses as people write them: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them."""
+"""Parses addresses as people write them: ``HOST:PORT``, ``[IPv6]:PORT``, and lists of them.
+
+An IPv6 address may have a zone, as in ``[fe80::1%eth0]:9092``.
+"""
 
 from __future__ import annotations
+
+from ipaddress import AddressValueError, IPv6Address
 
 from ottla.arguments import BadArgument
 
@@ -26,12 +31,31 @@ def split_address(text: str) -> Address:
     host, colon, number = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    elif ":" in host:
+        if not is_ipv6(host):
+            colon = ""
+    elif any(character in host for character in ":[]@?#"):
         colon = ""
-    if not colon or "/" in host or not number:
+    if not colon or "/" in host or not number or any(map(str.isspace, host)):
         hint = f"; did you mean 127.0.0.1:{text}?" if text.isascii() and text.isdigit() else ""
         raise BadArgument(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092{hint}")
     return host, port(number)
+
+
+def is_ipv6(host: str) -> bool:
+    """Whether a host is an IPv6 address, possibly with a zone."""
+    try:
+        IPv6Address(host)
+    except AddressValueError:
+        return False
+    return True
+
+
+def client_address(host: str) -> str:
+    """A client's address. A socket for both families shows an IPv4 client as ``::ffff:192.0.2.7``, which is ``192.0.2.7``."""
+    if not host.startswith("::ffff:"):
+        return host
+    mapped = IPv6Address(host).ipv4_mapped
+    return host if mapped is None else str(mapped)
 
 
 def broker_address(text: str) -> Address:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from ottla.addresses import joined_address
 from ottla.control.remote import ControlError, Remote
 from ottla.control.remote_faults import RemoteFault, RemoteFaults
 from ottla.questions import Questions, wait_for
@@ -149,7 +150,16 @@ class Cluster:
         if self.is_running:
             return self
         self._temporary.mkdir(mode=0o700, exist_ok=True)
-        command = [sys.executable, "-m", "ottla", "serve", "--brokers", str(self._count), "--listen", f"{self._host}:0"]
+        command = [
+            sys.executable,
+            "-m",
+            "ottla",
+            "serve",
+            "--brokers",
+            str(self._count),
+            "--listen",
+            joined_address((self._host, 0)),
+        ]
         command += ["--data-dir", str(self._data_dir), "--log-format", "json", "--takes-commands", "--control-port", "0"]
         command += ["--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
         command += setting_arguments(self._settings, self._features)

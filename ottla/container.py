@@ -77,7 +77,9 @@ def _on_every_interface(advertised: str) -> str:
     listeners = []
     for element in advertised.split(","):
         name, _, address = element.partition("://")
-        listeners.append(f"{name}://0.0.0.0:{address.rpartition(':')[2]}")
+        host, _, number = address.rpartition(":")
+        # [::] takes clients of both families. The other wildcard also works where the machine has no IPv6.
+        listeners.append(f"{name}://{'[::]' if host.startswith('[') else '0.0.0.0'}:{number}")
     return ",".join(listeners)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ottla.addresses import split_address
+from ottla.addresses import joined_address, split_address
 from ottla.control.durations import duration_ms
 from ottla.control.remote import ControlError, Remote
 from ottla.control.remote_faults import RemoteFaults
@@ -153,7 +153,7 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """The ``host:port`` for a client's ``bootstrap.servers``."""
-        return f"{self._host}:{self._port}"
+        return joined_address((self._host, self._port))
 
     @property
     def is_running(self) -> bool:

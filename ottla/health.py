@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ottla.addresses import LOOPBACK, split_address
+from ottla.addresses import LOOPBACK, joined_address, split_address
 from ottla.ready_line import NotReady, not_a_ready_file, read_ready_file
 
 API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
@@ -30,8 +30,7 @@ def listening_address(ready_file: Path) -> str:
         host, port = split_address(next(iter(read_ready_file(ready_file)["listening"].values())))
     except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
         raise not_a_ready_file(ready_file) from None
-    host = LOOPBACK.get(host, host)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return joined_address((LOOPBACK.get(host, host), port))
 
 
 def ask(bootstrap: str, timeout_s: float) -> None:

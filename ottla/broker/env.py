@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any, Protocol
 
+from ottla.addresses import joined_address
 from ottla.protocol.uuids import typeable_uuid
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.real_filesystem import RealFilesystem
@@ -131,12 +132,13 @@ class Listening(Protocol):
 
 
 class _RealListening:
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
-        self.port: int = server.sockets[0].getsockname()[1]
+    def __init__(self, servers: list[asyncio.Server]) -> None:
+        self._servers = servers
+        self.port: int = servers[0].sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
 
 class _RealAttempt:
@@ -160,7 +162,7 @@ class _RealAttempt:
             self._failed(error)
         except (OverflowError, ValueError) as error:
             # An address that no socket takes, such as a port above 65,535 or a host name that is too long.
-            self._failed(OSError(f"{host}:{port}: {error}"))
+            self._failed(OSError(f"{joined_address((host, port))}: {error}"))
 
     def cancel(self) -> None:
         self._task.cancel()
@@ -265,8 +267,9 @@ class RealEnv:
         wait(self._aside)
 
     async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
-        server = await asyncio.get_running_loop().create_server(factory, host or None, port, backlog=1024, reuse_address=True)
-        return _RealListening(server)
+        loop = asyncio.get_running_loop()
+        servers = [await loop.create_server(factory, sock=one, backlog=BACKLOG) for one in listening_sockets(host, port)]
+        return _RealListening(servers)
 
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
@@ -288,6 +291,51 @@ class RealEnv:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
                 soft = wanted
         return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+"""The errors of a machine that has no IPv6, although it may have names for such addresses."""
+BACKLOG = 1024
+
+
+def listening_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.socket]:
+    """A listening socket for each address of ``host``, all on the same port. An empty host is every interface.
+
+    As with Apache Kafka, the wildcard ``::`` accepts IPv4 as well.
+
+    Raises OSError, OverflowError and UnicodeError.
+    """
+    if host in ("", "::") and socket.has_dualstack_ipv6():
+        try:
+            return [socket.create_server(("::", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)]
+        except OSError as error:
+            if host or error.errno not in NO_IPV6:
+                raise
+    return _of_each_address(host or "0.0.0.0", port, backlog)
+
+
+def _of_each_address(host: str, port: int, backlog: int) -> list[socket.socket]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # IPv4 first, so that a port that the system chooses is one of IPv4, where other programs are more likely to listen.
+    addresses = sorted(dict.fromkeys((family, address) for family, _, _, _, address in found), key=lambda a: a[0])
+    listening: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
+        for family, address in addresses:
+            chosen = listening[0].getsockname()[1] if listening else port
+            try:
+                listening.append(socket.create_server((address[0], chosen, *address[2:]), family=family, backlog=backlog))
+            except OSError as error:
+                if len(addresses) == 1 or error.errno not in NO_IPV6:
+                    raise
+                missing = error
+        if missing is not None and not listening:
+            raise missing
+    except BaseException:
+        for one in listening:
+            one.close()
+        raise
+    return listening
 
 
 LISTENING_PORTS = range(20_000, 32_768)

@@ -12,7 +12,19 @@ import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from socket import AF_INET, AF_INET6, create_connection, create_server
+from socket import (
+    AF_INET,
+    AF_INET6,
+    AI_PASSIVE,
+    NI_NUMERICHOST,
+    NI_NUMERICSERV,
+    SOCK_STREAM,
+    create_connection,
+    create_server,
+    getaddrinfo,
+    getnameinfo,
+    has_dualstack_ipv6,
+)
 from typing import TYPE_CHECKING, Final
 
 from ottla.addresses import LOOPBACK
@@ -40,8 +52,11 @@ class BoundedHttpServer:
 
     def __init__(self, host: str, port: int, app: WSGIApplication, on_bug: Callable[[], None] = lambda: None) -> None:
         family = AF_INET6 if ":" in host else AF_INET
+        takes_both = host == "::" and has_dualstack_ipv6()
         try:
-            self._socket = create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
+            # Resolved, because `create_server` would lose the zone of a link-local address.
+            address = getaddrinfo(host or None, port, family, SOCK_STREAM, flags=AI_PASSIVE)[0][4]
+            self._socket = create_server(address, family=family, backlog=MAX_CONNECTIONS, dualstack_ipv6=takes_both)
         except OverflowError as error:
             raise ValueError(str(error)) from error
         self._address = self._socket.getsockname()
@@ -76,7 +91,7 @@ class BoundedHttpServer:
         if self._server is not None:
             ending = threading.Thread(target=self._server.shutdown, daemon=True)
             ending.start()
-        host = str(self._address[0])
+        host = getnameinfo(self._address, NI_NUMERICHOST | NI_NUMERICSERV)[0]
         with suppress(OSError):
             create_connection((LOOPBACK.get(host, host), self.port), CLOSE_TIMEOUT_S).close()
         for thread in filter(None, (ending, self._thread)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.addresses import joined_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import why_not_bound
@@ -46,7 +47,9 @@ class MetricsEndpoint:
     @property
     def url(self) -> str | None:
         """The URL of the metrics for Prometheus; None where no metrics are served."""
-        return None if self.served is None else f"http://{self._settings.ottla_metrics_host}:{self.served.port}/metrics"
+        if self.served is None:
+            return None
+        return f"http://{joined_address((self._settings.ottla_metrics_host, self.served.port))}/metrics"
 
     def close(self) -> None:
         if self.served is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from ottla.addresses import joined_address
 from ottla.client.errors import ClientError
 from ottla.console.asked import PARTITIONS_OF_A_TURN, Asked
 from ottla.control.asking import Steered
@@ -22,7 +23,9 @@ def overview(asked: Asked) -> dict[str, Any]:
     return {
         **asked.on_loop(_own),
         **_of_partitions(asked),
-        "brokers": [{"node_id": node.node_id, "address": f"{node.host}:{node.port}"} for node in asked.client.brokers.nodes()],
+        "brokers": [
+            {"node_id": node.node_id, "address": joined_address((node.host, node.port))} for node in asked.client.brokers.nodes()
+        ],
         "topics": len(topics),
         "partitions": sum(topic.partitions for topic in topics),
         "groups": Counter(group.state for group in asked.client.groups(silent)),

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from ottla.addresses import MAX_PORT, Address, broker_address
+from ottla.arguments import BadArgument
 from ottla.spark.errors import PipelineError
 from ottla.spark.http_client import check_url
 from ottla.spark.jaas import JaasError, LoginModule, parse_jaas
@@ -96,13 +98,10 @@ NOT_TAKEN: Final = MappingProxyType(
     }
 )
 OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
-_MAX_PORT: Final = 65_535
 _SURELY: Final = 0.85
 """How similar a name must be to a known one to count as a misspelling. Less similar names may be options of a producer."""
 
 _CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
-
-Address = tuple[str, int]
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -215,14 +214,16 @@ def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Addr
     """The addresses in a list of host:port. Raises `PipelineError`."""
     bootstrap_addresses = []
     for part in bootstrap.split(","):
-        host, _, port = part.strip().rpartition(":")
-        if "/" in part:
-            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} is a URL or a path, and not host:port")
-        if not host or not (port.isascii() and port.isdigit()):
-            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} is not host:port")
-        if not 0 < int(port) <= _MAX_PORT:
-            raise PipelineError(f"{what} {bootstrap!r}: {part.strip()!r} has no port between 1 and {_MAX_PORT}")
-        bootstrap_addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        text = part.strip()
+        if "/" in text:
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, and not host:port")
+        host, _, number = text.rpartition(":")
+        if host and number.isascii() and number.isdigit() and not 0 < int(number[:6]) <= MAX_PORT:
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} has no port between 1 and {MAX_PORT}")
+        try:
+            bootstrap_addresses.append(broker_address(text))
+        except BadArgument:
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is not host:port") from None
     return bootstrap_addresses
 
 

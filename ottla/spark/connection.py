@@ -10,6 +10,7 @@ import time
 from collections import deque
 from typing import Any, Final
 
+from ottla.addresses import Address
 from ottla.protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
@@ -17,7 +18,7 @@ from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.protocol.remedies import name_of
-from ottla.spark.connecting import MECHANISM, OAUTHBEARER, PLAIN, PREFIX, PROTOCOL, Address, Connecting, Sasl
+from ottla.spark.connecting import MECHANISM, OAUTHBEARER, PLAIN, PREFIX, PROTOCOL, Connecting, Sasl
 from ottla.spark.errors import NotServed, PipelineError
 from ottla.spark.probing import diagnosis
 from ottla.spark.sasl import Conversation, SaslFailure, oauthbearer, plain, scram

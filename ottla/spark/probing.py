@@ -9,13 +9,14 @@ import socket
 import ssl
 from typing import Any, Final
 
+from ottla.addresses import Address
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import API_KEY as API_VERSIONS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.sasl_handshake import API_KEY as SASL_HANDSHAKE
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from ottla.spark.connecting import PREFIX, PROTOCOL, Address, Connecting, Tls
+from ottla.spark.connecting import PREFIX, PROTOCOL, Connecting, Tls
 from ottla.spark.tls import PROBE_TIMEOUT_S, context_of, refusal_of
 
 MAX_ANSWER_BYTES: Final = 1 << 20

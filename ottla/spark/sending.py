@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ottla.addresses import Address
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.spark.connecting import Address
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import MustAbort, PipelineError, refusal
 from ottla.spark.transaction import Producer

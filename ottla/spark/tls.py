@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.spark.connecting import PREFIX, TLS_VERSIONS, Address, Pem, Secret, Tls, conversion
+from ottla.addresses import Address
+from ottla.spark.connecting import PREFIX, TLS_VERSIONS, Pem, Secret, Tls, conversion
 from ottla.spark.errors import PipelineError
 
 MAX_PEM_BYTES: Final = 16 << 20

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from ottla.addresses import Address
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.remedies import RETRIABLE, name_of
-from ottla.spark.connecting import Address, Connecting, addresses
+from ottla.spark.connecting import Connecting, addresses
 from ottla.spark.connection import TIMEOUT_S, BrokerConnection
 from ottla.spark.errors import BrokerRefused, PipelineError
 

@@ -32,7 +32,7 @@ def test_an_empty_environment_serves_whoever_publishes_the_port() -> None:
     ("advertised", "listeners"),
     [
         ("PLAINTEXT://localhost:29092", "PLAINTEXT://0.0.0.0:29092"),
-        ("IN://broker:9092,OUT://[::1]:9094", "IN://0.0.0.0:9092,OUT://0.0.0.0:9094"),
+        ("IN://broker:9092,OUT://[::1]:9094", "IN://0.0.0.0:9092,OUT://[::]:9094"),
     ],
 )
 def test_listeners_follow_the_advertised_ones(advertised: str, listeners: str) -> None:

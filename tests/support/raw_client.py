@@ -7,6 +7,7 @@ import socket
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ottla.addresses import split_address
 from ottla.protocol.codec import decode_response_frame, request_frame
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.simulation.client import Closed, api_key, newest
@@ -23,8 +24,7 @@ class RawClient:
 
     def __init__(self, bootstrap: str, client_id: str | None = "raw") -> None:
         self.bootstrap = bootstrap
-        host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        self.socket = socket.create_connection(split_address(bootstrap), TIMEOUT_S)
         self._client_id = client_id
         self._correlation_id = 0
 

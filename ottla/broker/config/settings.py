@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv6Address
 from typing import Any
 
 import msgspec
 
+from ottla.addresses import is_ipv6
 from ottla.broker.config.definitions import ConfigError, Value, broker_definitions, unknown
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 
@@ -302,5 +304,6 @@ def connection_limits(text: str) -> dict[str, int]:
         address, _, count = part.rpartition(":")
         if not address or not (count.isascii() and count.isdigit()):
             raise ConfigError(f"max.connections.per.ip.overrides: {part!r} is not ADDRESS:COUNT")
-        limits[address] = int(count)
+        host = address.removeprefix("[").removesuffix("]")
+        limits[str(IPv6Address(host)) if is_ipv6(host) else host] = int(count)
     return limits

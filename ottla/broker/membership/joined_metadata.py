@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from ottla.addresses import broker_address
+from ottla.addresses import broker_address, joined_address
 from ottla.arguments import BadArgument
 from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
 from ottla.broker.config.definitions import ConfigError
@@ -206,18 +206,18 @@ class JoinedMetadata:
             # The process is to end before its controller has answered.
             self.close()
             raise
-        host, port = self._address
+        where = joined_address(self._address)
         if self.membership.is_of_another_cluster:
             self.close()
             own = self.lifecycle.identity.cluster_id
             raise ConfigError(
-                f"the controller at {host}:{port} is of another cluster than this broker, whose directory has the cluster id {own}:"
+                f"the controller at {where} is of another cluster than this broker, whose directory has the cluster id {own}:"
                 " give the address of that cluster's controller, or a directory without meta.properties"
             )
         if not is_in:
             self.close()
             reason = self.membership.last_failure or "the metadata is not there yet"
-            raise ConfigError(f"the controller at {host}:{port} has not let this broker in within {self._timeout_ms} ms: {reason}")
+            raise ConfigError(f"the controller at {where} has not let this broker in within {self._timeout_ms} ms: {reason}")
         self.publisher.begin()
 
     def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:

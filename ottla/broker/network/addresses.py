@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from ottla.addresses import LOOPBACK, Address
+from ottla.addresses import LOOPBACK, Address, joined_address
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Env, Listening, why_not_bound
@@ -102,5 +102,4 @@ class Addresses:
 
     @property
     def bootstrap(self) -> str:
-        host, port = self.advertised(self._endpoints[0].name)
-        return f"{host}:{port}"
+        return joined_address(self.advertised(self._endpoints[0].name))

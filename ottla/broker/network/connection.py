@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import structlog
 
+from ottla.addresses import client_address
 from ottla.broker.budgets import SMALL_BYTES
 from ottla.broker.env import Clock, Timers
 from ottla.broker.gate import Gate
@@ -93,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         self._is_open = True
         peer = transport.get_extra_info("peername")
-        self.peer = peer[0] if peer else ""
+        self.peer = client_address(peer[0]) if peer else ""
         if not self._ports.connections.opened(self):
             self.close("too many connections")
         self._dispatcher = Dispatcher(self._ports, self._listener, self.peer, self.connection_id)

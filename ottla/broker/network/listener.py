@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
+from ottla.addresses import joined_address, split_address
+from ottla.arguments import BadArgument
 from ottla.broker.budgets import RequestBudget, ResponseBudget
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings, connection_limits
@@ -29,20 +30,19 @@ class Endpoint(msgspec.Struct):
 
     def __str__(self) -> str:
         """``host:port``, with brackets around an IPv6 address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return joined_address((self.host, self.port))
 
 
 def parse_endpoints(texts: tuple[str, ...], key: str) -> list[Endpoint]:
     """Parse the endpoints in the setting ``key``. Raises `ConfigError`."""
     endpoints = []
     for text in texts:
-        name, separator, _ = text.partition("://")
+        name, separator, address = text.partition("://")
         try:
-            parts = urlsplit(f"//{text.partition('://')[2]}")
-            if not separator or not name or parts.port is None or parts.path or parts.query or parts.fragment or parts.username:
-                raise ValueError(text)
-            endpoints.append(Endpoint(name.upper(), parts.hostname or "", parts.port))
-        except ValueError:
+            if not separator or not name:
+                raise BadArgument(text)
+            endpoints.append(Endpoint(name.upper(), *split_address(address)))
+        except BadArgument:
             raise ConfigError(f"{key}: {text!r} is not NAME://host:port, as in PLAINTEXT://127.0.0.1:9092") from None
     twice = [name for name, count in Counter(e.name for e in endpoints).items() if count > 1]
     if twice:

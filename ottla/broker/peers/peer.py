@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
+from ottla.addresses import joined_address
 from ottla.broker.env import Attempt, Clock, Randomness, Timer, Timers
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.backoff import Backoff
@@ -86,7 +87,7 @@ class Peer:
         self._deadline_ms = 0.0
 
     def __repr__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return joined_address((self.host, self.port))
 
     # requests
 
