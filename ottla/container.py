@@ -17,7 +17,7 @@ from ottla.addresses import port
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.config.sources import load, read_file
+from ottla.broker.config.sources import LONG_PREFIX, PREFIX, from_environment, load, read_file
 from ottla.broker.env import random_uuid
 from ottla.process import print_error
 from ottla.protocol.uuids import uuid_text
@@ -55,6 +55,7 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
 
     As in Kafka's images, listeners follow the advertised ones where only these are given. A controller alone must be given its own.
     """
+    environment = _with_kafkas_names(environment)
     prepared = dict(environment)
     for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"):
         # Scripts that join lists leave commas at the end.
@@ -71,6 +72,17 @@ def prepared(environment: Mapping[str, str], properties: Mapping[str, str]) -> d
     if not any(prepared.get(name) for name in ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR")) and not {"log.dirs", "log.dir"} & {*properties}:
         prepared["KAFKA_LOG_DIRS"] = DATA_DIRECTORY
     return prepared
+
+
+def _with_kafkas_names(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the names of apache/kafka for the variables of bitnami/kafka. A misspelt setting keeps its name."""
+    renamed = dict(environment)
+    for name in environment:
+        if name.startswith(LONG_PREFIX) and from_environment({name: ""})[0]:
+            renamed[PREFIX + name.removeprefix(LONG_PREFIX)] = renamed.pop(name)
+    if "KAFKA_KRAFT_CLUSTER_ID" in environment:
+        renamed.setdefault("CLUSTER_ID", environment["KAFKA_KRAFT_CLUSTER_ID"])
+    return renamed
 
 
 def _on_every_interface(advertised: str) -> str:
@@ -128,7 +140,7 @@ def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -
     file = mounted if mounted.exists() else None
     serving = prepared(environment, {} if file is None else read_file(file))
     config, _ = load(file, serving, [], {})
-    cluster_id = environment.get("CLUSTER_ID")
+    cluster_id = serving.get("CLUSTER_ID")
     if cluster_id:
         said = format_directory(RealFilesystem(), config, checked_cluster_id(cluster_id), ignore_formatted=True)
         print(said, flush=True)

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from ottla import container
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.config.sources import variable_near
+from ottla.broker.config.sources import load, variable_near
 from ottla.container import STARTED_LINES, Refused, format_directory, launch, prepared, storage, zookeeper_port
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
@@ -197,3 +197,49 @@ def test_zookeeper_without_its_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("zookeeper-server-start: cannot read ")
     assert second.startswith("ottla: launch, kafka-storage")
+
+
+COMMON = {
+    "NODE_ID": "1",
+    "PROCESS_ROLES": "broker,controller",
+    "LISTENERS": "PLAINTEXT://0.0.0.0:29092,CONTROLLER://0.0.0.0:29093,HOST://0.0.0.0:9092",
+    "ADVERTISED_LISTENERS": "PLAINTEXT://kafka:29092,HOST://localhost:9092",
+    "LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,HOST:PLAINTEXT",
+    "CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "CONTROLLER_QUORUM_VOTERS": "1@kafka:29093",
+    "INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    "OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "AUTO_CREATE_TOPICS_ENABLE": "false",
+}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "own"),
+    [
+        ("KAFKA_", {"CLUSTER_ID": CLUSTER_ID}),
+        ("KAFKA_", {"CLUSTER_ID": CLUSTER_ID, "KAFKA_JMX_PORT": "9101", "KAFKA_JMX_HOSTNAME": "localhost"}),
+        ("KAFKA_CFG_", {"KAFKA_KRAFT_CLUSTER_ID": CLUSTER_ID, "KAFKA_ENABLE_KRAFT": "yes", "ALLOW_PLAINTEXT_LISTENER": "yes"}),
+    ],
+    ids=["apache/kafka", "confluentinc/cp-kafka", "bitnami/kafka"],
+)
+def test_compose_files_of_other_images_work_with_another_image_name(prefix: str, own: dict[str, str]) -> None:
+    serving = prepared({prefix + name: value for name, value in COMMON.items()} | own, {})
+    config, ignored = load(None, serving, [], {})
+    assert ignored == []
+    settings = config.settings
+    assert settings.listeners == tuple(COMMON["LISTENERS"].split(","))
+    assert settings.advertised_listeners == tuple(COMMON["ADVERTISED_LISTENERS"].split(","))
+    assert (settings.node_id, settings.auto_create_topics_enable) == (1, False)
+    assert serving["CLUSTER_ID"] == CLUSTER_ID
+
+
+def test_misspelt_variable_is_named_as_it_was_written() -> None:
+    _, ignored = load(None, {"KAFKA_CFG_LISTNERS": "PLAINTEXT://:9092"}, [], {})
+    assert ignored == ["KAFKA_CFG_LISTNERS"]
+    assert variable_near("KAFKA_CFG_LISTNERS") == "KAFKA_CFG_LISTENERS"
+
+
+def test_variables_of_both_prefixes_may_be_mixed() -> None:
+    """As in the image that has both, ``KAFKA_CFG_`` wins."""
+    config, _ = load(None, {"KAFKA_CFG_NODE_ID": "7", "KAFKA_NODE_ID": "3"}, [], {})
+    assert config.settings.node_id == 7

@@ -10,10 +10,13 @@ from ottla.broker.config.definitions import ConfigError, broker_definitions, nea
 from ottla.broker.config.settings import BrokerConfig
 
 PREFIX = "KAFKA_"
+LONG_PREFIX = "KAFKA_CFG_"
+"""The prefix of settings in the image bitnami/kafka, besides the other one."""
 IMAGE_ONLY = {
     "KAFKA_CREATE_TOPICS",
     "KAFKA_CREATE_TOPICS_SEPARATOR",
     "KAFKA_DEBUG",
+    "KAFKA_ENABLE_KRAFT",
     "KAFKA_GC_LOG_OPTS",
     "KAFKA_HEAP_OPTS",
     "KAFKA_HOME",
@@ -21,10 +24,12 @@ IMAGE_ONLY = {
     "KAFKA_JMX_OPTS",
     "KAFKA_JMX_PORT",
     "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_KRAFT_CLUSTER_ID",
     "KAFKA_LOG4J_LOGGERS",
     "KAFKA_LOG4J_OPTS",
     "KAFKA_LOG4J_ROOT_LOGLEVEL",
     "KAFKA_OPTS",
+    "KAFKA_SKIP_KRAFT_STORAGE_INIT",
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
 }
@@ -98,14 +103,17 @@ def read_file(path: Path) -> dict[str, str]:
 
 
 def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Settings from ``KAFKA_*`` variables by the rule of Kafka's image, and the variables that are not settings."""
+    """Settings from ``KAFKA_*`` variables by the rule of Kafka's image, and the variables that are not settings.
+
+    ``KAFKA_CFG_`` wins over ``KAFKA_``, as in the image that has both.
+    """
     known = broker_definitions()
     values: dict[str, str] = {}
     ignored: list[str] = []
-    for name, value in environment.items():
+    for name, value in sorted(environment.items(), key=lambda variable: variable[0].startswith(LONG_PREFIX)):
         if not name.startswith(PREFIX) or name in IMAGE_ONLY:
             continue
-        key = name.removeprefix(PREFIX).lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
+        key = name.removeprefix(_prefix(name)).lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
         if key in known:
             values[key] = value
         else:
@@ -113,12 +121,17 @@ def from_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], li
     return values, ignored
 
 
+def _prefix(name: str) -> str:
+    return LONG_PREFIX if name.startswith(LONG_PREFIX) else PREFIX
+
+
 def variable_near(name: str) -> str | None:
     """The ``KAFKA_*`` variable of a known setting that is closest to a misspelt one, if any."""
     if name.startswith(FOREIGN_PREFIXES):
         return None
-    key = near(name.removeprefix(PREFIX).lower().replace("_", "."), broker_definitions())
-    return None if key is None else PREFIX + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+    prefix = _prefix(name)
+    key = near(name.removeprefix(prefix).lower().replace("_", "."), broker_definitions())
+    return None if key is None else prefix + key.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def load(
