@@ -28,7 +28,7 @@ from ottla.client import KafkaClient, NewRecord
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.jobs.export import ExportOptions, export
-from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms, Topics
+from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, ShopTopics, Terms
 from ottla.pipeline.settings import STATE_STORES
 from ottla.pipeline.stream import Running, StreamOptions, asked_limits, read, source_options
 from ottla.pipeline.topics import create, fill
@@ -149,7 +149,7 @@ def compare_partitions(spark: Any, rows: int, pairs: int, batch_records: int) ->
             create(broker.bootstrap, _outputs(count), count)
 
         def run(count: int, number: int) -> None:
-            topics = Topics(PURCHASES, *_outputs(count))
+            topics = ShopTopics(PURCHASES, *_outputs(count))
             checkpoint, identity = f"{name}/{count}-{number}", f"shop-{count}-{number}"
             options = StreamOptions(broker.bootstrap, identity, checkpoint, "bench", batch_records, terms=Terms(topics=topics))
             Running(spark, shop.job(topics), options, lambda batch, error: None).finish()

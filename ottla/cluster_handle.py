@@ -23,8 +23,8 @@ from ottla.served import ServedProcess, new_directory, remove_directory, setting
 
 if TYPE_CHECKING:
     from ottla.client.reading import Isolation
-    from ottla.client.records import Record
-    from ottla.client.transactions import Transaction
+    from ottla.client.records import ConsumedRecord
+    from ottla.client.transactions import TransactionDescription
 
 T = TypeVar("T")
 
@@ -290,11 +290,11 @@ class Cluster:
         """Create a topic. By default it has ``num.partitions`` partitions and ``default.replication.factor`` replicas."""
         self._questions.create_topic(name, partitions, configs, replication_factor=replication_factor)
 
-    def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
+    def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
         """All records that a topic has now, by partition and offset."""
         return self._questions.records(topic, isolation)
 
-    def transaction(self, transactional_id: str) -> Transaction:
+    def transaction(self, transactional_id: str) -> TransactionDescription:
         """The current transaction of an id."""
         return self._questions.transaction(transactional_id)
 

@@ -46,7 +46,7 @@ ZOOKEEPER_PORT: Final = "2181"
 STORAGE_USAGE: Final = "kafka-storage random-uuid, or kafka-storage format [--ignore-formatted] -t CLUSTER_ID [-c FILE]"
 
 
-class Refused(Exception):
+class ContainerRefused(Exception):
     """The container cannot do what it was asked. The text is one line for a person."""
 
 
@@ -96,16 +96,16 @@ def _on_every_interface(advertised: str) -> str:
 
 
 def checked_cluster_id(text: str) -> str:
-    """A cluster id as Kafka and its libraries make them: base64 of a UUID. Raises `Refused`."""
+    """A cluster id as Kafka and its libraries make them: base64 of a UUID. Raises `ContainerRefused`."""
     if not (text.isascii() and text.isprintable() and " " not in text and 0 < len(text) <= MAX_CLUSTER_ID_CHARACTERS):
-        raise Refused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is no cluster id; kafka-storage random-uuid prints one")
+        raise ContainerRefused(f"{text[:MAX_CLUSTER_ID_CHARACTERS]!r} is no cluster id; kafka-storage random-uuid prints one")
     return text
 
 
 def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
     """Give a new log directory to the cluster, as ``kafka-storage format`` does. Returns a line for a person.
 
-    A directory that has a cluster keeps it, or is refused without ``ignore_formatted``. Raises `Refused`.
+    A directory that has a cluster keeps it, or is refused without ``ignore_formatted``. Raises `ContainerRefused`.
     """
     path = config.settings.log_dirs
     lock: object | None = None
@@ -113,7 +113,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
         fs.make_dir(path)
         lock = fs.lock(f"{path}/{LOCK_FILE}")
         if lock is None:
-            raise Refused(f"{path} is in use by another broker")
+            raise ContainerRefused(f"{path} is in use by another broker")
         formatted = read_identity(fs, path)
         if formatted is None:
             # As a first start does: from now on a missing checkpoint means that it was lost.
@@ -121,13 +121,13 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
             identify(fs, path, config.settings.node_id, random_uuid, cluster_id)
             return f"{path} is formatted for cluster {cluster_id}"
     except DirectoryError as error:
-        raise Refused(str(error)) from None
+        raise ContainerRefused(str(error)) from None
     except OSError as error:
-        raise Refused(f"cannot use {path}: {described(error)}") from None
+        raise ContainerRefused(f"cannot use {path}: {described(error)}") from None
     finally:
         fs.unlock(lock)
     if not ignore_formatted:
-        raise Refused(f"{path} is formatted already; --ignore-formatted leaves it as it is")
+        raise ContainerRefused(f"{path} is formatted already; --ignore-formatted leaves it as it is")
     kept = "" if formatted.cluster_id == cluster_id else f", not {cluster_id}"
     return f"{path} keeps its cluster {formatted.cluster_id}{kept}"
 
@@ -135,7 +135,7 @@ def format_directory(fs: Filesystem, config: BrokerConfig, cluster_id: str, *, i
 def launch(environment: Mapping[str, str], mounted: Path = MOUNTED_PROPERTIES) -> tuple[list[str], dict[str, str]]:
     """The arguments and the environment of ``ottla``; a new directory is given to the cluster of ``CLUSTER_ID``.
 
-    Raises `Refused` and `ConfigError`.
+    Raises `ContainerRefused` and `ConfigError`.
     """
     file = mounted if mounted.exists() else None
     serving = prepared(environment, {} if file is None else read_file(file))
@@ -156,13 +156,13 @@ def storage(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
     if [*arguments] == ["random-uuid"]:
         return uuid_text(random_uuid())
     if not arguments or arguments[0] != "format":
-        raise Refused(f"it is asked for {' '.join(arguments) or 'nothing'}; it knows {STORAGE_USAGE}")
+        raise ContainerRefused(f"it is asked for {' '.join(arguments) or 'nothing'}; it knows {STORAGE_USAGE}")
     given = _options(arguments[1:])
     if "--add-scram" in given or "-S" in given:
-        raise Refused("--add-scram: clients are not authenticated, so there are no users to add")
+        raise ContainerRefused("--add-scram: clients are not authenticated, so there are no users to add")
     cluster_id = given.get("--cluster-id") or given.get("-t")
     if not cluster_id:
-        raise Refused(f"a cluster id is missing; it knows {STORAGE_USAGE}")
+        raise ContainerRefused(f"a cluster id is missing; it knows {STORAGE_USAGE}")
     # The images write the file from the environment; here there is one only where somebody has brought it.
     file = Path(given.get("--config") or given.get("-c") or MOUNTED_PROPERTIES)
     properties = read_file(file) if file.exists() else {}
@@ -175,36 +175,36 @@ _FLAGS: Final = frozenset({"--ignore-formatted", "-g", "--standalone", "-s", "--
 
 
 def _options(arguments: Sequence[str]) -> dict[str, str]:
-    """Options by their names; all but flags have a value, after a blank or an equals sign. Raises `Refused`."""
+    """Options by their names; all but flags have a value, after a blank or an equals sign. Raises `ContainerRefused`."""
     options: dict[str, str] = {}
     remaining = list(arguments)
     while remaining:
         name, equals, value = remaining.pop(0).partition("=")
         if not name.startswith("-"):
-            raise Refused(f"{name!r} is no option; it knows {STORAGE_USAGE}")
+            raise ContainerRefused(f"{name!r} is no option; it knows {STORAGE_USAGE}")
         if name not in _FLAGS and not equals:
             if not remaining:
-                raise Refused(f"{name} has no value; it knows {STORAGE_USAGE}")
+                raise ContainerRefused(f"{name} has no value; it knows {STORAGE_USAGE}")
             value = remaining.pop(0)
         options[name] = value
     return options
 
 
 def zookeeper_port(file: Path) -> int:
-    """The port that a ZooKeeper with these properties would serve. Raises `Refused` and `ConfigError`."""
+    """The port that a ZooKeeper with these properties would serve. Raises `ContainerRefused` and `ConfigError`."""
     text = read_file(file).get("clientPort", ZOOKEEPER_PORT)
     try:
         return port(text)
     except BadArgument as error:
-        raise Refused(f"{file}: clientPort {error}") from None
+        raise ContainerRefused(f"{file}: clientPort {error}") from None
 
 
 def hold_port(number: int) -> NoReturn:
-    """Accept connections and close them, for those who wait until ZooKeeper's port is open. Raises `Refused`."""
+    """Accept connections and close them, for those who wait until ZooKeeper's port is open. Raises `ContainerRefused`."""
     try:
         server = socket.create_server(("", number))
     except OSError as error:
-        raise Refused(f"cannot listen on port {number}: {error.strerror}") from None
+        raise ContainerRefused(f"cannot listen on port {number}: {error.strerror}") from None
     print(f"zookeeper-server-start: the broker needs no ZooKeeper; port {number} is open and nobody answers", flush=True)
     while True:
         connection, _ = server.accept()
@@ -222,8 +222,8 @@ def main(arguments: Sequence[str]) -> int:
         elif what == "zookeeper-server-start" and rest:
             hold_port(zookeeper_port(Path(rest[-1])))
         else:
-            raise Refused("launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE is wanted")
-    except (Refused, ConfigError) as error:
+            raise ContainerRefused("launch, kafka-storage ARGUMENTS or zookeeper-server-start FILE is wanted")
+    except (ContainerRefused, ConfigError) as error:
         print_error(f"{what if rest else 'ottla'}: {error}")
         return 1
     os.environ.clear()

@@ -195,14 +195,14 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
     from ottla.protocol.uuids import uuid_text
     from ottla.storage.filesystem import described
-    from ottla.storage.identity import DirectoryError, Identity
+    from ottla.storage.identity import DirectoryError, DirectoryIdentity
     from ottla.storage.real_filesystem import RealFilesystem
 
     env = RealEnv()
 
     def work() -> int:
         check_apart(source, target)
-        identity = Identity(uuid_text(env.random_uuid()), 1, uuid_text(env.random_uuid()))
+        identity = DirectoryIdentity(uuid_text(env.random_uuid()), 1, uuid_text(env.random_uuid()))
         with locked_for_reading(log_dir_of(source)):
             plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
             with locked_for_writing(env.fs, target):

@@ -23,8 +23,8 @@ from ottla.served import ServedProcess, new_directory, remove_directory, setting
 
 if TYPE_CHECKING:
     from ottla.client.reading import Isolation
-    from ottla.client.records import Record
-    from ottla.client.transactions import Transaction
+    from ottla.client.records import ConsumedRecord
+    from ottla.client.transactions import TransactionDescription
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Snapshot:
         return f"<ottla.Snapshot {self.path}>"
 
 
-class Clock:
+class BrokerClock:
     """The clock of a broker. A manual clock stands still until `advance`."""
 
     def __init__(self, control: Callable[[], Remote], *, is_manual: bool) -> None:
@@ -127,7 +127,7 @@ class Broker:
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
             raise ValueError(f"clock: {clock!r} is neither machine nor manual")
-        self.clock = Clock(self._control, is_manual=clock == "manual")
+        self.clock = BrokerClock(self._control, is_manual=clock == "manual")
         self.faults = RemoteFaults(self._control)
         """Faults on demand, such as errors, delays, lost answers and crashes: `docs/faults.md`."""
         self._questions = Questions(lambda: self.bootstrap)
@@ -287,11 +287,11 @@ class Broker:
         """
         self._questions.create_topic(name, partitions, configs)
 
-    def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
+    def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
         """All records that a topic has now, by partition and offset: the committed ones, the aborted ones, or all."""
         return self._questions.records(topic, isolation)
 
-    def transaction(self, transactional_id: str) -> Transaction:
+    def transaction(self, transactional_id: str) -> TransactionDescription:
         """The current transaction of an id."""
         return self._questions.transaction(transactional_id)
 

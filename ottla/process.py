@@ -51,7 +51,7 @@ def interrupt_on_ctrl_c() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class Owner:
+class OwnerProcess:
     """The process that has started this one and that this one must not outlive, such as a test suite, which may be killed.
 
     A pipe would not show that the owner is gone, because other children of it may hold the pipe's end open. ``owned_directory`` is

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from ottla.client.records import Record
+    from ottla.client.records import ConsumedRecord
     from ottla.cluster_handle import Cluster
     from ottla.handle import Broker
 
@@ -45,7 +45,7 @@ _CLOCKS = ("machine", "manual")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class BrokerRequest:
     """The broker that a test wants. Equal wishes get the same broker."""
 
     settings: tuple[tuple[str, str], ...] = ()
@@ -82,12 +82,12 @@ class External:
 
 
 @dataclass(slots=True)
-class Brokers:
+class SessionBrokers:
     """The brokers of one session and worker."""
 
-    running: dict[Wanted, Broker] = field(default_factory=dict)
+    running: dict[BrokerRequest, Broker] = field(default_factory=dict)
 
-    def get(self, wanted: Wanted, *, is_fresh: bool) -> Broker:
+    def get(self, wanted: BrokerRequest, *, is_fresh: bool) -> Broker:
         from ottla.handle import Broker
 
         broker = self.running.pop(wanted, None)
@@ -115,9 +115,9 @@ class Brokers:
 class Clusters:
     """The clusters of one session and worker. Equal wishes get the same one."""
 
-    running: dict[Wanted, Cluster] = field(default_factory=dict)
+    running: dict[BrokerRequest, Cluster] = field(default_factory=dict)
 
-    def get(self, wanted: Wanted) -> Cluster:
+    def get(self, wanted: BrokerRequest) -> Cluster:
         from ottla.cluster_handle import Cluster
 
         cluster = self.running.pop(wanted, None)
@@ -205,14 +205,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         _marked(item)
 
 
-def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> Wanted:
+def _wanted(config: pytest.Config, options: Mapping[str, Any]) -> BrokerRequest:
     settings = {
         **_pairs(config.getini("ottla_settings"), "ottla_settings"),
         **_pairs(config.getoption("--ottla-set"), "--ottla-set"),
         **{str(name): _text(value) for name, value in (options.get("settings") or {}).items()},
     }
     features = {**_pairs(config.getini("ottla_features"), "ottla_features"), **(options.get("features") or {})}
-    return Wanted(
+    return BrokerRequest(
         settings=tuple(sorted(settings.items())),
         features=tuple(sorted(_levels(features).items())),
         clock=options.get("clock") or _CLOCKS[0],
@@ -229,8 +229,8 @@ def _levels(features: Mapping[str, Any]) -> dict[str, int]:
 
 
 @pytest.fixture(scope="session")
-def _ottla_brokers() -> Iterator[Brokers]:
-    brokers = Brokers()
+def _ottla_brokers() -> Iterator[SessionBrokers]:
+    brokers = SessionBrokers()
     try:
         yield brokers
     finally:
@@ -243,7 +243,7 @@ def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
         return External(bootstrap)
-    brokers: Brokers = request.getfixturevalue("_ottla_brokers")
+    brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
     return brokers.get(_wanted(request.config, {}), is_fresh=False)
 
 
@@ -261,7 +261,7 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
             pytest.skip(f"the test wants a broker of its own ({', '.join(wanted)}), and runs against {bootstrap}")
         yield External(bootstrap)
         return
-    brokers: Brokers = request.getfixturevalue("_ottla_brokers")
+    brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
     broker = brokers.get(_wanted(request.config, {**options, "brokers": 1}), is_fresh=bool(options.get("fresh")))
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
     pid, known = broker.pid, {fault.id for fault in broker.faults.all()}
@@ -339,7 +339,7 @@ def ottla_bootstrap(ottla: Broker | External) -> str:
 
 
 @pytest.fixture
-def ottla_records(ottla: Broker | External) -> Callable[..., list[Record]]:
+def ottla_records(ottla: Broker | External) -> Callable[..., list[ConsumedRecord]]:
     """A function ``ottla_records(topic, isolation="committed")`` that returns all records that a topic has now. Other isolations
     are ``aborted`` and ``all``."""
     return ottla.records

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from ottla.client.kafka_client import KafkaClient
     from ottla.client.reading import Isolation
-    from ottla.client.records import Record
-    from ottla.client.transactions import Transaction
+    from ottla.client.records import ConsumedRecord
+    from ottla.client.transactions import TransactionDescription
     from ottla.protocol.messages.metadata import MetadataResponsePartition
 
 T = TypeVar("T")
@@ -42,12 +42,12 @@ class Questions:
         with self.cluster() as cluster:
             cluster.create_topic(name, -1 if partitions is None else partitions, dict(configs or {}), replication_factor)
 
-    def records(self, topic: str, isolation: Isolation = "committed") -> list[Record]:
+    def records(self, topic: str, isolation: Isolation = "committed") -> list[ConsumedRecord]:
         """All records that a topic has now, by partition and offset."""
         with self.cluster() as cluster:
             return cluster.records(topic, isolation=isolation)
 
-    def transaction(self, transactional_id: str) -> Transaction:
+    def transaction(self, transactional_id: str) -> TransactionDescription:
         with self.cluster() as cluster:
             return cluster.transaction(transactional_id)
 

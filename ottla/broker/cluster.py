@@ -48,7 +48,7 @@ class TopicCreation(Protocol):
 log = structlog.get_logger("cluster")
 
 
-class Cluster:
+class ClusterCommands:
     """The shard of the cluster's metadata. Each command is in force when it returns: ``publish`` has the broker follow it."""
 
     def __init__(

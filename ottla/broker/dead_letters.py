@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ottla.broker.cluster import PARTITIONS_AT_ONCE, Cluster
+from ottla.broker.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.config.groups import copies_dead_letters, dead_letter_topic
 from ottla.broker.config.topics import effective, validate
 from ottla.broker.env import Env
@@ -56,7 +56,7 @@ class DeadLetterTopics:
         self,
         env: Env,
         live_config: LiveConfig,
-        cluster: Cluster,
+        cluster: ClusterCommands,
         partitions: Partitions,
         gate: Gate,
         inflating: InflatingMemory,

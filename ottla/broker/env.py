@@ -87,7 +87,7 @@ class Env(Clock, Randomness, Timers, Protocol):
 
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
-    ) -> Attempt:
+    ) -> ConnectionAttempt:
         """Connect to a host. Afterwards the protocol that ``factory`` makes is connected, or ``failed`` is called with the error.
 
         A host that does not answer brings about neither for a long time, so a caller gives up by cancelling the attempt.
@@ -115,7 +115,7 @@ class Waiter(Protocol):
         ...
 
 
-class Attempt(Protocol):
+class ConnectionAttempt(Protocol):
     """An attempt to connect."""
 
     def cancel(self) -> None:
@@ -273,7 +273,7 @@ class RealEnv:
 
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
-    ) -> Attempt:
+    ) -> ConnectionAttempt:
         return _RealAttempt(host, port, factory, failed)
 
     def waiter(self) -> Waiter:

@@ -32,7 +32,7 @@ class RequestedPartition(msgspec.Struct, gc=False):
     sent_log_start_offset: int = -1
 
 
-class Session:
+class ConsumerFetchSession:
     """The partitions of one consumer's fetch session. The partitions whose data was sent longest ago come first."""
 
     __slots__ = ("epoch", "last_used_ms", "names_by_id", "partitions", "session_id")
@@ -77,16 +77,18 @@ class FetchSessions:
         self._slots = slots
         self._max_partitions = max_partitions
         self._new_id = new_id
-        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._sessions: OrderedDict[int, ConsumerFetchSession] = OrderedDict()
         self.partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def get(self, session_id: int) -> Session | None:
+    def get(self, session_id: int) -> ConsumerFetchSession | None:
         return self._sessions.get(session_id)
 
-    def open(self, partitions: dict[PartitionKey, RequestedPartition], now_ms: int, *, names_by_id: bool = False) -> Session | None:
+    def open(
+        self, partitions: dict[PartitionKey, RequestedPartition], now_ms: int, *, names_by_id: bool = False
+    ) -> ConsumerFetchSession | None:
         """Open a session with these partitions, whose dictionary it keeps; None where there is no room.
 
         ``names_by_id``: the client names topics by their ids, as from Fetch 13 on.
@@ -101,11 +103,11 @@ class FetchSessions:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._new_id()
-        session = self._sessions[session_id] = Session(session_id, partitions, now_ms, names_by_id=names_by_id)
+        session = self._sessions[session_id] = ConsumerFetchSession(session_id, partitions, now_ms, names_by_id=names_by_id)
         self.partition_count += len(session.partitions)
         return session
 
-    def resume(self, session_id: int, epoch: int, now_ms: int, *, names_by_id: bool = False) -> Session:
+    def resume(self, session_id: int, epoch: int, now_ms: int, *, names_by_id: bool = False) -> ConsumerFetchSession:
         """The session of an incremental fetch, with the next epoch.
 
         Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, or FETCH_SESSION_TOPIC_ID_ERROR where the session has mixed
@@ -123,7 +125,9 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
-    def update(self, session: Session, requested: Iterable[RequestedPartition], forgotten: Iterable[PartitionKey]) -> None:
+    def update(
+        self, session: ConsumerFetchSession, requested: Iterable[RequestedPartition], forgotten: Iterable[PartitionKey]
+    ) -> None:
         """Apply an incremental fetch to its session.
 
         Raises FETCH_SESSION_ID_NOT_FOUND where the new partitions exceed ``max_partitions``. The session is then closed, and the

@@ -29,16 +29,16 @@ class Replicated(Protocol):
     def is_led(self) -> bool: ...
 
 
-class Standing(NamedTuple):
+class LogPosition(NamedTuple):
     """How much of a coordinator's log an answer tells of, and the leader epoch in which that is so."""
 
     leader_epoch: int
     end_offset: int
 
     @staticmethod
-    def on(partition: Replicated) -> Standing:
+    def on(partition: Replicated) -> LogPosition:
         """All that a partition's log has now."""
-        return Standing(partition.log.leader_epoch, partition.log.log_end_offset)
+        return LogPosition(partition.log.leader_epoch, partition.log.log_end_offset)
 
 
 class Gate:
@@ -62,14 +62,14 @@ class Gate:
         A request that is handled over several turns of the loop notes this number. `Partition.was_lost_since` then tells whether
         what it has written may be gone, also where this broker leads again.
         """
-        self.standing: dict[Replicated, Standing] = {}
+        self.standing: dict[Replicated, LogPosition] = {}
         """The partitions of coordinators of which the answer tells that is being made."""
 
     def stand_on(self, partition: Replicated) -> None:
         """Note that the answer that is being made tells of what a coordinator's log has. Only where `is_replicated`."""
-        self.standing[partition] = Standing.on(partition)
+        self.standing[partition] = LogPosition.on(partition)
 
-    def take_standing(self) -> dict[Replicated, Standing]:
+    def take_standing(self) -> dict[Replicated, LogPosition]:
         standing, self.standing = self.standing, {}
         return standing
 

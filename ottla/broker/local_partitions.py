@@ -20,7 +20,7 @@ from ottla.broker.env import Env
 from ottla.broker.gate import Gate
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.log_failures import log_offline
-from ottla.broker.metadata_faults import Faults
+from ottla.broker.metadata_faults import MetadataFaults
 from ottla.broker.partitions import NotLeader, Partition, Partitions
 from ottla.broker.stepping import Stepping
 from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
@@ -60,7 +60,7 @@ class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     partitions: Partitions
 
 
-class Replicas(Protocol):
+class ReplicaActions(Protocol):
     """Carries out what the metadata says of a partition of which this broker has a replica."""
 
     def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
@@ -81,7 +81,7 @@ class Replicas(Protocol):
 
 
 class SoleReplicas:
-    """`Replicas` of a broker without others: it is the only replica of what it leads, and fetches from nobody."""
+    """`ReplicaActions` of a broker without others: it is the only replica of what it leads, and fetches from nobody."""
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
@@ -122,7 +122,7 @@ class _Move(msgspec.Struct, frozen=True, kw_only=True):
 class LocalPartitions:
     """Keeps `Partitions` in line with the cluster's metadata: `begin` at a start, `apply` after each change."""
 
-    def __init__(self, parts: MetadataParts, state: ClusterState, replicas: Replicas) -> None:
+    def __init__(self, parts: MetadataParts, state: ClusterState, replicas: ReplicaActions) -> None:
         self._env = parts.env
         self._stepping = parts.stepping
         self._config = parts.config
@@ -201,7 +201,7 @@ class LocalPartitions:
 
     # changes
 
-    def apply(self, delta: MetadataDelta, faults: Faults) -> None:
+    def apply(self, delta: MetadataDelta, faults: MetadataFaults) -> None:
         """Follow a change of the metadata: first what was deleted, then who follows, then who leads, then the coordinators."""
         if delta.has_changed_brokers:
             faults.attempt(self._replicas.brokers_changed, "brokers")
@@ -225,7 +225,7 @@ class LocalPartitions:
             if topic is not None:
                 yield from ((topic, index) for index in indexes if 0 <= index < topic.partition_count)
 
-    def _move_all(self, moves: list[_Move], faults: Faults) -> None:
+    def _move_all(self, moves: list[_Move], faults: MetadataFaults) -> None:
         for move in moves:
             faults.attempt(partial(self._move, [move]), "coordinator", topic=move.topic, partition=move.index)
 
@@ -251,7 +251,7 @@ class LocalPartitions:
 
     def _settle_rest(self) -> Steps[None]:
         """Bring partitions in line as the metadata is when each has its turn, until none is left."""
-        pace, faults = Pace(), Faults()
+        pace, faults = Pace(), MetadataFaults()
         while self._unsettled:
             topic_id, index = next(iter(self._unsettled))
             topic = self._state.topics_by_id.get(topic_id)

@@ -13,7 +13,7 @@ import structlog
 log = structlog.get_logger("cluster")
 
 
-class Faults:
+class MetadataFaults:
     """What has gone wrong while one change was carried out."""
 
     __slots__ = ("_first",)

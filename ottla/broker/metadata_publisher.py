@@ -13,7 +13,7 @@ import structlog
 
 from ottla.broker.live_config import LiveConfig
 from ottla.broker.local_partitions import LocalPartitions
-from ottla.broker.metadata_faults import Faults
+from ottla.broker.metadata_faults import MetadataFaults
 from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.metadata_delta import MetadataDelta
 
@@ -51,7 +51,7 @@ class MetadataPublisher:
         if delta is None or delta.is_empty:
             return
         self._state.delta = MetadataDelta()
-        faults = Faults()
+        faults = MetadataFaults()
         self._local.apply(delta, faults)
         for gone in delta.deleted:
             for deleted in self.on_topic_deleted:
@@ -72,7 +72,7 @@ class MetadataPublisher:
                 self._topic_changed(topic.name, faults)
         faults.raise_first()
 
-    def _topic_changed(self, name: str, faults: Faults) -> None:
+    def _topic_changed(self, name: str, faults: MetadataFaults) -> None:
         for changed in self.on_topic_changed:
             faults.attempt(partial(changed, name), "topic changed", topic=name)
 

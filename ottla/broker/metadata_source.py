@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.config.settings import Settings
 from ottla.broker.local_partitions import LocalPartitions
 from ottla.broker.metadata_publisher import MetadataPublisher
@@ -25,7 +25,7 @@ class MetadataSource(Protocol):
     state: ClusterState
     local_partitions: LocalPartitions
     publisher: MetadataPublisher
-    cluster: Cluster
+    cluster: ClusterCommands
     producer_ids: ProducerIds
 
     async def load(self, features: Mapping[str, int]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.local_partitions import LocalPartitions, MetadataParts, SoleReplicas
 from ottla.broker.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.metadata_publisher import MetadataPublisher
@@ -41,7 +41,7 @@ class OwnMetadata:
             gate=parts.gate,
             state=self.state,
         )
-        self.cluster = Cluster(
+        self.cluster = ClusterCommands(
             randomness=parts.env, config=parts.config, state=self.state, metadata_log=self.log, publish=self.publisher.publish
         )
         self.producer_ids = ProducerIds(self.cluster)

@@ -27,7 +27,7 @@ def modules_of(package: ModuleType) -> dict[str, str]:
     return {module.name: f"{package.__name__}.{module.name}" for module in iter_modules(package.__path__)}
 
 
-class Registry(Generic[S]):
+class ApiRegistry(Generic[S]):
     """The APIs of one kind of server, whose handlers get the services ``S``."""
 
     def __init__(self, modules: Mapping[str, str], offered_from: Mapping[int, int] | None = None) -> None:
@@ -41,9 +41,9 @@ class Registry(Generic[S]):
         self._declared: dict[int, Declared[S]] = {}
         self._change: Callable[[Declared[S]], Declared[S]] | None = None
 
-    def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> Registry[S]:
+    def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> ApiRegistry[S]:
         """The same APIs, each as ``change`` makes it of its declaration."""
-        changed = Registry[S]({})
+        changed = ApiRegistry[S]({})
         changed.modules, changed._offered_from, changed._change = self.modules, self._offered_from, change
         return changed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Randomness, Timers
 from ottla.broker.fetch_sessions import FetchSessions
@@ -49,7 +49,7 @@ class Services(Protocol):
     share_groups: ShareGroupStates
     share_partitions: SharePartitions
     verification: Verification
-    cluster: Cluster
+    cluster: ClusterCommands
     producer_ids: ProducerIds
     cluster_id: str
     directory_id: bytes

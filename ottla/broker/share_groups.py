@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.groups import Groups
 from ottla.broker.partitions import Partitions
 from ottla.broker.share_states import STATE_WORK, ShareStates
@@ -52,7 +52,7 @@ class ShareGroupStates:
         self,
         groups: Groups,
         share_states: ShareStates,
-        cluster: Cluster,
+        cluster: ClusterCommands,
         partitions: Partitions,
         fence: Callable[[ShareKey], None],
     ) -> None:

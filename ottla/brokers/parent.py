@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.broker.ready_file import ReadyFile
-from ottla.brokers.plan import Node
+from ottla.brokers.plan import PlannedNode
 from ottla.brokers.processes import Child, start
-from ottla.process import Owner, print_error
+from ottla.process import OwnerProcess, print_error
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -31,7 +31,7 @@ END_CHECK_S = 0.1
 COMMAND_BYTES = 1 << 12
 """The longest line of a command."""
 
-RunNode = Callable[[Node, Owner], int]
+RunNode = Callable[[PlannedNode, OwnerProcess], int]
 
 
 class StartFailed(Exception):
@@ -39,10 +39,10 @@ class StartFailed(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Cluster:
+class ClusterProcesses:
     """The processes by the node ids, and what is known of the whole."""
 
-    nodes: dict[int, Node]
+    nodes: dict[int, PlannedNode]
     cluster_id: str
     data_dir: str
     is_terminal: bool
@@ -51,7 +51,7 @@ class Cluster:
 class Parent:
     """Runs a cluster until a signal."""
 
-    def __init__(self, cluster: Cluster, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
+    def __init__(self, cluster: ClusterProcesses, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
         """``takes_commands``: lines of stdin name brokers that are to be started again (`ottla.cluster_handle`)."""
         self._cluster = cluster
         self._run_node = run_node
@@ -62,9 +62,9 @@ class Parent:
         self._stop_wanted = False
         self._is_up = False
         self._unread_commands = bytearray()
-        self._owner: Owner | None = None
+        self._owner: OwnerProcess | None = None
 
-    def run(self, owner: Owner | None) -> int:
+    def run(self, owner: OwnerProcess | None) -> int:
         """Start all, wait for SIGTERM, SIGINT or the end of the owner, and stop all. Returns the exit code."""
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)

@@ -35,7 +35,7 @@ _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
 
 
 @dataclass(slots=True, frozen=True)
-class Node:
+class PlannedNode:
     """One process of a cluster."""
 
     name: str
@@ -52,7 +52,7 @@ class Node:
 LARGEST_PORT = 65_535
 
 
-def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[Node]:
+def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[PlannedNode]:
     """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
     The brokers listen on ports in a row from that of the settings on, where it is 0 on free ones, and are advertised likewise. So
@@ -77,10 +77,10 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
     shared["controller.listener.names"] = CONTROLLER_LISTENER
     shared["controller.quorum.voters"] = f"{CONTROLLER_ID}@{LOCALHOST}:{controller_port}"
 
-    def node(name: str, node_id: int, role: str, listener: str, **further: str) -> Node:
+    def node(name: str, node_id: int, role: str, listener: str, **further: str) -> PlannedNode:
         directory = f"{config.settings.log_dirs}/{name}"
         own = {"process.roles": role, "node.id": str(node_id), "listeners": listener, "log.dirs": directory, **further}
-        return Node(name, node_id, directory, BrokerConfig({**shared, **own}))
+        return PlannedNode(name, node_id, directory, BrokerConfig({**shared, **own}))
 
     racks = _racks(shared.pop("broker.rack", None), broker_count)
     nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}")]
@@ -163,7 +163,7 @@ def format_directory(fs: Filesystem, path: str, node_id: int, new_uuid: Callable
     return identity.cluster_id
 
 
-def prepare(fs: Filesystem, data_dir: str, nodes: list[Node], new_uuid: Callable[[], bytes]) -> str:
+def prepare(fs: Filesystem, data_dir: str, nodes: list[PlannedNode], new_uuid: Callable[[], bytes]) -> str:
     """Make each node's directory one of the same cluster, as kafka-storage format does; returns the cluster's id.
 
     Raises `DirectoryError`, where a directory is another cluster's or cannot be used.

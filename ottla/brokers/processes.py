@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ottla.process import Owner
+from ottla.process import OwnerProcess
 
 MAX_LINE_BYTES = 1 << 16
 """The longest ready line of a process."""
@@ -71,7 +71,7 @@ class Child:
                 os.kill(self.pid, number)
 
 
-def start(name: str, run: Callable[[Owner], int], to_close: list[int]) -> Child:
+def start(name: str, run: Callable[[OwnerProcess], int], to_close: list[int]) -> Child:
     """Start a process that calls ``run`` and ends with its exit code. It ends with this process as well.
 
     ``to_close``: descriptors of this process that are none of the new one's.
@@ -87,7 +87,7 @@ def start(name: str, run: Callable[[Owner], int], to_close: list[int]) -> Child:
     return Child(name=name, pid=pid, output=output)
 
 
-def _child(run: Callable[[Owner], int], parent_pid: int, write_end: int, to_close: list[int]) -> NoReturn:
+def _child(run: Callable[[OwnerProcess], int], parent_pid: int, write_end: int, to_close: list[int]) -> NoReturn:
     code = 1
     try:
         # Ctrl-C at a terminal is for the parent, which stops the processes in their order.
@@ -98,7 +98,7 @@ def _child(run: Callable[[Owner], int], parent_pid: int, write_end: int, to_clos
         os.dup2(write_end, 1)
         for descriptor in [write_end, *to_close]:
             os.close(descriptor)
-        code = run(Owner(pid=parent_pid))
+        code = run(OwnerProcess(pid=parent_pid))
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:

@@ -12,7 +12,7 @@ from ottla.cli.output import note, printable, show_json, text_or_base64, time_te
 from ottla.cli.positions import PLACE, Position
 
 if TYPE_CHECKING:
-    from ottla.client import Record
+    from ottla.client import ConsumedRecord
 
 ISOLATIONS = ("committed", "all", "aborted")
 HELP = """Shows a topic's records, a line each: partition and offset, time, key, value, headers. It ends where the topic ends,
@@ -80,7 +80,7 @@ def command(
         note(f"there are no such records in {topic}")
 
 
-def _show(record: Record, *, as_json: bool, values_only: bool) -> None:
+def _show(record: ConsumedRecord, *, as_json: bool, values_only: bool) -> None:
     if as_json:
         show_json(document(record))
     elif values_only:
@@ -89,7 +89,7 @@ def _show(record: Record, *, as_json: bool, values_only: bool) -> None:
         click.echo(line(record))
 
 
-def document(record: Record) -> dict[str, Any]:
+def document(record: ConsumedRecord) -> dict[str, Any]:
     is_marker = record.control is not None
     return {
         "topic": record.topic,
@@ -106,7 +106,7 @@ def document(record: Record) -> dict[str, Any]:
     }
 
 
-def line(record: Record) -> str:
+def line(record: ConsumedRecord) -> str:
     head = f"{record.partition}:{record.offset}\t{time_text(record.timestamp_ms)}"
     if record.control is not None:
         return f"{head}\t{record.control} of producer {record.producer_id} epoch {record.producer_epoch}"

@@ -16,7 +16,7 @@ import msgspec
 from ottla.arguments import BadArgument
 from ottla.cli.commands import Refused
 from ottla.cli.options import COUNT, PATH, Checked, at_bootstrap
-from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, Terms, Topics
+from ottla.pipeline.schemas import MAX_AHEAD_MS, MAX_RUN_CHARACTERS, ShopTopics, Terms
 from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TIMEOUT_MS, Place
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -54,10 +54,10 @@ def placed(command: C) -> C:
 
 def named_topics(command: C) -> C:
     """Add the flags with the names of the shop's topics, which the command gets as ``topics``."""
-    names = msgspec.structs.asdict(Topics())
+    names = msgspec.structs.asdict(ShopTopics())
 
-    def pack(**given: str) -> Topics:
-        return Topics(**{part: given[f"{part}_topic"] for part in names})
+    def pack(**given: str) -> ShopTopics:
+        return ShopTopics(**{part: given[f"{part}_topic"] for part in names})
 
     packed = _packing(command, "topics", pack, [f"{part}_topic" for part in names])
     for part, name in reversed(names.items()):

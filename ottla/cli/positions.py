@@ -11,7 +11,7 @@ from ottla.arguments import BadArgument
 from ottla.cli.options import Checked
 
 if TYPE_CHECKING:
-    from ottla.client.brokers import Brokers
+    from ottla.client.brokers import BrokerConnections
 
 MAX_OFFSET = (1 << 63) - 1
 
@@ -23,7 +23,7 @@ class Position:
     kind: Literal["beginning", "end", "offset", "time"]
     number: int = 0
 
-    def offsets(self, brokers: Brokers, topic: str, indexes: Iterable[int]) -> dict[int, int]:
+    def offsets(self, brokers: BrokerConnections, topic: str, indexes: Iterable[int]) -> dict[int, int]:
         """The offset of the position in each partition. For a time after all records it is the end of the partition."""
         from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 

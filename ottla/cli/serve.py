@@ -16,7 +16,7 @@ from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
 from ottla.imports import import_packages
-from ottla.process import Owner
+from ottla.process import OwnerProcess
 
 HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
 
@@ -139,7 +139,7 @@ def command(
         first_topics = [*from_environment(os.environ), *topics]
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
-    owner = None if owner_pid is None else Owner(pid=owner_pid, owned_directory=owned_directory)
+    owner = None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory)
     has_door = config.settings.has_control_door
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.broker.config.settings import BrokerConfig
-from ottla.brokers.plan import Node, plan, prepare
+from ottla.brokers.plan import PlannedNode, plan, prepare
 from ottla.cli.steering import MACHINE, steering
-from ottla.process import Owner, print_error
+from ottla.process import OwnerProcess, print_error
 
 
 def serve_brokers(
@@ -20,7 +20,7 @@ def serve_brokers(
     ready_file: Path | None,
     as_json: bool,
     log_level: str,
-    owner: Owner | None,
+    owner: OwnerProcess | None,
     takes_commands: bool,
     faults_file: Path | None,
     warnings: Mapping[str, str | None],
@@ -36,7 +36,7 @@ def serve_brokers(
     from ottla.broker.interbroker import coordinators  # noqa: F401
     from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.ready_file import ReadyFile
-    from ottla.brokers.parent import Cluster, Parent
+    from ottla.brokers.parent import ClusterProcesses, Parent
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
 
@@ -57,7 +57,7 @@ def serve_brokers(
         print_error(f"ottla: {error}")
         return 1
 
-    def run_node(node: Node, parent: Owner) -> int:
+    def run_node(node: PlannedNode, parent: OwnerProcess) -> int:
         if node.is_controller:
             return controller_main.run(
                 node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name, warnings=warnings
@@ -65,7 +65,7 @@ def serve_brokers(
         steered = steering(MACHINE, faults_file, parent, has_door=has_door)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)
 
-    cluster = Cluster(
+    cluster = ClusterProcesses(
         nodes={node.node_id: node for node in nodes},
         cluster_id=cluster_id,
         data_dir=fs.absolute(config.settings.log_dirs),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.commands import Refused
-from ottla.process import Owner
+from ottla.process import OwnerProcess
 
 if TYPE_CHECKING:
     from ottla.broker.config.settings import BrokerConfig
@@ -31,7 +31,7 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
-def steering(clock: str, faults_file: Path | None, owner: Owner | None, *, has_door: bool) -> Steering:
+def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_door: bool) -> Steering:
     """The parts that the flags ask for. Imports nothing else. Raises `Refused`."""
     from ottla.broker.steering import Steering
 

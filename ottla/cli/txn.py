@@ -25,7 +25,7 @@ from ottla.client.durations import duration_text
 
 if TYPE_CHECKING:
     from ottla.client import ClientError
-    from ottla.client.transactions import HangingTransaction, Transaction
+    from ottla.client.transactions import HangingTransaction, TransactionDescription
 
 LAZY: Final[dict[str, Lazy]] = {
     "why": Lazy("txn_why", "say what holds readers of committed records, and what to do"),
@@ -119,7 +119,7 @@ def describe(
     )
 
 
-def _open_for(transaction: Transaction, now_ms: int) -> str:
+def _open_for(transaction: TransactionDescription, now_ms: int) -> str:
     from ottla.client.reasons import open_text
 
     if transaction.start_ms is None:
@@ -183,7 +183,7 @@ def abort(
         show_line(text)
 
 
-def _what_was_aborted(before: Transaction) -> str:
+def _what_was_aborted(before: TransactionDescription) -> str:
     """In words, by the state that the id had before."""
     if before.start_ms is None:
         return f"{before.transactional_id} had none open"

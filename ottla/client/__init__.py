@@ -4,19 +4,19 @@ Calls wait for the response, and retry after retriable errors until a deadline. 
 it are functions on `brokers.Brokers`.
 """
 
-from ottla.client.errors import ClientError, KafkaAnswered, NotKafka, NotServed, TimedOut, TooMuch, Unreachable
+from ottla.client.errors import ClientError, KafkaAnswered, NotKafka, TimedOut, TooMuch, Unreachable, UnsupportedRequest
 from ottla.client.kafka_client import KafkaClient
-from ottla.client.records import NewRecord, Record
+from ottla.client.records import ConsumedRecord, NewRecord
 
 __all__ = [
     "ClientError",
+    "ConsumedRecord",
     "KafkaAnswered",
     "KafkaClient",
     "NewRecord",
     "NotKafka",
-    "NotServed",
-    "Record",
     "TimedOut",
     "TooMuch",
     "Unreachable",
+    "UnsupportedRequest",
 ]

@@ -45,7 +45,7 @@ class BrokerNode:
         return self.host, self.port
 
 
-class Brokers:
+class BrokerConnections:
     """Keeps a connection to each broker that was used. ``clock`` returns seconds, and ``pause`` sleeps for seconds.
 
     Raises `ClientError` for a bootstrap that is not a list of addresses.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from ottla.addresses import Address, joined_address
-from ottla.client.errors import NotKafka, NotServed, TimedOut
+from ottla.client.errors import NotKafka, TimedOut, UnsupportedRequest
 from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code, DecodeError
 from ottla.protocol.messages import APIS
@@ -85,12 +85,13 @@ class BrokerConnection:
         self._versions = self._ask_versions()
 
     def call(self, request: Any, at_most: int | None = None) -> Any:
-        """The response. Raises `NotServed` where the sides share no version of the request, `NotKafka` for an invalid response."""
+        """The response. Raises `UnsupportedRequest` where the sides share no version of the request, `NotKafka` for an invalid
+        response."""
         key, version = self._choose(request, at_most)
         return self._decode(key, version, self._exchange(key, version, request))
 
     def version(self, request: Any) -> int:
-        """The version in which this request would be sent. Raises `NotServed`."""
+        """The version in which this request would be sent. Raises `UnsupportedRequest`."""
         return self._choose(request, None)[1]
 
     def close(self) -> None:
@@ -105,7 +106,7 @@ class BrokerConnection:
         if version < max(oldest, entry.min_version):
             where = joined_address(self.address)
             offered = f"has versions {oldest} to {newest} of it" if newest >= 0 else "does not serve it"
-            raise NotServed(f"{name} cannot be asked of the broker at {where}: it {offered}")
+            raise UnsupportedRequest(f"{name} cannot be asked of the broker at {where}: it {offered}")
         return key, version
 
     def _exchange(self, key: int, version: int, request: Any) -> bytes:

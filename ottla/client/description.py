@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.client.brokers import BrokerNode, Brokers, nodes_of
+from ottla.client.brokers import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.leaderless import LeaderlessPartition, leaderless
 
 
@@ -19,7 +19,7 @@ class ClusterDescription:
     leaderless: list[LeaderlessPartition]
 
 
-def describe(brokers: Brokers) -> ClusterDescription:
+def describe(brokers: BrokerConnections) -> ClusterDescription:
     metadata = brokers.until_final("asking for the cluster", lambda: brokers.metadata([]))
     features = brokers.until_final("asking for the features", lambda: brokers.anyone().features)
     return ClusterDescription(

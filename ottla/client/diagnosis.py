@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.client import groups, transactions
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import UnknownTopic
 from ottla.client.groups import GroupDescription
 from ottla.client.offsets import LATEST, list_offsets
 from ottla.client.positions import GroupPosition
-from ottla.client.transactions import OPEN_STATES, OpenTransaction, Transaction
+from ottla.client.transactions import OPEN_STATES, OpenTransaction, TransactionDescription
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 
@@ -29,7 +29,7 @@ class StableOffset:
     last_stable_offset: int
     high_watermark: int
     holder: OpenTransaction | None = None
-    transaction: Transaction | None = None
+    transaction: TransactionDescription | None = None
 
     @property
     def waiting(self) -> int:
@@ -37,7 +37,7 @@ class StableOffset:
         return self.high_watermark - self.last_stable_offset
 
 
-def stable_offsets(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[StableOffset]:
+def stable_offsets(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[StableOffset]:
     """The last stable offsets of all partitions of a topic, or of those in ``indexes``, in order. Raises `ClientError`."""
     wanted = sorted(brokers.partitions(topic) if indexes is None else indexes)
     stable = list_offsets(brokers, topic, wanted, LATEST, committed=True)
@@ -58,7 +58,7 @@ def stable_offsets(brokers: Brokers, topic: str, indexes: Iterable[int] | None =
     ]
 
 
-def _holders(brokers: Brokers, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
+def _holders(brokers: BrokerConnections, topic: str, indexes: list[int], stable: dict[int, int]) -> dict[int, OpenTransaction]:
     """The first open transaction by partition, unless it began after the last stable offset was requested."""
     holders: dict[int, OpenTransaction] = {}
     for transaction in transactions.open_transactions(brokers, topic, indexes):
@@ -67,12 +67,12 @@ def _holders(brokers: Brokers, topic: str, indexes: list[int], stable: dict[int,
     return holders
 
 
-def _known(brokers: Brokers, holders: Iterable[OpenTransaction]) -> dict[int, Transaction]:
+def _known(brokers: BrokerConnections, holders: Iterable[OpenTransaction]) -> dict[int, TransactionDescription]:
     """The transactions by producer id that their coordinators will still end."""
     wanted = {holder.producer_id for holder in holders}
     if not wanted:
         return {}
-    known: dict[int, Transaction] = {}
+    known: dict[int, TransactionDescription] = {}
     for listing in transactions.list_transactions(brokers, producer_ids=wanted):
         transaction = transactions.describe_if_known(brokers, listing.transactional_id)
         if transaction is not None and transaction.state in OPEN_STATES and transaction.producer_id in wanted:
@@ -98,7 +98,7 @@ class WaitingGroup:
         return sorted((p for p in self.group.positions if p.unread > 0 or p.committed is None), key=lambda p: -p.unread)
 
 
-def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
+def waiting_group(brokers: BrokerConnections, group: str) -> WaitingGroup:
     """Raises `KafkaAnswered` where the group does not exist."""
     described = groups.describe(brokers, group)
     behind: dict[str, dict[int, GroupPosition]] = {}
@@ -115,7 +115,7 @@ def waiting_group(brokers: Brokers, group: str) -> WaitingGroup:
     return WaitingGroup(group=described, held=[*_held_offsets(brokers, group), *holding])
 
 
-def _held_offsets(brokers: Brokers, group: str) -> list[StableOffset]:
+def _held_offsets(brokers: BrokerConnections, group: str) -> list[StableOffset]:
     """The partition that has the group's offsets, where an open transaction has pending ones in it."""
     try:
         index = partition_for(group, len(brokers.partitions(OFFSETS_TOPIC)))

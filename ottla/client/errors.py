@@ -22,7 +22,7 @@ class TimedOut(ClientError):
     """No response, or no final one, came within the time-out."""
 
 
-class NotServed(ClientError):
+class UnsupportedRequest(ClientError):
     """The broker is too old or too new for a request."""
 
 

@@ -36,7 +36,7 @@ _CAUSES_ONE: Final = frozenset({"InitProducerId", "EndTxn", "reason", "marker"})
 """Steps that another of their kind follows with a record of its own. A transaction has any number of the others."""
 
 
-class Timed(Protocol):
+class TimedEvent(Protocol):
     """What is needed here of a `timeline.Event`."""
 
     @property
@@ -47,7 +47,7 @@ class Timed(Protocol):
     def what(self) -> str: ...
 
 
-E = TypeVar("E", bound=Timed)
+E = TypeVar("E", bound=TimedEvent)
 
 
 def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
@@ -63,7 +63,7 @@ def in_order(log: Sequence[E], others: Iterable[Sequence[E]]) -> list[E]:
     return [event for _, event in placed]
 
 
-def _places(log: Sequence[Timed], times: Sequence[int], sequence: Sequence[Timed]) -> Iterable[int]:
+def _places(log: Sequence[TimedEvent], times: Sequence[int], sequence: Sequence[TimedEvent]) -> Iterable[int]:
     """For each event of a sequence the index of the event in the log that comes after it."""
     causing = _causing(log, times, sequence)
     # An event that causes nothing stands behind earlier steps, but in front of what a later one has caused.
@@ -80,7 +80,7 @@ def _places(log: Sequence[Timed], times: Sequence[int], sequence: Sequence[Timed
         yield at
 
 
-def _causing(log: Sequence[Timed], times: Sequence[int], sequence: Iterable[Timed]) -> list[int | None]:
+def _causing(log: Sequence[TimedEvent], times: Sequence[int], sequence: Iterable[TimedEvent]) -> list[int | None]:
     """For each event of a sequence the index of the event in the log that it has caused, if any."""
     causing: list[int | None] = []
     at = first_uncaused = 0
@@ -96,7 +96,7 @@ def _causing(log: Sequence[Timed], times: Sequence[int], sequence: Iterable[Time
     return causing
 
 
-def _caused(log: Sequence[Timed], start: int, event: Timed, step: str) -> int | None:
+def _caused(log: Sequence[TimedEvent], start: int, event: TimedEvent, step: str) -> int | None:
     """The index of what an event has caused. It has the same time, or is the first thing that happened later: what something else
     comes before has another cause."""
     causes = () if event.kind == "refused" else _CAUSES.get(step, ())
@@ -108,7 +108,7 @@ def _caused(log: Sequence[Timed], start: int, event: Timed, step: str) -> int | 
     return None
 
 
-def _step(event: Timed) -> str:
+def _step(event: TimedEvent) -> str:
     if event.kind not in ("request", "refused"):
         return event.kind
     # The text of a request begins with its API; only markers are refused without one.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from ottla.client.brokers import GROUP, BrokerNode, Brokers
+from ottla.client.brokers import GROUP, BrokerConnections, BrokerNode
 from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.positions import GroupPosition, by_topic, positions_of
@@ -75,7 +75,7 @@ class GroupDescription:
     positions: list[GroupPosition] = field(default_factory=list)
 
 
-def list_groups(brokers: Brokers, silent: list[ClientError] | None = None) -> list[GroupListing]:
+def list_groups(brokers: BrokerConnections, silent: list[ClientError] | None = None) -> list[GroupListing]:
     """The groups of all coordinators, ordered by id. Where ``silent`` is given it gets the errors of brokers that do not answer,
     whose groups are then left out."""
 
@@ -98,7 +98,7 @@ def list_groups(brokers: Brokers, silent: list[ClientError] | None = None) -> li
     return [listings[name] for name in sorted(listings)]
 
 
-def find(brokers: Brokers, group: str) -> GroupListing:
+def find(brokers: BrokerConnections, group: str) -> GroupListing:
     """Raises `KafkaAnswered` where the group does not exist."""
     listing = next((listing for listing in list_groups(brokers) if listing.group_id == group), None)
     if listing is None:
@@ -107,12 +107,12 @@ def find(brokers: Brokers, group: str) -> GroupListing:
     return listing
 
 
-def describe(brokers: Brokers, group: str) -> GroupDescription:
+def describe(brokers: BrokerConnections, group: str) -> GroupDescription:
     """Raises `KafkaAnswered` where the group does not exist."""
     return _describe(brokers, find(brokers, group))
 
 
-def _describe(brokers: Brokers, listing: GroupListing) -> GroupDescription:
+def _describe(brokers: BrokerConnections, listing: GroupListing) -> GroupDescription:
     group, kind = listing.group_id, listing.group_type.lower()
     if kind not in _DESCRIBE:
         raise ClientError(f"group {group!r} is of type {listing.group_type!r}, which this client does not know")
@@ -175,20 +175,20 @@ def _classic_assignment(raw: bytes) -> dict[str, list[int]]:
     return {part.topic: sorted(part.partitions) for part in assignment.assigned_partitions}
 
 
-def lag(brokers: Brokers, group: str) -> dict[TopicPartition, int]:
+def lag(brokers: BrokerConnections, group: str) -> dict[TopicPartition, int]:
     """How many offsets a group has not read yet, by partition: those from its commit to the high watermark. A partition that a
     member owns and for which nothing is committed counts from the log's start. Raises `KafkaAnswered`."""
     return {(p.topic, p.partition): p.unread for p in positions(brokers, find(brokers, group))}
 
 
-def positions(brokers: Brokers, listing: GroupListing) -> list[GroupPosition]:
+def positions(brokers: BrokerConnections, listing: GroupListing) -> list[GroupPosition]:
     """The group's positions in partitions that are committed or owned by a member, ordered by topic and partition."""
     if listing.state in RESTING:
         return _positions(brokers, listing, [])
     return _describe(brokers, listing).positions
 
 
-def _positions(brokers: Brokers, listing: GroupListing, members: list[GroupMember]) -> list[GroupPosition]:
+def _positions(brokers: BrokerConnections, listing: GroupListing, members: list[GroupMember]) -> list[GroupPosition]:
     owned = {partition for member in members for partition in member.partitions}
     return positions_of(brokers, listing.group_id, is_share=listing.group_type.lower() == SHARE, owned=owned)
 
@@ -200,7 +200,7 @@ def check_resting(listing: GroupListing) -> None:
         raise KafkaAnswered(f"the offsets of group {listing.group_id!r} cannot be set", Code.NON_EMPTY_GROUP, message)
 
 
-def commit(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+def commit(brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Set a group's offsets from outside. A group that does not exist is created. Raises `KafkaAnswered`."""
     listing = next((known for known in list_groups(brokers) if known.group_id == group), None)
     if listing is not None:
@@ -230,7 +230,7 @@ def commit(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) 
     brokers.until_final(what, attempt)
 
 
-def _alter_share_offsets(brokers: Brokers, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+def _alter_share_offsets(brokers: BrokerConnections, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     topics = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name=topic,
@@ -258,7 +258,7 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> Iterable[tuple[str, list
     return topics.items()
 
 
-def delete(brokers: Brokers, group: str) -> None:
+def delete(brokers: BrokerConnections, group: str) -> None:
     """Delete a group. Raises `KafkaAnswered`."""
     what = f"deleting group {group!r}"
 

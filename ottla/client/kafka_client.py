@@ -7,14 +7,14 @@ from types import TracebackType
 from typing import Self
 
 from ottla.client import groups, producing, reading, topics, transactions
-from ottla.client.brokers import TIMEOUT_S, Brokers
+from ottla.client.brokers import TIMEOUT_S, BrokerConnections
 from ottla.client.connection import CLIENT_ID, Connect, SocketTransport
 from ottla.client.errors import ClientError
 from ottla.client.groups import GroupDescription, GroupListing
 from ottla.client.reading import MAX_RECORDS, Isolation, Positions
-from ottla.client.records import NewRecord, Record
+from ottla.client.records import ConsumedRecord, NewRecord
 from ottla.client.topics import BROKER_DEFAULT, TopicDescription, TopicListing
-from ottla.client.transactions import Transaction, TransactionListing
+from ottla.client.transactions import TransactionDescription, TransactionListing
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -33,7 +33,7 @@ class KafkaClient:
         client_id: str = CLIENT_ID,
         connect: Connect = SocketTransport,
     ) -> None:
-        self.brokers = Brokers(bootstrap, timeout_s=timeout_s, client_id=client_id, connect=connect)
+        self.brokers = BrokerConnections(bootstrap, timeout_s=timeout_s, client_id=client_id, connect=connect)
 
     def close(self) -> None:
         self.brokers.close()
@@ -84,7 +84,7 @@ class KafkaClient:
         end: Positions | None = None,
         show_control: bool = False,
         max_records: int = MAX_RECORDS,
-    ) -> list[Record]:
+    ) -> list[ConsumedRecord]:
         """All records that a topic has now, ordered by partition and offset.
 
         ``committed``: up to the last stable offset, without aborted records. ``aborted``: only aborted records. ``all``: up to the
@@ -113,7 +113,7 @@ class KafkaClient:
         show_control: bool = False,
         follow: bool = False,
         allowance: Allowance | None = None,
-    ) -> Iterator[Record]:
+    ) -> Iterator[ConsumedRecord]:
         """As `records`, but one by one as they are fetched; with ``follow`` also all later records, without end.
 
         ``allowance`` is what all batches together may inflate to.
@@ -147,5 +147,5 @@ class KafkaClient:
     def transactions(self, *, states: Iterable[str] = (), silent: list[ClientError] | None = None) -> list[TransactionListing]:
         return transactions.list_transactions(self.brokers, states=states, silent=silent)
 
-    def transaction(self, transactional_id: str) -> Transaction:
+    def transaction(self, transactional_id: str) -> TransactionDescription:
         return transactions.describe(self.brokers, transactional_id)

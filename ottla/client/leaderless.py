@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from ottla.client.brokers import Brokers
-from ottla.client.errors import NotServed, check
+from ottla.client.brokers import BrokerConnections
+from ottla.client.errors import UnsupportedRequest, check
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -66,7 +66,7 @@ def _brokers(ids: Sequence[int], joined_by: str) -> str:
     return f"broker {last}" if not others else f"brokers {', '.join(others)} {joined_by} {last}"
 
 
-def leaderless(brokers: Brokers) -> list[LeaderlessPartition]:
+def leaderless(brokers: BrokerConnections) -> list[LeaderlessPartition]:
     """All partitions without a leader, by topic and number."""
 
     def attempt() -> list[LeaderlessPartition]:
@@ -80,7 +80,9 @@ def leaderless(brokers: Brokers) -> list[LeaderlessPartition]:
     return brokers.until_final("looking for partitions without a leader", attempt)
 
 
-def _described(brokers: Brokers, topic: str, without: dict[int, MetadataResponsePartition]) -> Iterator[LeaderlessPartition]:
+def _described(
+    brokers: BrokerConnections, topic: str, without: dict[int, MetadataResponsePartition]
+) -> Iterator[LeaderlessPartition]:
     """Partitions of one topic. A broker of before KIP-966 knows no eligible replicas, so the in-sync ones are all there are."""
     partitions: dict[int, MetadataResponsePartition | DescribeTopicPartitionsResponsePartition] = {**without}
     cursor: Cursor | None = None
@@ -94,7 +96,7 @@ def _described(brokers: Brokers, topic: str, without: dict[int, MetadataResponse
             cursor = answer.next_cursor
             if cursor is None:
                 break
-    except NotServed:
+    except UnsupportedRequest:
         pass
     for index, partition in sorted(partitions.items()):
         if partition.leader_id < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import KafkaAnswered, UnknownTopic, check
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -17,7 +17,7 @@ PREFERRED, UNCLEAN = 0, 1
 """Types of election in an ElectLeaders request."""
 
 
-def described(brokers: Brokers, topic: str, index: int) -> MetadataResponsePartition:
+def described(brokers: BrokerConnections, topic: str, index: int) -> MetadataResponsePartition:
     """A partition as Metadata has it, also where it has no leader now. Raises `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for {topic}-{index}", lambda: brokers.metadata([topic]))
     for partition in brokers.topic_of(metadata, topic).partitions:
@@ -26,7 +26,7 @@ def described(brokers: Brokers, topic: str, index: int) -> MetadataResponseParti
     raise UnknownTopic(f"there is no partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def move_leader(brokers: Brokers, topic: str, index: int, to: int) -> None:
+def move_leader(brokers: BrokerConnections, topic: str, index: int, to: int) -> None:
     """Make the replica on broker ``to`` the preferred leader, and elect it. Raises `KafkaAnswered`."""
     what = f"moving the leader of {topic}-{index} to broker {to}"
 
@@ -47,7 +47,7 @@ def move_leader(brokers: Brokers, topic: str, index: int, to: int) -> None:
     brokers.until_final(what, attempt)
 
 
-def elect_leader(brokers: Brokers, topic: str, index: int, *, is_unclean: bool = False) -> None:
+def elect_leader(brokers: BrokerConnections, topic: str, index: int, *, is_unclean: bool = False) -> None:
     """Elect a partition's preferred leader, or with ``is_unclean`` any running replica where the partition has no leader.
 
     Such a leader may lack committed records. Raises `UnknownTopic` and `KafkaAnswered`.
@@ -57,7 +57,7 @@ def elect_leader(brokers: Brokers, topic: str, index: int, *, is_unclean: bool =
     brokers.until_final(what, lambda: _elect(brokers, what, topic, index, kind))
 
 
-def _elect(brokers: Brokers, what: str, topic: str, index: int, election_type: int) -> None:
+def _elect(brokers: BrokerConnections, what: str, topic: str, index: int, election_type: int) -> None:
     asked = TopicPartitions(topic=topic, partitions=[index])
     answer = brokers.ask(brokers.controller(), ElectLeadersRequest(election_type=election_type, topic_partitions=[asked]))
     check(what, answer.error_code)

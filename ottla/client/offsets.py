@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.connection import BrokerConnection
 from ottla.client.errors import check
 from ottla.protocol.errors import Code
@@ -17,7 +17,7 @@ _NONE: Final = -1
 
 
 def list_offsets(
-    brokers: Brokers, topic: str, indexes: Iterable[int], timestamp: int, *, committed: bool = False
+    brokers: BrokerConnections, topic: str, indexes: Iterable[int], timestamp: int, *, committed: bool = False
 ) -> dict[int, int]:
     """Offsets by partition, for `EARLIEST`, `LATEST`, or a time in ms: then that of the first record at or after the time.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ottla.client.brokers import GROUP, Brokers
+from ottla.client.brokers import GROUP, BrokerConnections
 from ottla.client.errors import KafkaAnswered, UnknownTopic, check
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.protocol.errors import Code
@@ -71,7 +71,7 @@ _Commits = dict[TopicPartition, _Commit | None]
 """None for a partition that the broker names without an offset."""
 
 
-def positions_of(brokers: Brokers, group: str, *, is_share: bool, owned: Iterable[TopicPartition]) -> list[GroupPosition]:
+def positions_of(brokers: BrokerConnections, group: str, *, is_share: bool, owned: Iterable[TopicPartition]) -> list[GroupPosition]:
     """The positions in all partitions that are committed or in ``owned``, ordered by topic and partition.
 
     Raises `KafkaAnswered`. Partitions that do not exist are left out: committed offsets may stay for a while after their topic was
@@ -92,7 +92,7 @@ def positions_of(brokers: Brokers, group: str, *, is_share: bool, owned: Iterabl
     return positions
 
 
-def _offsets(brokers: Brokers, wanted: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+def _offsets(brokers: BrokerConnections, wanted: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
     by_topic: dict[str, set[int]] = {}
     for topic, index in wanted:
         by_topic.setdefault(topic, set()).add(index)
@@ -111,7 +111,7 @@ def _offsets(brokers: Brokers, wanted: Iterable[TopicPartition], timestamp: int)
     return offsets
 
 
-def _committed(brokers: Brokers, group: str) -> _Commits:
+def _committed(brokers: BrokerConnections, group: str) -> _Commits:
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=False
     )
@@ -133,7 +133,7 @@ def _committed(brokers: Brokers, group: str) -> _Commits:
     return brokers.until_final(what, attempt)
 
 
-def _share_offsets(brokers: Brokers, group: str) -> _Commits:
+def _share_offsets(brokers: BrokerConnections, group: str) -> _Commits:
     """Also partitions that the group has initialised and not read yet, which have no start offset."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     what = f"asking for the offsets of share group {group!r}"

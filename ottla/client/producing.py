@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.client import wall_clock
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.records import NewRecord, encode_batch, encoded_size_bytes
 from ottla.protocol.errors import Code
@@ -36,7 +36,7 @@ class TopicProducer:
     Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
 
-    def __init__(self, brokers: Brokers, topic: str, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
+    def __init__(self, brokers: BrokerConnections, topic: str, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
         self._brokers = brokers
         self._topic = topic
         self._now_ms = now_ms
@@ -125,7 +125,7 @@ class TopicProducer:
         self._next += 1
 
 
-def produce(brokers: Brokers, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
+def produce(brokers: BrokerConnections, topic: str, records: Iterable[NewRecord]) -> dict[int, int]:
     """Write all records and wait until they are acknowledged. Returns their number by partition. Raises `KafkaAnswered`."""
     producer = TopicProducer(brokers, topic)
     for record in records:

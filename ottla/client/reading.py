@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import ClientError, TooMuch, check
 from ottla.client.offsets import EARLIEST, LATEST, by_leader, list_offsets
-from ottla.client.records import Record, decode_batch, decoded, is_abort_marker
+from ottla.client.records import ConsumedRecord, decode_batch, decoded, is_abort_marker
 from ottla.protocol.errors import Code
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -37,7 +37,7 @@ Positions = Mapping[int, int]
 
 
 def read(
-    brokers: Brokers,
+    brokers: BrokerConnections,
     topic: str,
     isolation: Isolation = "committed",
     *,
@@ -46,9 +46,9 @@ def read(
     end: Positions | None = None,
     show_control: bool = False,
     max_records: int = MAX_RECORDS,
-) -> list[Record]:
+) -> list[ConsumedRecord]:
     """The records of `stream`, ordered by partition and offset. Raises `TooMuch` for more than ``max_records``."""
-    records: list[Record] = []
+    records: list[ConsumedRecord] = []
     for record in stream(brokers, topic, isolation, partitions=partitions, start=start, end=end, show_control=show_control):
         if len(records) == max_records:
             raise TooMuch(f"topic {topic!r} has more than {max_records:,} such records; ask for some partitions or offsets of it")
@@ -57,7 +57,7 @@ def read(
 
 
 def stream(
-    brokers: Brokers,
+    brokers: BrokerConnections,
     topic: str,
     isolation: Isolation = "committed",
     *,
@@ -67,7 +67,7 @@ def stream(
     show_control: bool = False,
     follow: bool = False,
     allowance: Allowance | None = None,
-) -> Iterator[Record]:
+) -> Iterator[ConsumedRecord]:
     """Records as they are fetched, in order within each partition; with ``follow`` without end.
 
     ``committed`` ends at the last stable offset and leaves out aborted records; ``aborted`` only has these; ``all`` ends at the
@@ -102,7 +102,9 @@ def stream(
             raise ClientError(f"nothing comes of {where}, though the broker says that there is more; read it from another offset")
 
 
-def fetch(brokers: Brokers, topic: str, positions: Positions, *, committed: bool, max_wait_ms: int) -> dict[int, PartitionData]:
+def fetch(
+    brokers: BrokerConnections, topic: str, positions: Positions, *, committed: bool, max_wait_ms: int
+) -> dict[int, PartitionData]:
     """Send a Fetch to each leader. Returns the responses by partition. Raises `KafkaAnswered`."""
 
     def attempt() -> dict[int, PartitionData]:
@@ -147,7 +149,7 @@ def _records_of(
     allowance: Allowance | None,
     *,
     show_control: bool,
-) -> Iterator[Record]:
+) -> Iterator[ConsumedRecord]:
     """The wanted records of a response, from the partition's ``position`` to before ``end``. The position goes on with them."""
     index = data.partition_index
     starts = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or [])

@@ -9,7 +9,7 @@ from ottla.client.diagnosis import StableOffset, WaitingGroup
 from ottla.client.durations import duration_text, elapsed_ms
 from ottla.client.groups import CLASSIC
 from ottla.client.positions import GroupPosition, total_lag
-from ottla.client.transactions import Transaction
+from ottla.client.transactions import TransactionDescription
 from ottla.client.wording import command_for, counted
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 
@@ -53,7 +53,7 @@ def why_held(held: StableOffset, now_ms: int, clients: Mapping[str, str] = NOBOD
     ]
 
 
-def _since(transaction: Transaction, now_ms: int) -> str:
+def _since(transaction: TransactionDescription, now_ms: int) -> str:
     return "" if transaction.start_ms is None else f", open for {open_text(transaction.start_ms, transaction.timeout_ms, now_ms)}"
 
 

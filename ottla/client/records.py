@@ -39,7 +39,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(slots=True, frozen=True)
-class Record:
+class ConsumedRecord:
     """``control`` is None for data, and ``COMMIT`` or ``ABORT`` for a transaction's marker; another control record has its type."""
 
     topic: str
@@ -66,7 +66,7 @@ class NewRecord:
     timestamp_ms: int | None = None
 
 
-def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[Record]:
+def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader) -> list[ConsumedRecord]:
     """The records of one batch. Raises `ClientError` for a damaged batch, `TooMuch` for one that exceeds a limit."""
     records = list(islice(decoded(topic, partition, batch, header), MAX_BATCH_RECORDS + 1))
     if len(records) > MAX_BATCH_RECORDS:
@@ -74,7 +74,9 @@ def decode_batch(topic: str, partition: int, batch: Buffer, header: BatchHeader)
     return records
 
 
-def decoded(topic: str, partition: int, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None) -> Iterator[Record]:
+def decoded(
+    topic: str, partition: int, batch: Buffer, header: BatchHeader, allowance: Allowance | None = None
+) -> Iterator[ConsumedRecord]:
     """As `decode_batch`, one by one: a few KiB may inflate to forty million small records, each of which becomes an object.
 
     ``allowance`` is what several batches may inflate to; None allows this one `MAX_INFLATED_BYTES`.
@@ -119,8 +121,8 @@ def _named(topic: str, partition: int, header: BatchHeader) -> str:
     return f"the batch at offset {header.base_offset} of {topic}-{partition}"
 
 
-def _record(topic: str, partition: int, header: BatchHeader, record: DefaultRecord) -> Record:
-    return Record(
+def _record(topic: str, partition: int, header: BatchHeader, record: DefaultRecord) -> ConsumedRecord:
+    return ConsumedRecord(
         topic=topic,
         partition=partition,
         offset=record.offset,
@@ -143,7 +145,7 @@ def _control(key: bytes | None) -> str:
     return ControlType(number).name if number in set(ControlType) else f"TYPE_{number}"
 
 
-def is_abort_marker(header: BatchHeader, records: Sequence[Record]) -> bool:
+def is_abort_marker(header: BatchHeader, records: Sequence[ConsumedRecord]) -> bool:
     return header.is_control and bool(records) and records[0].control == ControlType.ABORT.name
 
 

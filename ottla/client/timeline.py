@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ottla.client import reading
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import BatchTooLarge, KafkaAnswered, TooMuch, UnknownTopic
 from ottla.client.event_order import in_order
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
-from ottla.client.records import Record
+from ottla.client.records import ConsumedRecord
 from ottla.client.wording import counted
 from ottla.protocol.codec import decode_record
 from ottla.protocol.errors import Code, DecodeError
@@ -90,7 +90,7 @@ def _state_name(status: int) -> str:
     return TxnState(status).label if status in set(TxnState) else str(status)
 
 
-def events(states: Iterable[Logged], log_name: str, data: Iterable[Record] = ()) -> list[Event]:
+def events(states: Iterable[Logged], log_name: str, data: Iterable[ConsumedRecord] = ()) -> list[Event]:
     """The changes of state as events, together with the data that the producers have written, and the markers. Ordered by time."""
     happened: list[Event] = []
     before: Logged | None = None
@@ -143,17 +143,17 @@ def _changes(before: Logged | None, state: Logged, where: str) -> list[Event]:
     return happened
 
 
-def _in_partitions(records: Iterable[Record]) -> Iterable[list[Event]]:
+def _in_partitions(records: Iterable[ConsumedRecord]) -> Iterable[list[Event]]:
     """The events of each partition: markers, and the records between two markers as one event."""
-    by_partition: dict[TopicPartition, list[Record]] = {}
+    by_partition: dict[TopicPartition, list[ConsumedRecord]] = {}
     for record in sorted(records, key=lambda r: (r.topic, r.partition, r.offset)):
         by_partition.setdefault((record.topic, record.partition), []).append(record)
     return map(_in_partition, by_partition.values())
 
 
-def _in_partition(records: Iterable[Record]) -> list[Event]:
+def _in_partition(records: Iterable[ConsumedRecord]) -> list[Event]:
     happened: list[Event] = []
-    written: dict[int, list[Record]] = {}
+    written: dict[int, list[ConsumedRecord]] = {}
     for record in records:
         if record.control is None:
             written.setdefault(record.producer_id, []).append(record)
@@ -174,7 +174,7 @@ def _in_partition(records: Iterable[Record]) -> list[Event]:
     return happened
 
 
-def _written(records: list[Record]) -> list[Event]:
+def _written(records: list[ConsumedRecord]) -> list[Event]:
     if not records:
         return []
     first, last = records[0], records[-1]
@@ -185,7 +185,7 @@ def _written(records: list[Record]) -> list[Event]:
 
 
 @dataclass(slots=True, frozen=True)
-class Limits:
+class TimelineLimits:
     """How much of the logs is read. ``log_offsets``: so many of the newest offsets of the coordinator's log, None for all of them.
     ``data_records`` and ``data_bytes``: so many records of a topic, and bytes to which its batches inflate; a topic that has more
     is left out. None for bytes bounds each batch alone."""
@@ -203,12 +203,12 @@ class Timeline:
     unread: list[str]
 
 
-def timeline(brokers: Brokers, transactional_id: str) -> list[Event]:
+def timeline(brokers: BrokerConnections, transactional_id: str) -> list[Event]:
     """The events of a transactional id. Raises `KafkaAnswered` where the coordinator's log does not have the id."""
-    return newest_timeline(brokers, transactional_id, Limits()).events
+    return newest_timeline(brokers, transactional_id, TimelineLimits()).events
 
 
-def newest_timeline(brokers: Brokers, transactional_id: str, limits: Limits) -> Timeline:
+def newest_timeline(brokers: BrokerConnections, transactional_id: str, limits: TimelineLimits) -> Timeline:
     """The events of a transactional id within the limits. Raises `KafkaAnswered` where the whole log was read, and does not have
     the id."""
     try:
@@ -233,7 +233,7 @@ def newest_timeline(brokers: Brokers, transactional_id: str, limits: Limits) -> 
     return Timeline(events(states, f"{TRANSACTION_TOPIC}:{index}", data), unread)
 
 
-def _log_start(brokers: Brokers, index: int, log_offsets: int | None) -> tuple[int, int]:
+def _log_start(brokers: BrokerConnections, index: int, log_offsets: int | None) -> tuple[int, int]:
     """Where reading begins in a partition of the coordinator's log, and where the log begins."""
     first = list_offsets(brokers, TRANSACTION_TOPIC, [index], EARLIEST)[index]
     if log_offsets is None:
@@ -241,12 +241,12 @@ def _log_start(brokers: Brokers, index: int, log_offsets: int | None) -> tuple[i
     return max(first, list_offsets(brokers, TRANSACTION_TOPIC, [index], LATEST)[index] - log_offsets), first
 
 
-def _data(brokers: Brokers, states: list[Logged], limits: Limits, unread: list[str]) -> list[Record]:
+def _data(brokers: BrokerConnections, states: list[Logged], limits: TimelineLimits, unread: list[str]) -> list[ConsumedRecord]:
     """The records that the id's producers have written into its partitions since the oldest known state. Adds to ``unread`` the
     topics that have too many."""
     producers = {state.producer_id for state in states}
     since_ms = min((s.start_ms for s in states if s.start_ms >= 0), default=states[0].time_ms)
-    written: list[Record] = []
+    written: list[ConsumedRecord] = []
     for topic in sorted({topic for state in states for topic, _ in state.partitions}):
         indexes = sorted({index for state in states for name, index in state.partitions if name == topic})
         try:
@@ -267,10 +267,10 @@ def _data(brokers: Brokers, states: list[Logged], limits: Limits, unread: list[s
     return written
 
 
-def _of_producers(records: Iterable[Record], producers: Collection[int], max_records: int) -> list[Record]:
+def _of_producers(records: Iterable[ConsumedRecord], producers: Collection[int], max_records: int) -> list[ConsumedRecord]:
     """Their transactional records and markers, without what is in them, which may be large. Raises `TooMuch` for more than
     ``max_records`` of all producers."""
-    written: list[Record] = []
+    written: list[ConsumedRecord] = []
     for count, record in enumerate(records):
         if count == max_records:
             raise TooMuch(f"more than {max_records:,} records")

@@ -8,7 +8,7 @@ from enum import IntEnum
 from shlex import quote
 from typing import Final
 
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic, check
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
@@ -98,7 +98,7 @@ class TopicDescription:
 
 
 def create(
-    brokers: Brokers,
+    brokers: BrokerConnections,
     name: str,
     partitions: int = BROKER_DEFAULT,
     configs: Mapping[str, str] | None = None,
@@ -125,7 +125,7 @@ def create(
     brokers.until_final(f"waiting for the leaders of topic {name!r}", lambda: _check_leaders(brokers, name))
 
 
-def _check_leaders(brokers: Brokers, name: str) -> None:
+def _check_leaders(brokers: BrokerConnections, name: str) -> None:
     try:
         brokers.leaders(name)
     except UnknownTopic:
@@ -133,7 +133,7 @@ def _check_leaders(brokers: Brokers, name: str) -> None:
         raise KafkaAnswered(f"topic {name!r}", Code.LEADER_NOT_AVAILABLE) from None
 
 
-def delete(brokers: Brokers, name: str) -> None:
+def delete(brokers: BrokerConnections, name: str) -> None:
     """Delete a topic. Raises `KafkaAnswered`."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=round(1_000 * brokers.timeout_s)
@@ -149,7 +149,7 @@ def delete(brokers: Brokers, name: str) -> None:
     brokers.until_final(f"deleting topic {name!r}", attempt)
 
 
-def list_topics(brokers: Brokers, *, internal: bool = False) -> list[TopicListing]:
+def list_topics(brokers: BrokerConnections, *, internal: bool = False) -> list[TopicListing]:
     """Topics ordered by name; with ``internal`` also the coordinators' topics."""
     metadata = brokers.until_final("asking for the topics", lambda: brokers.metadata(None))
     listings = [
@@ -166,7 +166,7 @@ def list_topics(brokers: Brokers, *, internal: bool = False) -> list[TopicListin
     return sorted(listings, key=lambda listing: listing.name)
 
 
-def describe(brokers: Brokers, name: str) -> TopicDescription:
+def describe(brokers: BrokerConnections, name: str) -> TopicDescription:
     """Raises `KafkaAnswered`, such as `UnknownTopic`."""
     metadata = brokers.until_final(f"looking for topic {name!r}", lambda: brokers.metadata([name]))
     topic = brokers.topic_of(metadata, name)
@@ -196,7 +196,7 @@ def describe(brokers: Brokers, name: str) -> TopicDescription:
     )
 
 
-def get_configs(brokers: Brokers, kind: ConfigKind, name: str) -> list[Config]:
+def get_configs(brokers: BrokerConnections, kind: ConfigKind, name: str) -> list[Config]:
     """All configs of a resource, ordered by name. Raises `KafkaAnswered`."""
     request = DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)],
@@ -223,7 +223,7 @@ def get_configs(brokers: Brokers, kind: ConfigKind, name: str) -> list[Config]:
     return brokers.until_final(what, attempt)
 
 
-def set_configs(brokers: Brokers, kind: ConfigKind, name: str, values: Mapping[str, str | None]) -> None:
+def set_configs(brokers: BrokerConnections, kind: ConfigKind, name: str, values: Mapping[str, str | None]) -> None:
     """Set some configs. None removes a config's own value, so that its default applies. Raises `KafkaAnswered`."""
     configs = [
         AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value) for key, value in values.items()
@@ -243,7 +243,7 @@ def _resource(kind: ConfigKind, name: str) -> str:
     return f"{kind.name.lower().replace('_', '-')} {name!r}"
 
 
-def _whose(brokers: Brokers, kind: ConfigKind, name: str) -> BrokerConnection:
+def _whose(brokers: BrokerConnections, kind: ConfigKind, name: str) -> BrokerConnection:
     """The connection for requests about a resource's configs. Only a broker itself knows its own configs."""
     if kind not in (ConfigKind.BROKER, ConfigKind.BROKER_LOGGER) or not name:
         return brokers.controller()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.client.brokers import TRANSACTION, BrokerNode, Brokers
+from ottla.client.brokers import TRANSACTION, BrokerConnections, BrokerNode
 from ottla.client.connection import BrokerConnection
 from ottla.client.errors import ClientError, KafkaAnswered, check
 from ottla.client.offsets import by_leader
@@ -45,7 +45,7 @@ class TransactionListing:
 
 
 @dataclass(slots=True, frozen=True)
-class Transaction:
+class TransactionDescription:
     """The coordinator's state of a transactional id. ``start_ms`` is None while no transaction is open."""
 
     transactional_id: str
@@ -85,7 +85,7 @@ class HangingTransaction:
 
 
 def list_transactions(
-    brokers: Brokers,
+    brokers: BrokerConnections,
     *,
     states: Iterable[str] = (),
     producer_ids: Iterable[int] = (),
@@ -117,10 +117,10 @@ def list_transactions(
     return sorted(brokers.of_all("listing transactions", ask, silent), key=lambda listing: listing.transactional_id)
 
 
-def describe(brokers: Brokers, transactional_id: str) -> Transaction:
+def describe(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
     """Raises `KafkaAnswered` where the coordinator does not know the id."""
 
-    def attempt() -> Transaction:
+    def attempt() -> TransactionDescription:
         connection = brokers.coordinator(TRANSACTION, transactional_id)
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         described = brokers.ask(connection, request).transaction_states[0]
@@ -133,11 +133,11 @@ def describe(brokers: Brokers, transactional_id: str) -> Transaction:
     return brokers.until_final(f"describing transactional id {transactional_id!r}", attempt)
 
 
-def _described(answered: Any) -> Transaction:
+def _described(answered: Any) -> TransactionDescription:
     # The coordinator of an older producer keeps the time of its last transaction's begin.
     is_open = answered.transaction_state in OPEN_STATES
     start_ms = answered.transaction_start_time_ms
-    return Transaction(
+    return TransactionDescription(
         transactional_id=answered.transactional_id,
         state=answered.transaction_state,
         producer_id=answered.producer_id,
@@ -148,11 +148,11 @@ def _described(answered: Any) -> Transaction:
     )
 
 
-def describe_listed(brokers: Brokers, listings: Iterable[TransactionListing]) -> list[Transaction]:
+def describe_listed(brokers: BrokerConnections, listings: Iterable[TransactionListing]) -> list[TransactionDescription]:
     """The states of listed ids in their order, with one request for each coordinator. An id is left out that its coordinator does
     not describe any more: it has expired, or its coordinator has moved."""
     wanted = list(listings)
-    described: dict[str, Transaction] = {}
+    described: dict[str, TransactionDescription] = {}
     for node in brokers.nodes():
         ids = [listing.transactional_id for listing in wanted if listing.coordinator == node.node_id]
         request = DescribeTransactionsRequest(transactional_ids=ids)
@@ -167,7 +167,7 @@ def describe_listed(brokers: Brokers, listings: Iterable[TransactionListing]) ->
     return [described[listing.transactional_id] for listing in wanted if listing.transactional_id in described]
 
 
-def describe_if_known(brokers: Brokers, transactional_id: str) -> Transaction | None:
+def describe_if_known(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription | None:
     """As `describe`, but None for an id that its coordinator does not know, such as one that has expired since it was listed."""
     try:
         return describe(brokers, transactional_id)
@@ -177,7 +177,7 @@ def describe_if_known(brokers: Brokers, transactional_id: str) -> Transaction | 
         return None
 
 
-def open_transactions(brokers: Brokers, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:
+def open_transactions(brokers: BrokerConnections, topic: str, indexes: Iterable[int] | None = None) -> list[OpenTransaction]:
     """The open transactions of a topic, ordered by partition and start offset (DescribeProducers)."""
     wanted = None if indexes is None else list(indexes)
     what = f"asking for the producers of topic {topic!r}"
@@ -206,7 +206,7 @@ def open_transactions(brokers: Brokers, topic: str, indexes: Iterable[int] | Non
     return brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 
-def abort_in_partition(brokers: Brokers, topic: str, partition: int, start_offset: int) -> OpenTransaction:
+def abort_in_partition(brokers: BrokerConnections, topic: str, partition: int, start_offset: int) -> OpenTransaction:
     """Write an abort marker for the transaction that begins at an offset, like ``kafka-transactions abort --start-offset``.
 
     Meant for hanging transactions: the coordinator's state does not change. Raises `ClientError` where no transaction begins there.
@@ -230,7 +230,7 @@ def abort_in_partition(brokers: Brokers, topic: str, partition: int, start_offse
 
 
 def write_abort_marker(
-    brokers: Brokers, topic: str, partition: int, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    brokers: BrokerConnections, topic: str, partition: int, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
     """Write an abort marker to a partition (WriteTxnMarkers). Raises `KafkaAnswered`."""
     marker = WritableTxnMarker(
@@ -249,7 +249,7 @@ def write_abort_marker(
     brokers.until_final(what, attempt, also=(Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 
-def abort(brokers: Brokers, transactional_id: str) -> Transaction:
+def abort(brokers: BrokerConnections, transactional_id: str) -> TransactionDescription:
     """Abort the open transaction of an id and fence its producer. Returns the state before.
 
     The abort names the producer id and epoch that the coordinator has described, so that it does not reach a newer transaction of
@@ -266,7 +266,7 @@ def abort(brokers: Brokers, transactional_id: str) -> Transaction:
     return before
 
 
-def _abort_only(brokers: Brokers, known: Transaction) -> tuple[int, int]:
+def _abort_only(brokers: BrokerConnections, known: TransactionDescription) -> tuple[int, int]:
     """Abort this transaction (EndTxn). Returns the producer id and epoch of the transactional id after it."""
     what = f"aborting the transaction of {known.transactional_id!r}"
     request = EndTxnRequest(
@@ -288,7 +288,7 @@ def _abort_only(brokers: Brokers, known: Transaction) -> tuple[int, int]:
     return brokers.until_final(what, attempt)
 
 
-def _fence(brokers: Brokers, before: Transaction, owner: tuple[int, int]) -> None:
+def _fence(brokers: BrokerConnections, before: TransactionDescription, owner: tuple[int, int]) -> None:
     """Fence the owner of an id as a new producer would (InitProducerId). Waits for the end of a decided transaction."""
     name = before.transactional_id
     request = InitProducerIdRequest(
@@ -314,7 +314,7 @@ def _fence(brokers: Brokers, before: Transaction, owner: tuple[int, int]) -> Non
 
 
 def find_hanging(
-    brokers: Brokers,
+    brokers: BrokerConnections,
     topics: Iterable[str],
     *,
     partition: int | None = None,

@@ -9,7 +9,7 @@ import msgspec
 
 from ottla.client.kafka_client import KafkaClient
 from ottla.console.reading import Deadline
-from ottla.control.asking import Refused, Steered
+from ottla.control.asking import CommandRefused, Steered
 from ottla.control.pages import OnLoop
 from ottla.control.timeline import client_text
 from ottla.protocol.errors import KafkaError
@@ -33,18 +33,18 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     deadline: Deadline
 
     def number(self, name: str, default: int = 0) -> int:
-        """The number of a parameter. Raises `Refused`."""
+        """The number of a parameter. Raises `CommandRefused`."""
         text = self.query.get(name, "")
         if not text:
             return default
         if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
-            raise Refused(400, f"{name} is a number of 0 or more")
+            raise CommandRefused(400, f"{name} is a number of 0 or more")
         return int(text)
 
     def required(self, name: str) -> str:
-        """A parameter that must be there. Raises `Refused`."""
+        """A parameter that must be there. Raises `CommandRefused`."""
         if not self.query.get(name):
-            raise Refused(400, f"{name} is missing")
+            raise CommandRefused(400, f"{name} is missing")
         return self.query[name]
 
     def in_turns(self, items: Sequence[T], read: Callable[[Steered, T], R], of_a_turn: int) -> list[R]:
@@ -60,8 +60,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return [given for start in range(0, len(items), of_a_turn) for given in turn(start)]
 
 
-def refusal(error: KafkaError) -> Refused:
-    return Refused(409, error.message or error.code.name)
+def refusal(error: KafkaError) -> CommandRefused:
+    return CommandRefused(409, error.message or error.code.name)
 
 
 def now_of(steered: Steered) -> int:

@@ -9,10 +9,10 @@ from typing import Any, Final
 from ottla.client.errors import BatchTooLarge
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.reading import ISOLATIONS
-from ottla.client.records import Record
+from ottla.client.records import ConsumedRecord
 from ottla.console.asked import Asked
 from ottla.console.topics import partition_of
-from ottla.control.asking import Refused
+from ottla.control.asking import CommandRefused
 from ottla.protocol.inflating import Allowance
 
 MESSAGES_SHOWN: Final = 100
@@ -39,11 +39,11 @@ def messages(asked: Asked) -> dict[str, Any]:
     topic, index = asked.required("topic"), partition_of(asked)
     isolation = asked.query.get("isolation") or "committed"
     if isolation not in ISOLATIONS:
-        raise Refused(400, f"isolation is one of {', '.join(ISOLATIONS)}")
+        raise CommandRefused(400, f"isolation is one of {', '.join(ISOLATIONS)}")
     brokers = asked.client.brokers
     indexes = sorted(brokers.partitions(topic))
     if index not in indexes:
-        raise Refused(404, f"topic {topic!r} has no partition {index}")
+        raise CommandRefused(404, f"topic {topic!r} has no partition {index}")
     first = list_offsets(brokers, topic, [index], EARLIEST)[index]
     stable = list_offsets(brokers, topic, [index], LATEST, committed=True)[index]
     end = list_offsets(brokers, topic, [index], LATEST)[index]
@@ -95,7 +95,7 @@ def _said(error: BatchTooLarge) -> str:
     return f"the page ends before offset {error.first_offset:,}: its batches inflate to more than {BYTES_READ >> 20} MiB"
 
 
-def shown(record: Record) -> dict[str, Any]:
+def shown(record: ConsumedRecord) -> dict[str, Any]:
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,

@@ -21,7 +21,7 @@ def first_of(listed: Sequence[T], most: int) -> list[T | str]:
     return list(listed) if more <= 0 else [*listed[:most], f"and {more:,} more"]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PageRows(msgspec.Struct, frozen=True, kw_only=True):
     """``rows`` begin at the number ``start`` of ``total``."""
 
     start: int
@@ -36,10 +36,10 @@ def matching(listed: Sequence[T], asked: Asked, name: Callable[[T], str]) -> Seq
     return [one for one in listed if match in name(one)] if match else listed
 
 
-def part_of(listed: Sequence[T], asked: Asked) -> Part:
+def part_of(listed: Sequence[T], asked: Asked) -> PageRows:
     """The rows from the query's number ``start`` on. Raises `Refused`."""
     start = asked.number("start")
     if start >= len(listed):
         # The list may have become shorter since the page was opened.
         start = 0
-    return Part(start=start, limit=ROWS_SHOWN, total=len(listed), rows=list(listed[start : start + ROWS_SHOWN]))
+    return PageRows(start=start, limit=ROWS_SHOWN, total=len(listed), rows=list(listed[start : start + ROWS_SHOWN]))

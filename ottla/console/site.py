@@ -17,8 +17,8 @@ from ottla.client.kafka_client import KafkaClient
 from ottla.console.asked import Asked, refusal
 from ottla.console.reading import Deadline, new_client
 from ottla.console.values import VALUES
-from ottla.control.asking import Refused
-from ottla.control.pages import File, Pages, Reach
+from ottla.control.asking import CommandRefused
+from ottla.control.pages import PageFile, Pages, Reach
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import count_apart
 
@@ -47,10 +47,10 @@ NewClient = Callable[[Reach, Callable[[], None]], KafkaClient]
 
 
 @cache
-def all_files() -> Mapping[str, File]:
+def all_files() -> Mapping[str, PageFile]:
     """The files of the pages by their names, without those of other kinds, such as an editor's."""
     kinds = {one: KINDS.get(one.name.rpartition(".")[2]) for one in (files("ottla.console") / "pages").iterdir() if one.is_file()}
-    return {one.name: File(kind=kind, content=one.read_bytes()) for one, kind in kinds.items() if kind is not None}
+    return {one.name: PageFile(kind=kind, content=one.read_bytes()) for one, kind in kinds.items() if kind is not None}
 
 
 def _is_missing(error: ClientError) -> bool:
@@ -112,21 +112,23 @@ class OpenPage:
             values = count_apart(lambda: self._read(asked))
             data = msgspec.json.encode(values)
             if len(data) > MAX_EVENT_BYTES:
-                raise Refused(409, f"what this page shows is larger than {MAX_EVENT_BYTES >> 20} MiB, and is not sent to a browser")
+                raise CommandRefused(
+                    409, f"what this page shows is larger than {MAX_EVENT_BYTES >> 20} MiB, and is not sent to a browser"
+                )
             return b"event: values\ndata: " + data + b"\n\n"
-        except Refused as error:
+        except CommandRefused as error:
             refused = error
         except ClientError as error:
             # The next reading begins with new connections: the broker may have been restarted.
             self._drop_client()
-            refused = Refused(404 if _is_missing(error) else 409, str(error))
+            refused = CommandRefused(404 if _is_missing(error) else 409, str(error))
         except KafkaError as error:
             refused = refusal(error)
         except Exception:
             # A bug. The page is asked for again, so it ends, and does not say so four times a second.
             log.exception("console_page_failed", query=dict(self._query))
             self._has_failed = True
-            refused = Refused(500, "this page has failed; the broker's log says why")
+            refused = CommandRefused(500, "this page has failed; the broker's log says why")
         return b"event: refused\ndata: " + msgspec.json.encode({"status": refused.status, "error": str(refused)}) + b"\n\n"
 
     def _drop_client(self) -> None:
@@ -150,17 +152,17 @@ class Console:
         self._client_of = client_of
         self._places = threading.BoundedSemaphore(MAX_PAGES)
 
-    def file(self, path: str) -> File | None:
+    def file(self, path: str) -> PageFile | None:
         return all_files().get(path.removeprefix(PREFIX) or "index.html")
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> OpenPage:
-        """Raises `Refused`."""
+        """Raises `CommandRefused`."""
         read = VALUES.get(path.removeprefix(VALUES_PREFIX)) if path.startswith(VALUES_PREFIX) else None
         if read is None:
-            raise Refused(404, f"there is no {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
+            raise CommandRefused(404, f"there is no {path}; the console has {', '.join(VALUES_PREFIX + name for name in VALUES)}")
         # A page that its reader has just left for this one gives its place back within an interval.
         if not self._places.acquire(timeout=PLACE_TIMEOUT_S):
-            raise Refused(409, f"{MAX_PAGES} pages of the console are open already; close one of them")
+            raise CommandRefused(409, f"{MAX_PAGES} pages of the console are open already; close one of them")
         return OpenPage(read, query, reach, self._client_of, self._places.release)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from ottla.client.topics import TopicListing
 from ottla.console.asked import PARTITIONS_OF_A_TURN, Asked, refusal
 from ottla.console.paging import matching, part_of
-from ottla.control.asking import Refused, Steered
+from ottla.control.asking import CommandRefused, Steered
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.topic_partition import MAX_PARTITION, TopicPartition
 from ottla.storage.log import Log
@@ -110,8 +110,8 @@ def _markers(log: Log) -> list[int]:
 
 
 def partition_of(asked: Asked) -> int:
-    """The partition of a query. Raises `Refused`."""
+    """The partition of a query. Raises `CommandRefused`."""
     index = asked.number("partition")
     if index > MAX_PARTITION:
-        raise Refused(400, f"the largest number of a partition is {MAX_PARTITION:,}")
+        raise CommandRefused(400, f"the largest number of a partition is {MAX_PARTITION:,}")
     return index

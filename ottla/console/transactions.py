@@ -10,11 +10,11 @@ import msgspec
 from ottla.client import transactions as client_transactions
 from ottla.client.durations import elapsed_ms
 from ottla.client.errors import ClientError
-from ottla.client.timeline import Event, Limits, newest_timeline
-from ottla.client.transactions import OPEN_STATES, Transaction
+from ottla.client.timeline import Event, TimelineLimits, newest_timeline
+from ottla.client.transactions import OPEN_STATES, TransactionDescription
 from ottla.console.asked import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
-from ottla.control.asking import Refused
+from ottla.control.asking import CommandRefused
 from ottla.control.timeline import holder_text, merged
 from ottla.protocol.topic_partition import TopicPartition
 
@@ -22,7 +22,7 @@ EVENTS_SHOWN: Final = 100
 """How many of the newest events of a transactional id are shown."""
 PARTITIONS_SHOWN: Final = 40
 """How many partitions of a transaction, and of each event, are shown."""
-LIMITS: Final = Limits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
+LIMITS: Final = TimelineLimits(log_offsets=20_000, data_records=20_000, data_bytes=32 << 20)
 """How much of the logs one reading looks through for them, which takes it a second at most."""
 
 
@@ -60,7 +60,7 @@ def transaction(asked: Asked) -> dict[str, Any]:
     events = merged(logged.events, known)
     described = client_transactions.describe_if_known(brokers, name)
     if described is None and not events:
-        raise Refused(404, f"there is no transactional id {name!r}, unless in {' and in '.join(logged.unread)}")
+        raise CommandRefused(404, f"there is no transactional id {name!r}, unless in {' and in '.join(logged.unread)}")
     described = described or _expired(name, events)
     return {
         "transactional_id": name,
@@ -77,10 +77,10 @@ def transaction(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _expired(transactional_id: str, events: Sequence[Event]) -> Transaction:
+def _expired(transactional_id: str, events: Sequence[Event]) -> TransactionDescription:
     """An id that has a timeline, though its coordinator does not have the id any more."""
     producer_id, producer_epoch = next((event.producer for event in reversed(events) if event.producer[0] >= 0), (-1, -1))
-    return Transaction(
+    return TransactionDescription(
         transactional_id=transactional_id,
         state="none: its coordinator does not have the id any more",
         producer_id=producer_id,

@@ -17,7 +17,7 @@ _NUMBER, _NAME = "{number}", "{name}"
 _DIGITS = re.compile("[0-9]{1,9}", re.ASCII)
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """A command cannot be carried out. The text is one line for a person; ``status`` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -43,7 +43,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command of the door. ``run`` is called on the broker's event loop with the parameters; its result is answered as JSON.
 
     A ``path`` with ``{number}`` or ``{name}`` matches many paths, and ``run`` gets the matched number or name as its third
-    argument. ``run`` raises `Refused`, `DirectoryError` and other errors whose text says what a person has to mend.
+    argument. ``run`` raises `CommandRefused`, `DirectoryError` and other errors whose text says what a person has to mend.
     """
 
     method: str
@@ -51,7 +51,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     run: Callable[..., Awaitable[Any]]
     parameters: type[Any] = NoParameters
     parse: Callable[[bytes], Any] | None = None
-    """Reads the body in place of ``parameters``. Raises `Refused`."""
+    """Reads the body in place of ``parameters``. Raises `CommandRefused`."""
     waits: bool = False
     """Whether the command may wait, so that other commands are carried out meanwhile."""
 
@@ -70,10 +70,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return (int(middle),) if _DIGITS.fullmatch(middle) else None
 
     def parsed(self, raw: bytes) -> Any:
-        """The parameters in a request's body. Raises `Refused`."""
+        """The parameters in a request's body. Raises `CommandRefused`."""
         if self.parse is not None:
             return self.parse(raw)
         try:
             return msgspec.json.decode(raw or b"{}", type=self.parameters)
         except msgspec.DecodeError as error:
-            raise Refused(400, f"the body is not what is wanted here: {error}") from None
+            raise CommandRefused(400, f"the body is not what is wanted here: {error}") from None

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.control.asking import Command, NoParameters, Refused, Steered
+from ottla.control.asking import Command, CommandRefused, NoParameters, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
 from ottla.operations.snapshots import growing_snapshot
 from ottla.storage.filesystem import described
@@ -61,7 +61,7 @@ async def _snapshot(steered: Steered, parameters: SnapshotParameters) -> None:
     except OSError as error:
         is_of_copy = str(error.filename).startswith((growing_snapshot(parameters.path), f"{parameters.path}/"))
         why = error.strerror if is_of_copy or error.filename == parameters.path else described(error)
-        raise Refused(409, f"no snapshot at {parameters.path}: {why}; nothing is left of it") from None
+        raise CommandRefused(409, f"no snapshot at {parameters.path}: {why}; nothing is left of it") from None
 
 
 async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
@@ -73,27 +73,27 @@ async def _restore(steered: Steered, parameters: SnapshotParameters) -> None:
 
 @contextmanager
 def _data_kept(steered: Steered, done: str) -> Iterator[None]:
-    """Turn an error of a reset or restore into `Refused` with a line that says what became of the data."""
+    """Turn an error of a reset or restore into `CommandRefused` with a line that says what became of the data."""
     try:
         yield
     except (OSError, DirectoryError, ConfigError) as error:
         left = "the broker has its earlier data" if steered.serving.failure is None else "the broker has stopped"
-        raise Refused(409, f"Not {done}: {described(error)}; {left}.") from error
+        raise CommandRefused(409, f"Not {done}: {described(error)}; {left}.") from error
 
 
 def _check_outside(steered: Steered, path: str) -> None:
     """Refuse a copy inside the data directory, to which a link may lead, because a reset or a restore may remove the copy there.
 
-    Raises `Refused`.
+    Raises `CommandRefused`.
     """
     if PurePosixPath(realpath(path)).is_relative_to(realpath(steered.serving.directory)):
-        raise Refused(400, f"{path} lies in the broker's own directory; give a path outside of it")
+        raise CommandRefused(400, f"{path} lies in the broker's own directory; give a path outside of it")
 
 
 async def _history(steered: Steered, _: NoParameters, transactional_id: str) -> Any:
     view = steered.history.view(transactional_id)
     if view is None:
-        raise Refused(404, f"nothing is known of a transactional id {transactional_id!r} since the broker's process began")
+        raise CommandRefused(404, f"nothing is known of a transactional id {transactional_id!r} since the broker's process began")
     return view
 
 
@@ -107,11 +107,11 @@ async def _time(steered: Steered, _: NoParameters) -> dict[str, Any]:
 
 async def _advance(steered: Steered, parameters: AdvanceParameters) -> dict[str, Any]:
     if steered.clock is None:
-        raise Refused(409, "the broker goes by the machine's clock, which nobody moves; start it with --clock manual")
+        raise CommandRefused(409, "the broker goes by the machine's clock, which nobody moves; start it with --clock manual")
     try:
         await steered.clock.advance(parameters.by_ms, lambda: len(steered.serving.broker.stepping) > 0)
     except ValueError as error:
-        raise Refused(400, str(error)) from None
+        raise CommandRefused(400, str(error)) from None
     return await _time(steered, NoParameters())
 
 

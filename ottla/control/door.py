@@ -21,7 +21,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.env import why_not_bound
 from ottla.broker.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.network.listener import Endpoint
-from ottla.control.asking import Command, Refused, Steered
+from ottla.control.asking import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
 from ottla.storage.filesystem import described
@@ -72,7 +72,7 @@ class LoopPause:
         return self._let_go is not None
 
     def hold(self) -> None:
-        """Returns once the event loop stands still. Raises `Refused`."""
+        """Returns once the event loop stands still. Raises `CommandRefused`."""
         if self._let_go is not None:
             return
         held, let_go = threading.Event(), threading.Event()
@@ -88,7 +88,7 @@ class LoopPause:
         self._let_go = let_go
         if not held.wait(PAUSE_TIMEOUT_S):
             self.let_go()
-            raise Refused(409, f"the broker is busy, and could not be paused within {PAUSE_TIMEOUT_S:.0f} s; try again")
+            raise CommandRefused(409, f"the broker is busy, and could not be paused within {PAUSE_TIMEOUT_S:.0f} s; try again")
 
     def let_go(self) -> None:
         if self._let_go is not None:
@@ -153,7 +153,7 @@ class ControlDoor:
             if _path(environ) == METRICS:
                 return self._metrics(environ, start_response)
             status, answer = 200, self._asked(environ)
-        except Refused as refused:
+        except CommandRefused as refused:
             status, answer = refused.status, _error(str(refused))
         except (DirectoryError, ConfigError) as error:
             status, answer = 409, _error(str(error))
@@ -175,7 +175,7 @@ class ControlDoor:
             self._loop.call_soon_threadsafe(count)
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """The broker's metrics, for a Prometheus that has the token. Raises `Refused`."""
+        """The broker's metrics, for a Prometheus that has the token. Raises `CommandRefused`."""
         self._check_token(environ)
         # Imported for the first request, because prometheus_client takes long.
         from ottla.broker.metrics.exposition import collect
@@ -187,7 +187,8 @@ class ControlDoor:
         return self._metrics_app(environ, start_response)
 
     def _page(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """A file of the pages, which needs no token because it is the same for everybody, or a page's values. Raises `Refused`."""
+        """A file of the pages, which needs no token because it is the same for everybody, or a page's values. Raises
+        `CommandRefused`."""
         # Imported with the server's first client, before which nothing of HTTP is needed.
         from ottla.broker.http_requests import HAS_LEFT
 
@@ -198,7 +199,7 @@ class ControlDoor:
             return [file.content]
         self._check_token(environ)
         if method != "GET":
-            raise Refused(405, f"{path} is asked by GET")
+            raise CommandRefused(405, f"{path} is asked by GET")
         broker = self._steered.serving.broker
         reach = Reach(
             bootstrap=broker.bootstrap,
@@ -213,7 +214,7 @@ class ControlDoor:
         return events
 
     def _asked(self, environ: WSGIEnvironment) -> Any:
-        """Carry out a request. Raises `Refused`, and what `Command.run` raises."""
+        """Carry out a request. Raises `CommandRefused`, and what `Command.run` raises."""
         self._check_token(environ)
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
         raw: bytes = environ["wsgi.input"].read()
@@ -223,7 +224,9 @@ class ControlDoor:
         parameters = command.parsed(raw)
         if command.waits:
             if not self._may_wait.acquire(blocking=False):
-                raise Refused(409, f"{MAX_WAITING} questions wait for something already; ask again when one of them is answered")
+                raise CommandRefused(
+                    409, f"{MAX_WAITING} questions wait for something already; ask again when one of them is answered"
+                )
             try:
                 return self._on_loop(command, parameters, named)
             finally:
@@ -233,9 +236,9 @@ class ControlDoor:
 
     def _asked_itself(self, method: str, path: str, raw: bytes) -> Any:
         if method != "POST":
-            raise Refused(405, f"{path} is asked by POST")
+            raise CommandRefused(405, f"{path} is asked by POST")
         if raw.strip() not in (b"", b"{}"):
-            raise Refused(400, f"{path} takes no parameters")
+            raise CommandRefused(400, f"{path} takes no parameters")
         with self._turn:
             self._own[path]()
         return {}
@@ -243,10 +246,10 @@ class ControlDoor:
     def _check_token(self, environ: WSGIEnvironment) -> None:
         shown = str(environ.get("HTTP_AUTHORIZATION", ""))
         if not hmac.compare_digest(shown.encode(), f"{SCHEME}{self.token}".encode()):
-            raise Refused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
+            raise CommandRefused(401, f"send the header Authorization: {SCHEME}TOKEN with the token of the broker's ready line")
 
     def _read(self, read: Callable[[Steered], T]) -> T:
-        """What ``read`` gives on the event loop. Raises `Refused`."""
+        """What ``read`` gives on the event loop. Raises `CommandRefused`."""
 
         async def reading() -> T:
             return read(self._steered)
@@ -256,13 +259,13 @@ class ControlDoor:
         try:
             return done.result(READ_TIMEOUT_S)
         except TimeoutError:
-            raise Refused(409, f"the broker is busy, and has not answered within {READ_TIMEOUT_S:g} s") from None
+            raise CommandRefused(409, f"the broker is busy, and has not answered within {READ_TIMEOUT_S:g} s") from None
 
     def _check_running(self) -> None:
         if self._is_closed.is_set():
-            raise Refused(409, "the broker stops")
+            raise CommandRefused(409, "the broker stops")
         if self._pause.is_held:
-            raise Refused(409, "the broker is paused; resume it first (POST /v1/resume)")
+            raise CommandRefused(409, "the broker is paused; resume it first (POST /v1/resume)")
 
     def _on_loop(self, command: Command, parameters: Any, named: tuple[int | str, ...]) -> Any:
         self._check_running()
@@ -270,7 +273,7 @@ class ControlDoor:
         try:
             answer = done.result(COMMAND_TIMEOUT_S)
         except TimeoutError:
-            raise Refused(409, f"the broker has not done it within {COMMAND_TIMEOUT_S:.0f} s") from None
+            raise CommandRefused(409, f"the broker has not done it within {COMMAND_TIMEOUT_S:.0f} s") from None
         return {} if answer is None else answer
 
 
@@ -279,15 +282,15 @@ async def _run(command: Command, steered: Steered, parameters: Any, named: tuple
 
 
 def _command(method: str, path: str) -> tuple[Command, tuple[int | str, ...]]:
-    """The command of a method and path, and the number or name in the path. Raises `Refused`."""
+    """The command of a method and path, and the number or name in the path. Raises `CommandRefused`."""
     at_path = [(command, named) for command in COMMANDS if (named := command.named_in(path)) is not None]
     for command, named in at_path:
         if command.method == method:
             return command, named
     if at_path:
-        raise Refused(405, f"{path} is asked by {' or '.join(command.method for command, _ in at_path)}")
+        raise CommandRefused(405, f"{path} is asked by {' or '.join(command.method for command, _ in at_path)}")
     known = ", ".join(sorted({command.path for command in COMMANDS} | {PAUSE, RESUME, METRICS}))
-    raise Refused(404, f"there is no {path}; there are {known}")
+    raise CommandRefused(404, f"there is no {path}; there are {known}")
 
 
 def _error(text: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.control.asking import Command, NoParameters, Refused, Steered
+from ottla.control.asking import Command, CommandRefused, NoParameters, Steered
 from ottla.control.faults import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
@@ -25,7 +25,7 @@ class WaitParameters(msgspec.Struct, forbid_unknown_fields=True):
 def _fault(steered: Steered, number: int) -> AddedFault:
     added = steered.faults.get(number)
     if added is None:
-        raise Refused(404, f"there is no fault {number}; {_those_that_there_are(steered)}")
+        raise CommandRefused(404, f"there is no fault {number}; {_those_that_there_are(steered)}")
     return added
 
 
@@ -46,7 +46,7 @@ async def _add(steered: Steered, faults: list[Fault]) -> Any:
     try:
         return msgspec.to_builtins([added.view() for added in steered.faults.add_all(faults)])
     except FaultError as error:
-        raise Refused(409, str(error)) from None
+        raise CommandRefused(409, str(error)) from None
 
 
 async def _clear(steered: Steered, _: NoParameters) -> None:
@@ -77,11 +77,11 @@ async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> An
 
 
 def _parsed(raw: bytes) -> list[Fault]:
-    """The faults in a request's body. Raises `Refused`."""
+    """The faults in a request's body. Raises `CommandRefused`."""
     try:
         return parse_faults(raw)
     except FaultError as error:
-        raise Refused(400, str(error)) from None
+        raise CommandRefused(400, str(error)) from None
 
 
 FAULT_COMMANDS = (

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from ottla.addresses import Address
-from ottla.control.asking import Refused, Steered
+from ottla.control.asking import CommandRefused, Steered
 
 T = TypeVar("T")
 MAX_FIELDS: Final = 20
@@ -30,14 +30,14 @@ FILE_HEADERS: Final = (
 EVENT_HEADERS: Final = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class PageFile(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """The value of the header Content-Type."""
     content: bytes
 
 
 class OnLoop(Protocol):
-    """Gives what a function reads of the broker, which is called on the broker's event loop. Raises `asking.Refused`."""
+    """Gives what a function reads of the broker, which is called on the broker's event loop. Raises `asking.CommandRefused`."""
 
     def __call__(self, read: Callable[[Steered], T], /) -> T: ...
 
@@ -71,10 +71,10 @@ class Pages(Protocol):
 
     prefix: str
 
-    def file(self, path: str) -> File | None: ...
+    def file(self, path: str) -> PageFile | None: ...
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
-        """Both this and the iteration are called on a thread of the door. Raises `Refused`."""
+        """Both this and the iteration are called on a thread of the door. Raises `CommandRefused`."""
         ...
 
 
@@ -83,11 +83,11 @@ class _NoPages:
 
     prefix = "no pages"
 
-    def file(self, path: str) -> File | None:
+    def file(self, path: str) -> PageFile | None:
         return None
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
-        raise Refused(404, f"there is no {path}")
+        raise CommandRefused(404, f"there is no {path}")
 
 
 NO_PAGES: Final = _NoPages()
@@ -95,7 +95,7 @@ NO_PAGES: Final = _NoPages()
 
 def check_host(given: str, served: str) -> None:
     """Refuse a request for a host that is not this one: a site whose name was made to lead here (DNS rebinding) would otherwise
-    count as the origin of the pages. Raises `Refused`."""
+    count as the origin of the pages. Raises `CommandRefused`."""
     try:
         name = urlsplit(f"//{given}").hostname or ""
     except ValueError:
@@ -106,12 +106,12 @@ def check_host(given: str, served: str) -> None:
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        raise Refused(403, "the pages are served by address, such as 127.0.0.1, or as localhost") from None
+        raise CommandRefused(403, "the pages are served by address, such as 127.0.0.1, or as localhost") from None
 
 
 def query_of(text: str) -> dict[str, str]:
-    """The parameters of a query. Raises `Refused`."""
+    """The parameters of a query. Raises `CommandRefused`."""
     try:
         return dict(parse_qsl(text, max_num_fields=MAX_FIELDS))
     except ValueError:
-        raise Refused(400, f"a query has at most {MAX_FIELDS} parameters") from None
+        raise CommandRefused(400, f"a query has at most {MAX_FIELDS} parameters") from None

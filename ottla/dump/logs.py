@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ottla.client.errors import ClientError
-from ottla.client.records import Record, decoded
+from ottla.client.records import ConsumedRecord, decoded
 from ottla.dump import internal_topics
 from ottla.protocol.errors import DecodeError, KafkaError
 from ottla.protocol.primitives import Buffer
@@ -92,7 +92,7 @@ def _records(topic: str, partition: int, header: BatchHeader, raw: Buffer) -> It
         yield {"kind": "unsound", "offset": header.base_offset, "reason": str(error)}
 
 
-def _record(record: Record) -> Entry:
+def _record(record: ConsumedRecord) -> Entry:
     entry: Entry = {"kind": "record", "offset": record.offset, "timestamp_ms": record.timestamp_ms}
     try:
         said = internal_topics.read(record.topic, record.key, record.value)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ottla.client.errors import ClientError
-from ottla.client.records import Record, decoded
+from ottla.client.records import ConsumedRecord, decoded
 from ottla.client.timeline import MAX_DATA_RECORDS, Event, Logged, events, logged
 from ottla.operations.directory_audit import logs_of
 from ottla.operations.segments import sound_batches
@@ -41,10 +41,12 @@ def _states(
                 yield state
 
 
-def _written(fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], states: Collection[Logged]) -> list[Record]:
+def _written(
+    fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int]], states: Collection[Logged]
+) -> list[ConsumedRecord]:
     """The records that the id's producers have written into its partitions, as far as the files still have them."""
     producers = {state.producer_id for state in states}
-    written: list[Record] = []
+    written: list[ConsumedRecord] = []
     for where in sorted({partition for state in states for partition in state.partitions}):
         for header, raw in _batches(fs, directory, logs, where):
             if header.producer_id in producers and header.is_transactional:
@@ -55,7 +57,7 @@ def _written(fs: Filesystem, directory: str, logs: dict[TopicPartition, list[int
     return written
 
 
-def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> Iterator[Record]:
+def _records(where: TopicPartition, header: BatchHeader, raw: memoryview) -> Iterator[ConsumedRecord]:
     # Records that cannot be decoded are left out here; `ottla dump` reports them.
     with suppress(ClientError):
         yield from decoded(*where, raw, header)

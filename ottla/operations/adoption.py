@@ -24,7 +24,14 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
 from ottla.storage.filesystem import Filesystem, sync_names
-from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity, check_not_kafkas, read_identity, write_identity
+from ottla.storage.identity import (
+    METADATA_DIRECTORY,
+    DirectoryError,
+    DirectoryIdentity,
+    check_not_kafkas,
+    read_identity,
+    write_identity,
+)
 from ottla.storage.last_stop import FIRST_DIRTY, LOG_STARTS, remove_clean_file
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, parse_directory_name
@@ -192,7 +199,9 @@ def _partition(
     return PartitionDirectory(path, size_bytes, max(epoch, epochs.latest)), highest
 
 
-def carry_out(fs: Filesystem, target: str, plan: AdoptionPlan, identity: Identity, now_ms: int, progress: Progress) -> None:
+def carry_out(
+    fs: Filesystem, target: str, plan: AdoptionPlan, identity: DirectoryIdentity, now_ms: int, progress: Progress
+) -> None:
     """Copy the partitions, then add them to the metadata: each topic is adopted as a whole or not at all.
 
     Raises `DirectoryError` before anything is written. After any other failure the target serves the same topics as before: until

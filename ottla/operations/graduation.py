@@ -27,7 +27,7 @@ from ottla.storage.identity import (
     BOOTSTRAP_FILE,
     METADATA_DIRECTORY,
     DirectoryError,
-    Identity,
+    DirectoryIdentity,
     check_not_kafkas,
     read_identity,
     write_identity,
@@ -45,7 +45,7 @@ class GraduationPlan:
     """What to hand over to Apache Kafka. ``directories`` are names in the source, with their files and the files' sizes in
     bytes."""
 
-    identity: Identity
+    identity: DirectoryIdentity
     state: ClusterState
     records: list[LogRecord]
     ends: KnownEnds

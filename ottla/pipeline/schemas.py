@@ -18,7 +18,7 @@ MAX_RUN_CHARACTERS = 100
 """The longest run id, in characters. Every record that a job writes has it in a header."""
 
 
-class Topics(msgspec.Struct, frozen=True):
+class ShopTopics(msgspec.Struct, frozen=True):
     """The names of the shop's topics."""
 
     source: str = PURCHASES
@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
     no limit.
     """
 
-    topics: Topics = Topics()
+    topics: ShopTopics = ShopTopics()
     max_ahead_ms: int = MAX_AHEAD_MS
     deduplicate: bool = False
     limits: Mapping[str, int] = {}

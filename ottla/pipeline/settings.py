@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ottla.pipeline.schemas import Terms, Topics
+from ottla.pipeline.schemas import ShopTopics, Terms
 
 FORMATS: Final = ("avro", "json")
 """The names of `spark.formats.FORMATS`."""
@@ -36,7 +36,7 @@ class GenerateSettings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     partitions: int
     transactional_id: str | None
-    topics: Topics
+    topics: ShopTopics
 
 
 class StreamSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ class Struck(Protocol):
         ...
 
 
-class Faults:
+class InjectedFaults:
     """Each fault ends after its time, or with `World.heal`."""
 
     def __init__(self, world: Struck) -> None:

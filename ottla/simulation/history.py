@@ -10,7 +10,7 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 
 @dataclass(slots=True)
-class Record:
+class WrittenRecord:
     """A record that a client was to write. ``source`` is the input record from which it was made.
 
     ``offset`` is the one in the response to its producer, if known.
@@ -34,7 +34,7 @@ class Attempt:
     actor: str
     session: int
     number: int
-    records: list[Record]
+    records: list[WrittenRecord]
     group: str | None = None
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     commit_asked_s: float | None = None
@@ -54,7 +54,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Session:
+class ProducerSession:
     """A producer that got its identity at ``initialised_s``.
 
     ``identity`` is producer id and epoch, if known. Two sessions of a transactional id are ordered by their identities, because the
@@ -100,7 +100,7 @@ class RecordDeletion:
 class History:
     attempts: list[Attempt] = field(default_factory=list)
     watched: list[Watched] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
+    sessions: list[ProducerSession] = field(default_factory=list)
     offsets_read: list[OffsetsRead] = field(default_factory=list)
     deletions: list[RecordDeletion] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)

@@ -33,7 +33,7 @@ class _Partition:
     leaders: dict[int, int] = field(default_factory=dict)
 
 
-class Replicas:
+class ReplicaChecker:
     """An epoch has at most one leader, who has all that is committed. High watermarks never go back, and below them logs are equal.
 
     What is committed is on as many brokers as have to be in sync. Each replica knows the leader epochs of its batches, and shows of

@@ -11,12 +11,12 @@ from ottla.simulation.clients.noting import Notes
 from ottla.simulation.clients.wire import Client, Ground
 from ottla.simulation.committed_transactions import CommittedTransactions
 from ottla.simulation.env import START_MS
-from ottla.simulation.faults import RESTART_MS, Faults
+from ottla.simulation.faults import RESTART_MS, InjectedFaults
 from ottla.simulation.links import Links
 from ottla.simulation.machines import Machines
 from ottla.simulation.node import PORT, Node
 from ottla.simulation.plan import Plan
-from ottla.simulation.replicas import Replicas
+from ottla.simulation.replicas import ReplicaChecker
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Task
 from ottla.simulation.watch import Watch
@@ -46,7 +46,7 @@ class World:
         self.reached = self.ground.reached
         self.watch = Watch(self.notes.finding, self.reached, self.notes.identities)
         self.transactions = CommittedTransactions(self.notes.finding, self.reached, self.watch.note_committed)
-        self.replicas = Replicas(self.notes.finding, self.reached, self.transactions, self.machines.in_sync)
+        self.replicas = ReplicaChecker(self.notes.finding, self.reached, self.transactions, self.machines.in_sync)
         self.actors: dict[int, tuple[Actor, Task]] = {}
         """The actor and task that run at each place of the plan now."""
         self.retired: list[Task] = []
@@ -151,7 +151,7 @@ class World:
         rng = self._rng("beginnings")
         for place in range(len(self.plan.actors)):
             self.scheduler.call_later(rng.random() * MOMENTS_MS, lambda place=place: self.spawn(place))  # type: ignore[misc]
-        faults = Faults(self)
+        faults = InjectedFaults(self)
         for fault in self.plan.faults:
             self.scheduler.call_later(fault.at_ms, lambda fault=fault: faults.strike(fault))  # type: ignore[misc]
 

@@ -34,7 +34,7 @@ class Encoded(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Part(msgspec.Struct, frozen=True):
+class PartitionRows(msgspec.Struct, frozen=True):
     """The rows from ``start`` on that go to one partition, whose next sequence is ``sequence``, in batches that the topic
     accepts."""
 
@@ -52,7 +52,7 @@ class ProducerIdentity(msgspec.Struct, frozen=True):
 
 
 def encode(
-    rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[Part], timestamp_ms: int, batch_bytes: int
+    rows: pa.RecordBatch, who: ProducerIdentity, parts: Sequence[PartitionRows], timestamp_ms: int, batch_bytes: int
 ) -> Iterator[Encoded]:
     """Batches of about ``batch_bytes`` before compression. ``rows`` has key, value and perhaps headers, see
     `segments.reading.COLUMNS`.

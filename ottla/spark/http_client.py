@@ -25,7 +25,7 @@ MAX_ERROR_BYTES: Final = 1_000
 _PIECE_BYTES: Final = 64 << 10
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpResponse(msgspec.Struct, frozen=True):
     """``reason`` is the protocol's text for the status. The ``body`` of an error has at most `MAX_ERROR_BYTES`."""
 
     status: int
@@ -66,7 +66,7 @@ def ask(
     *,
     timeout_s: float = TIMEOUT_S,
     now_s: Callable[[], float] = time.monotonic,
-) -> Answer:
+) -> HttpResponse:
     """Send a POST where there is a body, else a GET. Raises `PipelineError`, whose text begins with ``who``, also for a
     redirect."""
     request = urllib.request.Request(url, body, dict(headers))
@@ -76,13 +76,13 @@ def ask(
             read = _read(answer, MAX_ANSWER_BYTES, until_s, now_s)
             if len(read) > MAX_ANSWER_BYTES:
                 raise PipelineError(f"{who} answers with more than {MAX_ANSWER_BYTES:,} bytes")
-            return Answer(answer.status, str(answer.reason), read)
+            return HttpResponse(answer.status, str(answer.reason), read)
     except urllib.error.HTTPError as error:
         with error:
             if 300 <= error.code < 400:
                 where = urllib.parse.urlsplit(error.headers.get("Location") or "").hostname or "another path"
                 raise PipelineError(f"{who} redirects to {where}, which is not followed: give the URL that it leads to") from None
-            return Answer(error.code, str(error.reason), _said_by(error, until_s, now_s))
+            return HttpResponse(error.code, str(error.reason), _said_by(error, until_s, now_s))
     except (OSError, http.client.HTTPException) as error:
         said = " ".join(str(getattr(error, "reason", "") or error or type(error).__name__).split())
         raise PipelineError(f"{who} does not answer ({said})") from None

@@ -122,7 +122,7 @@ def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> 
     return None if standing is None else standing.mark
 
 
-class Standing(msgspec.Struct, frozen=True):
+class CommittedMark(msgspec.Struct, frozen=True):
     """The newest mark of a group, the topic at whose offsets the mark stands, and all offsets."""
 
     mark: Mark
@@ -130,7 +130,7 @@ class Standing(msgspec.Struct, frozen=True):
     ends: Ends
 
 
-def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Standing | None:
+def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> CommittedMark | None:
     """The mark of `read_mark` and where it stands; None where there is none. Raises `PipelineError`."""
     # confluent-kafka commits the zero byte at the end of a C string as well.
     fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
@@ -140,7 +140,7 @@ def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True)
     ends: Ends = {}
     for topic, partition, _ in fetched:
         ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
-    return Standing(mark, next(topic for topic, _, text in fetched if text and parse_mark(text, group) == mark), ends)
+    return CommittedMark(mark, next(topic for topic, _, text in fetched if text and parse_mark(text, group) == mark), ends)
 
 
 def read_ends(cluster: ClusterClient, group: str) -> Ends:

@@ -21,7 +21,7 @@ from ottla.spark.progress_topic import ProgressTopic
 from ottla.spark.query import RunningQuery
 from ottla.spark.rows import WRITTEN, Outgoing, written_type
 from ottla.spark.topics import partition_counts
-from ottla.spark.transaction import Producer, Transaction
+from ottla.spark.transaction import SharedProducer, SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
 from ottla.spark.writer import TaskWriter, Written, check_alone
@@ -55,7 +55,7 @@ class RowWriter:
     def transaction(self, progress: ProgressTopic | None) -> BatchTransaction[Any]:
         options = self._options
         if options.writer != "driver":
-            return Transaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
+            return SharedTransaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
         # Tasks import this module, and need no stock producer.
         from ottla.spark.driver import DriverTransaction
 
@@ -96,7 +96,7 @@ class RowWriter:
         iterator = self._outgoing.rows(frame).toLocalIterator(prefetchPartitions=True)
         return transaction.write(map(_row, _while_active(iterator, query)), partitions)
 
-    def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Producer) -> list[Written]:
+    def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: SharedProducer) -> list[Written]:
         """One Spark job: find each record's partition, bring a partition's records to one task, write."""
         from ottla.spark.placing import brought_together
 
@@ -116,7 +116,7 @@ class RowWriter:
 
 
 @contextlib.contextmanager
-def _own_errors(producer: Producer) -> Iterator[None]:
+def _own_errors(producer: SharedProducer) -> Iterator[None]:
     """Errors of `errors` that tasks have raised inside the block are raised as themselves, and not as Spark's."""
     try:
         yield
@@ -136,7 +136,7 @@ def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[A
 
 
 def _write(
-    connecting: Connecting, producer: Producer, codec: str, batch_bytes: dict[str, int]
+    connecting: Connecting, producer: SharedProducer, codec: str, batch_bytes: dict[str, int]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage."""
 

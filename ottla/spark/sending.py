@@ -19,7 +19,7 @@ from ottla.protocol.remedies import RETRIABLE, name_of
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import MustAbort, PipelineError, refusal
-from ottla.spark.transaction import Producer
+from ottla.spark.transaction import SharedProducer
 from ottla.spark.wire import PAUSE_S, ClusterClient
 
 MAX_IN_FLIGHT = 4
@@ -53,7 +53,7 @@ class _InFlight(msgspec.Struct):
 class Sender:
     """Keeps one connection to each leader. Raises `PipelineError` and `MustAbort`."""
 
-    def __init__(self, cluster: ClusterClient, producer: Producer) -> None:
+    def __init__(self, cluster: ClusterClient, producer: SharedProducer) -> None:
         self._cluster = cluster
         self._producer = producer
         self._leaders: dict[str, dict[int, Address]] = {}

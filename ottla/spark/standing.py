@@ -13,7 +13,7 @@ import msgspec
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.checkpoint import InputEnds
 from ottla.spark.errors import PipelineError
-from ottla.spark.marks import Standing, group_of, read_standing
+from ottla.spark.marks import CommittedMark, group_of, read_standing
 from ottla.spark.options import SinkOptions
 from ottla.spark.topics import existing
 from ottla.spark.wire import ClusterClient
@@ -80,14 +80,14 @@ class MarkPlace:
             )
 
 
-def _kept(standing: Standing | None, ends: InputEnds) -> str:
+def _kept(standing: CommittedMark | None, ends: InputEnds) -> str:
     """The topic that an older mark stands at. Marks that do not name their topic stand at the first topic of all."""
     if standing is None:
         return ""
     return standing.mark.at or ("" if ends.offsets else standing.topic)
 
 
-def check_recreated(standing: Standing | None, ends: InputEnds) -> None:
+def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
     """Raises `PipelineError` where a topic of the input was made anew: its offsets are gone with the old topic, and the stream
     would skip new records.
 

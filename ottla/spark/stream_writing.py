@@ -27,7 +27,7 @@ from ottla.spark.progress_topic import ProgressTopic
 from ottla.spark.rows import check_arranged
 from ottla.spark.standing import MarkPlace
 from ottla.spark.topics import partition_counts
-from ottla.spark.transaction import Producer, Transaction
+from ottla.spark.transaction import SharedProducer, SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.worker import prepare
 from ottla.spark.writer import TaskWriter, Written, check_alone
@@ -47,7 +47,7 @@ class Message(WriterCommitMessage):
     """What a task has written, with which identity, when the producer got that identity by the driver's clock, and which topics the
     stream reads, by their ids at that time."""
 
-    def __init__(self, producer: Producer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
+    def __init__(self, producer: SharedProducer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
         self.producer = producer
         self.began_s = began_s
         self.ids = ids
@@ -62,7 +62,7 @@ class StreamWriter(_ArrowWriter):
         check_arranged(schema)
         self._options = options
         self._checkpoint = checkpoint
-        self._producer: Producer | None = None
+        self._producer: SharedProducer | None = None
         self._began_s = 0.0
         self._ids: dict[str, str] = {}
         self._batch_bytes: dict[str, int] = {}
@@ -73,7 +73,7 @@ class StreamWriter(_ArrowWriter):
             self._producer = self._begin_transaction()
         return self.__dict__
 
-    def _begin_transaction(self) -> Producer:
+    def _begin_transaction(self) -> SharedProducer:
         options = self._options
         with contextlib.closing(ClusterClient(options.connecting)) as cluster:
             inputs = InputTopics(cluster)
@@ -87,7 +87,7 @@ class StreamWriter(_ArrowWriter):
             claim(cluster, options.transactional_id, query, batch, options.run, ends, progress)
             inputs.check(ends.topics())
             self._ids = inputs.ids
-            transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
+            transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
             transaction.begin()
             self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
             self._began_s = time.time()
@@ -133,7 +133,7 @@ class StreamWriter(_ArrowWriter):
                 options = self._options
                 inputs = InputTopics(cluster, told[0].ids if told else {})
                 progress = _progress(cluster, options, inputs)
-                transaction = Transaction(cluster, options.transactional_id, options.timeout_ms, producer, progress)
+                transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, producer, progress)
                 stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time, inputs)
                 stream.start()
                 query = query_in(self._checkpoint)
@@ -150,12 +150,12 @@ class StreamWriter(_ArrowWriter):
                 self._abort(message.producer)
                 return
 
-    def _abort(self, producer: Producer | None) -> None:
+    def _abort(self, producer: SharedProducer | None) -> None:
         """Abort the transaction. Where that fails, its time-out or the next batch aborts it."""
         if producer is None:
             return
         with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
-            Transaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
+            SharedTransaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
 
 
 def _progress(cluster: ClusterClient, options: SinkOptions, inputs: InputTopics) -> ProgressTopic | None:

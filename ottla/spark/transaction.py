@@ -33,7 +33,7 @@ TRANSACTION_TIMEOUT_MS = 900_000
 """The largest time-out that brokers allow by default, in ms (transaction.max.timeout.ms)."""
 
 
-class Producer(msgspec.Struct, frozen=True):
+class SharedProducer(msgspec.Struct, frozen=True):
     """The identity with which the tasks of one transaction write."""
 
     transactional_id: str
@@ -66,7 +66,7 @@ def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
     return state_of(cluster, transactional_id) is None
 
 
-class Transaction:
+class SharedTransaction:
     """The transactions of one transactional id. Every method raises `Fenced` once another pipeline has taken over the id."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Transaction:
         cluster: ClusterClient,
         transactional_id: str,
         timeout_ms: int = TRANSACTION_TIMEOUT_MS,
-        producer: Producer | None = None,
+        producer: SharedProducer | None = None,
         progress: ProgressTopic | None = None,
     ) -> None:
         """``producer`` is that of a transaction that has begun in another process, to continue it."""
@@ -82,7 +82,7 @@ class Transaction:
         self.transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._has_begun = producer is not None
-        self.producer = producer or Producer(transactional_id, -1, -1)
+        self.producer = producer or SharedProducer(transactional_id, -1, -1)
         self.group = group_of(transactional_id)
         self._progress = progress
 
@@ -107,7 +107,7 @@ class Transaction:
             InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms),
             "taking the transactional id",
         )
-        self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+        self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
         """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any, see `marks.commit_of`,
@@ -147,7 +147,7 @@ class Transaction:
             transactional_id=self.transactional_id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit
         )
         answer = self._ask(TRANSACTION, self.transactional_id, request, "committing" if commit else "aborting")
-        self.producer = Producer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+        self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
 
     def close(self) -> None:
         """Close the connections. They are opened again when they are needed."""

@@ -15,11 +15,11 @@ from ottla.protocol.records import COMPRESSIONS
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.spark.choosing import check_topic
 from ottla.spark.connecting import Connecting
-from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode
+from ottla.spark.encoding import Encoded, PartitionRows, ProducerIdentity, encode
 from ottla.spark.errors import PipelineError
 from ottla.spark.limits import BATCH_BYTES
 from ottla.spark.sending import Sender
-from ottla.spark.transaction import Producer
+from ottla.spark.transaction import SharedProducer
 from ottla.spark.wire import ClusterClient
 
 _CONTENTS = ("key", "value", "headers")
@@ -48,7 +48,7 @@ class TaskWriter:
     def __init__(
         self,
         connecting: Connecting,
-        producer: Producer,
+        producer: SharedProducer,
         codec: str = "lz4",
         batch_bytes: Mapping[str, int] = {},
         cluster: ClusterClient | None = None,
@@ -77,7 +77,7 @@ class TaskWriter:
         for where in wheres:
             self._totals.setdefault(where, _Total())
         parts = [
-            Part(cut, self._totals[where].records, self._batch_bytes.get(where[0], BATCH_BYTES))
+            PartitionRows(cut, self._totals[where].records, self._batch_bytes.get(where[0], BATCH_BYTES))
             for cut, where in zip(cuts, wheres, strict=True)
         ]
         contents = rows.select([name for name in _CONTENTS if name in rows.schema.names]).take(pa.array(order))

@@ -27,7 +27,7 @@ class DirectoryError(Exception):
     """The directory cannot be used; the text is one line for a person."""
 
 
-class Identity(msgspec.Struct):
+class DirectoryIdentity(msgspec.Struct):
     """The content of meta.properties."""
 
     cluster_id: str
@@ -43,7 +43,7 @@ class Identity(msgspec.Struct):
             return NO_UUID
 
 
-def read_identity(fs: Filesystem, path: str) -> Identity | None:
+def read_identity(fs: Filesystem, path: str) -> DirectoryIdentity | None:
     """Read meta.properties; None for a directory that has no such file yet. Raises `DirectoryError` for a damaged file."""
     try:
         raw = fs.read_file(f"{path}/{META_FILE}")
@@ -54,7 +54,7 @@ def read_identity(fs: Filesystem, path: str) -> Identity | None:
     try:
         lines = [line for line in raw.decode().splitlines() if "=" in line and not line.startswith("#")]
         properties = dict(line.split("=", 1) for line in lines)
-        return Identity(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", ""))
+        return DirectoryIdentity(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", ""))
     except UnicodeDecodeError:
         reason = "it is no text"
     except (KeyError, ValueError) as error:
@@ -92,7 +92,7 @@ def check_not_a_clusters(fs: Filesystem, path: str) -> None:
         raise DirectoryError(f"{path} has the data of a cluster; start that on it with --brokers, or give another --data-dir")
 
 
-def write_identity(fs: Filesystem, path: str, identity: Identity, *, is_synced: bool = False) -> None:
+def write_identity(fs: Filesystem, path: str, identity: DirectoryIdentity, *, is_synced: bool = False) -> None:
     """Write meta.properties. Raises OSError."""
     lines = [
         "#",
@@ -123,7 +123,7 @@ def identify(
     cluster_id: str | None = None,
     *,
     is_synced: bool = False,
-) -> tuple[Identity, bool]:
+) -> tuple[DirectoryIdentity, bool]:
     """The identity of a directory, and whether no broker has run on it yet.
 
     A directory without an identity is given to node ``node_id``, in the cluster ``cluster_id`` or, where that is None, in a new
@@ -137,6 +137,6 @@ def identify(
         # One that was only formatted has no metadata log.
         return identity, not fs.list_dir(f"{path}/{METADATA_DIRECTORY}")
     cluster_id = cluster_id or uuid_text(new_uuid())
-    identity = Identity(cluster_id, node_id, uuid_text(new_uuid()))
+    identity = DirectoryIdentity(cluster_id, node_id, uuid_text(new_uuid()))
     write_identity(fs, path, identity, is_synced=is_synced)
     return identity, True

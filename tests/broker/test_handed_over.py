@@ -8,7 +8,7 @@ from ottla.operations.adoption import carry_out, plan_adoption
 from ottla.operations.graduation import hand_over, plan_graduation
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.identity import KRAFT_FILE, METADATA_DIRECTORY, DirectoryError, Identity
+from ottla.storage.identity import KRAFT_FILE, METADATA_DIRECTORY, DirectoryError, DirectoryIdentity
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
@@ -40,7 +40,7 @@ def refused(disk: MemoryFilesystem) -> str:
     source = MemoryFilesystem({"/source/u-0/00000000000000000000.log": b"", **before})
     plan = plan_adoption(source, "/source", [], iter(lambda: bytes(range(16)), None))
     with pytest.raises(DirectoryError) as same:
-        carry_out(source, DATA_DIR, plan, Identity("cluster", 1, "directory"), 0, lambda *_: None)
+        carry_out(source, DATA_DIR, plan, DirectoryIdentity("cluster", 1, "directory"), 0, lambda *_: None)
     assert str(same.value) == str(refusal.value)
     return str(refusal.value)
 

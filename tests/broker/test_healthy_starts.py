@@ -15,7 +15,7 @@ from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
 from ottla.storage.filesystem import Filesystem
-from ottla.storage.identity import Identity, read_identity
+from ottla.storage.identity import DirectoryIdentity, read_identity
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -99,7 +99,7 @@ def test_an_adoption_that_is_cut_off_leaves_a_directory_that_starts(stale: bool)
 
     disk.refuses = keep
     identity = read_identity(disk, "/data")
-    assert isinstance(identity, Identity)
+    assert isinstance(identity, DirectoryIdentity)
     carry_out(disk, "/data", plan, identity, NOW_MS, lambda *_: None)
     disk.refuse_nothing()
     for state in [*states, disk]:
@@ -168,7 +168,7 @@ def test_gaps_that_another_broker_has_compacted_are_adopted() -> None:
     plan = plan_adoption(disk, "/data", ["t"], iter(lambda: random.Random(1).randbytes(16), None))
     # The partitions of a copy without the cluster's metadata: nothing says that the topic was compacted.
     plan.configs["t"].clear()
-    carry_out(disk, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
+    carry_out(disk, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
     for _ in range(2):
         broker, _ = started(disk, log_dirs="/target")
         assert broker.broker.partitions.get("t", 0).log.log_end_offset == 30
@@ -247,7 +247,7 @@ def test_batches_of_an_adopted_topic_are_no_losses(producer_id: int, clean: bool
     started(disk, log_dirs="/data")[0].close()
     plan = plan_adoption(disk, "/source", ["t"], iter(lambda: random.Random(1).randbytes(16), None))
     identity = read_identity(disk, "/data")
-    assert isinstance(identity, Identity)
+    assert isinstance(identity, DirectoryIdentity)
     carry_out(disk, "/data", plan, identity, NOW_MS, lambda *_: None)
     target, _ = started(disk, log_dirs="/data")
     assert target.broker.producer_ids.new() == 1_000

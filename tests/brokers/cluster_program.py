@@ -10,12 +10,12 @@ import threading
 
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.ready_file import ReadyFile
-from ottla.brokers.parent import Cluster, Parent
-from ottla.brokers.plan import CONTROLLER_ID, Node
-from ottla.process import Owner, print_error
+from ottla.brokers.parent import ClusterProcesses, Parent
+from ottla.brokers.plan import CONTROLLER_ID, PlannedNode
+from ottla.process import OwnerProcess, print_error
 
 
-def run_node(node: Node, parent: Owner) -> int:
+def run_node(node: PlannedNode, parent: OwnerProcess) -> int:
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     parent.watch(stopped.set)
@@ -33,9 +33,9 @@ def run_node(node: Node, parent: Owner) -> int:
 
 def main() -> int:
     names = {CONTROLLER_ID: "controller", 1: "broker-1", 2: "broker-2"}
-    nodes = {number: Node(name, number, f"/none/{name}", BrokerConfig({})) for number, name in names.items()}
-    cluster = Cluster(nodes=nodes, cluster_id="c", data_dir="/none", is_terminal=False)
-    return Parent(cluster, run_node, ready_file=ReadyFile(None), takes_commands=True).run(Owner(pid=os.getppid()))
+    nodes = {number: PlannedNode(name, number, f"/none/{name}", BrokerConfig({})) for number, name in names.items()}
+    cluster = ClusterProcesses(nodes=nodes, cluster_id="c", data_dir="/none", is_terminal=False)
+    return Parent(cluster, run_node, ready_file=ReadyFile(None), takes_commands=True).run(OwnerProcess(pid=os.getppid()))
 
 
 if __name__ == "__main__":

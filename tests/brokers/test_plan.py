@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.brokers.plan import CONTROLLER_ID, MAX_BROKERS, Node, plan, prepare
+from ottla.brokers.plan import CONTROLLER_ID, MAX_BROKERS, PlannedNode, plan, prepare
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import DirectoryError, read_identity
 from ottla.storage.last_stop import take_last_stop
@@ -18,7 +18,7 @@ from ottla.storage.log_dir import LogDirectory
 DATA = "/cluster"
 
 
-def planned(broker_count: int = 3, **given: Any) -> list[Node]:
+def planned(broker_count: int = 3, **given: Any) -> list[PlannedNode]:
     ports = count(40_000)
     settings = {"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:9092", **given}
     return plan(BrokerConfig(settings), broker_count, lambda host: next(ports))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.simulation.history import Attempt, History, OffsetsRead, Record, Session, Watched
+from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, Watched, WrittenRecord
 
 
 class Scribe:
@@ -57,7 +57,7 @@ def read(paths: list[Path]) -> History:
 def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: dict[str, Any]) -> None:
     event = line["event"]
     if event == "initialised":
-        history.sessions.append(Session(line["id"], line["actor"], line["session"], line["s"]))
+        history.sessions.append(ProducerSession(line["id"], line["actor"], line["session"], line["s"]))
     elif event == "offsets read":
         history.offsets_read.append(OffsetsRead(line["group"], line["asked_s"], _offsets(line["offsets"])))
     elif event == "fenced":
@@ -70,7 +70,7 @@ def _take(history: History, open_by: dict[tuple[str, int, int], Attempt], line: 
             actor=line["actor"],
             session=line["session"],
             number=line["number"],
-            records=[Record((t, p), value, tuple(source) if source else None) for t, p, value, source in line["records"]],
+            records=[WrittenRecord((t, p), value, tuple(source) if source else None) for t, p, value, source in line["records"]],
             group=line["group"] if line["offsets"] else None,
             offsets=_offsets(line["offsets"]),
             is_transaction=line["is_transaction"],

@@ -81,7 +81,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
         NO_TEXT.encode()
 
     monkeypatch.setattr("ottla.client.kafka_client.KafkaClient.create_topic", ask)
-    monkeypatch.setattr("ottla.client.brokers.Brokers.partitions", ask)
+    monkeypatch.setattr("ottla.client.brokers.BrokerConnections.partitions", ask)
     monkeypatch.setattr("ottla.client.producing.TopicProducer.__init__", ask)
     return "127.0.0.1:1"
 

@@ -16,7 +16,7 @@ from ottla.cli.first_topics import first_topic, from_environment
 from ottla.cli.output import printable, text_or_base64, time_text
 from ottla.cli.positions import Position, place
 from ottla.cli.root import COMMANDS
-from ottla.client import Record
+from ottla.client import ConsumedRecord
 from ottla.client.durations import duration_text
 
 DEAD = ["--bootstrap", "127.0.0.1:1"]
@@ -170,7 +170,7 @@ def test_a_topic_with_configs() -> None:
     assert first_topic("orders").partitions == 1
 
 
-RECORD = Record(
+RECORD = ConsumedRecord(
     topic="t",
     partition=1,
     offset=5,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.addresses import Address
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.protocol.codec import API_VERSIONS_KEY, api, decode_body, read_client_id, response_parts
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -112,8 +112,8 @@ class ScriptedCluster:
         self.pauses.append(seconds)
         self.now_s += seconds
 
-    def brokers(self, timeout_s: float = 10.0, bootstrap: str = "kafka:9092") -> Brokers:
-        return Brokers(bootstrap, timeout_s=timeout_s, connect=self.connect, clock=lambda: self.now_s, pause=self.pause)
+    def brokers(self, timeout_s: float = 10.0, bootstrap: str = "kafka:9092") -> BrokerConnections:
+        return BrokerConnections(bootstrap, timeout_s=timeout_s, connect=self.connect, clock=lambda: self.now_s, pause=self.pause)
 
 
 def metadata(*, nodes: dict[int, str], leaders: dict[str, list[int]], missing: tuple[str, ...] = ()) -> MetadataResponse:

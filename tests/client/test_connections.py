@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.errors import ClientError, NotKafka, NotServed, TimedOut, Unreachable
+from ottla.client.errors import ClientError, NotKafka, TimedOut, Unreachable, UnsupportedRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataResponse
 from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
@@ -27,7 +27,7 @@ def test_a_broker_of_before_is_asked_for_its_versions_again_in_one_that_it_has()
 def test_a_request_that_the_broker_has_no_version_of_is_not_sent() -> None:
     broker = ScriptedBroker(versions={"ListTransactions": (9, 9), "DescribeProducers": (0, -1)})
     connection = ScriptedCluster(kafka=broker).brokers().anyone()
-    with pytest.raises(NotServed, match=r"ListTransactions .* has versions 9 to 9"):
+    with pytest.raises(UnsupportedRequest, match=r"ListTransactions .* has versions 9 to 9"):
         connection.call(ListTransactionsRequest())
     assert broker.names() == ["ApiVersions"]
 

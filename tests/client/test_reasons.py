@@ -14,7 +14,7 @@ from ottla.client.durations import SKEW_MS, elapsed_ms
 from ottla.client.groups import GroupDescription, GroupMember
 from ottla.client.positions import GroupPosition
 from ottla.client.reasons import ABORT_INTERVAL_MS, MAX_PARTITIONS_NAMED, open_text, why_group_waits, why_held
-from ottla.client.transactions import OpenTransaction, Transaction
+from ottla.client.transactions import OpenTransaction, TransactionDescription
 
 NOW_MS = 1_000_000
 
@@ -31,8 +31,8 @@ def holder(start_offset: int = 4_711) -> OpenTransaction:
     )
 
 
-def transaction(state: str = "Ongoing", start_ms: int | None = NOW_MS - 42_000) -> Transaction:
-    return Transaction(
+def transaction(state: str = "Ongoing", start_ms: int | None = NOW_MS - 42_000) -> TransactionDescription:
+    return TransactionDescription(
         transactional_id="checkout-1",
         state=state,
         producer_id=7,

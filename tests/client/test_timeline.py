@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ottla.cli.txn_timeline import diagram
-from ottla.client.brokers import Brokers
+from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import KafkaAnswered, Unreachable
-from ottla.client.records import Record
-from ottla.client.timeline import Event, Limits, Logged, events, logged, newest_timeline, timeline
+from ottla.client.records import ConsumedRecord
+from ottla.client.timeline import Event, Logged, TimelineLimits, events, logged, newest_timeline, timeline
 from ottla.coordinator.transaction.metadata import TxnMetadata, key_record, to_record
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -40,8 +40,8 @@ def state(offset: int, name: str | None, *partitions: int, epoch: int = 0) -> Lo
     )
 
 
-def record(offset: int, time_ms: int, control: str | None = None, producer_id: int = 5) -> Record:
-    return Record(
+def record(offset: int, time_ms: int, control: str | None = None, producer_id: int = 5) -> ConsumedRecord:
+    return ConsumedRecord(
         topic="orders",
         partition=0,
         offset=offset,
@@ -177,7 +177,7 @@ class Cluster:
         data = PartitionData(partition_index=0, records=records)
         return FetchResponse(responses=[FetchableTopicResponse(topic=topic.topic, partitions=[data])])
 
-    def brokers(self) -> Brokers:
+    def brokers(self) -> BrokerConnections:
         return ScriptedCluster(kafka=self.broker).brokers()
 
 
@@ -185,7 +185,7 @@ def test_all_that_the_logs_have() -> None:
     happened = timeline(Cluster(transactions=3, records=5).brokers(), "shop")
     assert kinds(happened).count("complete") == 3
     assert [event.what for event in happened if event.kind == "data"] == ["5 records written"]
-    assert newest_timeline(Cluster(3, 5).brokers(), "shop", Limits(log_offsets=9, data_records=5)).unread == []
+    assert newest_timeline(Cluster(3, 5).brokers(), "shop", TimelineLimits(log_offsets=9, data_records=5)).unread == []
 
 
 def test_a_cluster_that_does_not_answer_is_not_said_to_lack_the_id() -> None:
@@ -200,7 +200,7 @@ def test_a_cluster_without_any_transaction_lacks_the_id() -> None:
 
 
 def test_what_the_limits_leave_unread_is_said() -> None:
-    read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", Limits(log_offsets=6, data_records=4))
+    read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", TimelineLimits(log_offsets=6, data_records=4))
     assert kinds(read.events).count("complete") == 2
     assert "data" not in kinds(read.events)
     assert read.unread == [
@@ -211,8 +211,8 @@ def test_what_the_limits_leave_unread_is_said() -> None:
 
 def test_an_id_that_the_newest_offsets_do_not_have_may_be_there() -> None:
     cluster = Cluster(transactions=3, records=5)
-    assert newest_timeline(cluster.brokers(), "other", Limits(log_offsets=6, data_records=4)).events == []
-    for limits in (Limits(), Limits(log_offsets=9)):
+    assert newest_timeline(cluster.brokers(), "other", TimelineLimits(log_offsets=6, data_records=4)).events == []
+    for limits in (TimelineLimits(), TimelineLimits(log_offsets=9)):
         with pytest.raises(KafkaAnswered, match="there is no transactional id 'other'"):
             newest_timeline(cluster.brokers(), "other", limits)
 

@@ -21,7 +21,7 @@ from ottla.console.paging import ROWS_SHOWN, matching, part_of
 from ottla.console.site import MAX_PAGES, Console, all_files
 from ottla.console.values import VALUES
 from ottla.control import door
-from ottla.control.asking import Refused
+from ottla.control.asking import CommandRefused
 from ottla.control.door import ControlDoor
 from ottla.control.pages import check_host, query_of
 from tests.console.endless import ENDLESS
@@ -169,7 +169,7 @@ def test_a_read_does_not_wait_long_for_a_loop_that_is_busy(looped: ControlDoor, 
     monkeypatch.setattr(door, "READ_TIMEOUT_S", 0.01)
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
-    with pytest.raises(Refused, match=r"the broker is busy, and has not answered within") as refused:
+    with pytest.raises(CommandRefused, match=r"the broker is busy, and has not answered within") as refused:
         looped._read(lambda steered: None)
     assert refused.value.status == 409
     goes_on.set()
@@ -203,13 +203,13 @@ def test_a_long_list_is_shown_in_parts() -> None:
 
 @pytest.mark.parametrize("text", ["-1", "x", "9" * 19, "١"])
 def test_a_number_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="start is a number"):
+    with pytest.raises(CommandRefused, match="start is a number"):
         part_of([], asked_with({"start": text}))
 
 
 def test_a_query_has_a_limit() -> None:
     assert query_of("name=%3Cscript%3E&x=") == {"name": "<script>"}
-    with pytest.raises(Refused, match="at most"):
+    with pytest.raises(CommandRefused, match="at most"):
         query_of("&".join(f"a{at}=1" for at in range(50)))
 
 

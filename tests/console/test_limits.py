@@ -9,13 +9,13 @@ import pytest
 
 from ottla.broker.transaction_history import Happened, Kind
 from ottla.client.kafka_client import KafkaClient
-from ottla.client.timeline import Limits
+from ottla.client.timeline import TimelineLimits
 from ottla.console import messages as messages_page
 from ottla.console import transactions as transactions_page
 from ottla.console.asked import Asked
 from ottla.console.messages import MESSAGES_SHOWN, messages
 from ottla.console.transactions import transaction
-from ottla.control.asking import Refused
+from ottla.control.asking import CommandRefused
 from ottla.control.history import EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState
@@ -89,11 +89,11 @@ def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory)
 
 
 def test_a_timeline_of_much_says_what_it_leaves_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactions_page, "LIMITS", Limits(log_offsets=6, data_records=4))
+    monkeypatch.setattr(transactions_page, "LIMITS", TimelineLimits(log_offsets=6, data_records=4))
     page = transaction_of(Cluster(transactions=3, records=5), "shop", EventHistory())
     assert [event["kind"] for event in page["events"]].count("complete") == 2
     assert [line.split(" ", 3)[1] for line in page["unread"]] == ["is", "was"]
-    with pytest.raises(Refused, match="there is no transactional id 'other', unless in what is in __transaction_state:0"):
+    with pytest.raises(CommandRefused, match="there is no transactional id 'other', unless in what is in __transaction_state:0"):
         transaction_of(Cluster(transactions=3, records=5), "other", EventHistory())
     known = EventHistory()
     known.happened(Happened(transactional_id="other", kind=Kind.DECIDED, time_ms=7, outcome="timeout"))

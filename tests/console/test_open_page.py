@@ -15,7 +15,7 @@ import structlog
 from ottla.client.errors import KafkaAnswered, TimedOut, UnknownTopic
 from ottla.console import site
 from ottla.console.site import LONGEST_INTERVAL_S, REST, SILENCE_S, OpenPage
-from ottla.control.asking import Refused
+from ottla.control.asking import CommandRefused
 from ottla.control.pages import Reach
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import begin_message, message_elements, read_length
@@ -125,7 +125,7 @@ def test_what_takes_long_is_read_less_often(world_of: Callable[..., OpenPageWorl
         (KafkaAnswered("there is no transactional id 'x'", Code.TRANSACTIONAL_ID_NOT_FOUND), 404),
         (KafkaAnswered("describing group 'x'", Code.COORDINATOR_LOAD_IN_PROGRESS), 409),
         (TimedOut("no answer"), 409),
-        (Refused(400, "what"), 400),
+        (CommandRefused(400, "what"), 400),
         (KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone"), 409),
     ],
 )

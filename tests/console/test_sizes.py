@@ -10,9 +10,9 @@ import pytest
 
 from ottla.client.diagnosis import WaitingGroup
 from ottla.client.groups import GroupDescription, GroupMember, GroupPosition
-from ottla.client.records import Record
+from ottla.client.records import ConsumedRecord
 from ottla.client.timeline import Event
-from ottla.client.transactions import Transaction
+from ottla.client.transactions import TransactionDescription
 from ottla.console import groups as groups_page
 from ottla.console import site
 from ottla.console import transactions as transactions_page
@@ -43,7 +43,7 @@ def asked(query: dict[str, str], **steered: Any) -> Asked:
 
 def test_headers_are_cut() -> None:
     headers: list[tuple[str, bytes | None]] = [("n" * 900, b"\xff" * 900)] * 30
-    record = Record("t", 0, 0, 0, None, b"\xff" * 900, headers, -1, -1, transactional=False, control=None)
+    record = ConsumedRecord("t", 0, 0, 0, None, b"\xff" * 900, headers, -1, -1, transactional=False, control=None)
     page = shown(record)
     assert (len(page["headers"]), page["more_headers"]) == (20, 10)
     assert {len(header["name"]) for header in page["headers"]} == {HEADER_BYTES_SHOWN}
@@ -55,7 +55,7 @@ def test_headers_are_cut() -> None:
 def test_partitions_of_a_transaction_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     partitions = [("orders", index) for index in range(MANY)]
     happened = [Event(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
-    described = Transaction("shop", "Ongoing", 1, 0, 1_000, 0, partitions)
+    described = TransactionDescription("shop", "Ongoing", 1, 0, 1_000, 0, partitions)
     monkeypatch.setattr(transactions_page, "newest_timeline", lambda *given: SimpleNamespace(events=happened, unread=[]))
     monkeypatch.setattr(transactions_page.client_transactions, "describe_if_known", lambda *given: described)
     page = transaction(asked({"id": "shop"}))

@@ -11,7 +11,7 @@ from ottla import container
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import load, variable_near
-from ottla.container import STARTED_LINES, Refused, format_directory, launch, prepared, storage, zookeeper_port
+from ottla.container import STARTED_LINES, ContainerRefused, format_directory, launch, prepared, storage, zookeeper_port
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import read_identity
@@ -119,7 +119,7 @@ def test_a_directory_keeps_its_cluster() -> None:
     fs = MemoryFilesystem()
     config = BrokerConfig({"log.dirs": DATA_DIR})
     format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
-    with pytest.raises(Refused, match="is formatted already; --ignore-formatted leaves it as it is"):
+    with pytest.raises(ContainerRefused, match="is formatted already; --ignore-formatted leaves it as it is"):
         format_directory(fs, config, CLUSTER_ID, ignore_formatted=False)
     assert format_directory(fs, config, "other", ignore_formatted=True).endswith(f"keeps its cluster {CLUSTER_ID}, not other")
     identity = read_identity(fs, DATA_DIR)
@@ -131,7 +131,7 @@ def test_a_directory_in_use_is_not_formatted() -> None:
     fs = MemoryFilesystem()
     fs.make_dir(DATA_DIR)
     lock = fs.lock(f"{DATA_DIR}/{LOCK_FILE}")
-    with pytest.raises(Refused, match="is in use by another broker"):
+    with pytest.raises(ContainerRefused, match="is in use by another broker"):
         format_directory(fs, BrokerConfig({"log.dirs": DATA_DIR}), CLUSTER_ID, ignore_formatted=True)
     fs.unlock(lock)
     assert read_identity(fs, DATA_DIR) is None
@@ -187,7 +187,7 @@ def test_the_port_that_zookeeper_would_have(text: str, says: int | str, tmp_path
     if isinstance(says, int):
         assert zookeeper_port(file) == says
     else:
-        with pytest.raises(Refused, match=says):
+        with pytest.raises(ContainerRefused, match=says):
             zookeeper_port(file)
 
 

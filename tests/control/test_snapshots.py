@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.control.asking import Refused
+from ottla.control.asking import CommandRefused
 from ottla.control.commands import COMMANDS
 from ottla.storage.identity import DirectoryError
 
@@ -30,7 +30,7 @@ def test_a_full_disk_is_named_by_the_path_that_was_asked_for(file: str | None, t
 
     steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(directory="/data", snapshot=snapshot)))
     (command,) = [command for command in COMMANDS if command.path == "/v1/snapshot"]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         asyncio.run(command.run(steered, command.parsed(b'{"path": "/full/s"}')))
     assert str(refused.value) == f"no snapshot at /full/s: {told}; nothing is left of it"
 
@@ -54,7 +54,7 @@ class FailingServing:
         await self.reset(on_replaced)
 
 
-def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[Refused, list[str]]:
+def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRefused, list[str]]:
     """The refusal of a command, and what it has cleared."""
     cleared: list[str] = []
     steered = cast(
@@ -66,7 +66,7 @@ def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[Refused, l
         ),
     )
     (command,) = [command for command in COMMANDS if command.path == path]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandRefused) as refused:
         asyncio.run(command.run(steered, command.parsed(body)))
     return refused.value, cleared
 

@@ -50,7 +50,7 @@ def count_records(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     made: list[int] = []
     make = records._record
 
-    def counted(*arguments: Any) -> records.Record:
+    def counted(*arguments: Any) -> records.ConsumedRecord:
         made.append(1)
         return make(*arguments)
 

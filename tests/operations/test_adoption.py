@@ -13,7 +13,7 @@ from ottla.operations.copying import Progress, copy
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.storage.checkpoints import RECOVERY_POINTS, parse_offsets, write_offsets
-from ottla.storage.identity import DirectoryError, Identity
+from ottla.storage.identity import DirectoryError, DirectoryIdentity
 from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LOCK_FILE
@@ -93,7 +93,7 @@ def test_a_log_whose_records_are_all_gone_goes_on_where_it_ended(tmp_path: Path)
 
 def adopted_into(fs: FaultyFilesystem, progress: Progress = lambda *_: None) -> None:
     plan = plan_adoption(fs, "/source", [], iter(lambda: bytes(16), None))
-    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, progress)
+    carry_out(fs, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, progress)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def disk() -> FaultyFilesystem:
     put(log)
     log.close()
     plan = plan_adoption(fs, "/earlier", [], iter(lambda: bytes(range(16)), None))
-    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
+    carry_out(fs, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
     return fs
 
 

@@ -20,7 +20,7 @@ from ottla.protocol.messages import abort_transaction_record, begin_transaction_
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.identity import BOOTSTRAP_FILE, KRAFT_FILE, METADATA_DIRECTORY, DirectoryError, Identity
+from ottla.storage.identity import BOOTSTRAP_FILE, KRAFT_FILE, METADATA_DIRECTORY, DirectoryError, DirectoryIdentity
 from ottla.storage.log import Log
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
@@ -103,7 +103,7 @@ def test_topics_without_a_directory_come_along_with_all_others() -> None:
     assert partition_counts(plan) == {"t": 3, "empty": 2}
     assert plan.configs == {"t": {"retention.ms": "77"}, "empty": {"cleanup.policy": "compact"}}
     assert not plan.notes
-    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
+    carry_out(fs, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
     assert partition_counts(planned(fs, "/target")) == {"t": 3, "empty": 2}, "and so they do from ottla's own"
 
 
@@ -151,7 +151,7 @@ def test_elections_that_kafka_has_held_raise_the_leader_epochs() -> None:
     kafka.append([metadata_record(begin_transaction_record, transaction), metadata_record(module, change)])
     kafka.append([metadata_record(abort_transaction_record, aborted)])
     assert planned(kafka.fs).topics["t"].leader_epochs == [0, 2, 0]
-    carry_out(kafka.fs, "/target", planned(kafka.fs), Identity("cluster", 5, "directory"), NOW_MS, lambda *_: None)
+    carry_out(kafka.fs, "/target", planned(kafka.fs), DirectoryIdentity("cluster", 5, "directory"), NOW_MS, lambda *_: None)
     adopted = read_metadata(kafka.fs, "/target", []).state.topics["t"]
     assert adopted.partitions == [sole_replica(5), sole_replica(5, 2), sole_replica(5)], "only this broker has them here"
 

@@ -15,7 +15,7 @@ from ottla.operations.metadata_log import METADATA_CONFIG, replay_batch
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import build_batch
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, Identity
+from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, DirectoryIdentity
 from ottla.storage.log import Log
 from ottla.storage.reading import all_batches
 from ottla.storage.recovery import open_log
@@ -65,7 +65,7 @@ def state_in(fs: MemoryFilesystem, directory: str) -> ClusterState:
 
 def adopted(fs: MemoryFilesystem, *topics: str) -> tuple[AdoptionPlan, ClusterState]:
     plan = plan_adoption(fs, "/source", topics, iter(lambda: bytes(16), None))
-    carry_out(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
+    carry_out(fs, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, lambda *_: None)
     return plan, state_in(fs, "/target")
 
 

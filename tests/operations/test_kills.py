@@ -15,7 +15,7 @@ from ottla.operations.graduation import carry_out as graduate
 from ottla.protocol.primitives import Buffer
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.faulty_filesystem import PowerCut
-from ottla.storage.identity import BOOTSTRAP_FILE, DirectoryError, Identity, check_not_kafkas
+from ottla.storage.identity import BOOTSTRAP_FILE, DirectoryError, DirectoryIdentity, check_not_kafkas
 from tests.operations.test_graduation import SETTINGS, written
 from tests.storage.killing_filesystem import KillingFilesystem
 from tests.support.logs import NOW_MS, Logs, put, stored
@@ -108,7 +108,7 @@ def test_killed_adoption_adopts_each_topic_as_a_whole_or_not_at_all() -> None:
 
     def work(fs: KillingFilesystem, source: str = "/source") -> None:
         plan = plan_adoption(fs, source, [], (bytes([number]) * 16 for number in count(1)))
-        adopt(fs, "/target", plan, Identity("cluster", 1, "directory"), NOW_MS, progress)
+        adopt(fs, "/target", plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, progress)
 
     work(sources, "/earlier")
     before, after = {"v": 3}, {"v": 3, "t": 6, "u": 3}

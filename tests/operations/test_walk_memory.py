@@ -12,7 +12,7 @@ from ottla.broker.superseded import latest_batches
 from ottla.directories import adopt, audit, graduate
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
-from ottla.spark.segments.reading import Wanted, plan, read
+from ottla.spark.segments.reading import ReadRequest, plan, read
 from ottla.storage.checkpoints import RECOVERY_POINTS
 from ottla.storage.config import LogConfig
 from ottla.storage.last_stop import CLEAN_FILE
@@ -64,7 +64,7 @@ def opened(directory: Path) -> Log:
 
 
 def with_segment_source(directory: Path) -> None:
-    splits = plan(Wanted(str(directory), "t", is_committed=False))
+    splits = plan(ReadRequest(str(directory), "t", is_committed=False))
     assert sum(batch.num_rows for split in splits for batch in read(split, ["offset"]))
 
 

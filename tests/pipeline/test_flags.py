@@ -16,7 +16,7 @@ import ottla.pipeline.running
 from ottla.cli import main
 from ottla.cli.pipeline import command
 from ottla.pipeline import settings
-from ottla.pipeline.schemas import MAX_AHEAD_MS, Terms, Topics
+from ottla.pipeline.schemas import MAX_AHEAD_MS, ShopTopics, Terms
 from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
 from ottla.spark.errors import PipelineError
 from ottla.spark.formats import FORMATS
@@ -24,7 +24,7 @@ from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
 
 JOBS = ("demo", "generate", "shop", "totals", "export", "audit")
 PLACE = Place(bootstrap="127.0.0.1:9092", master=None, cores=2)
-TERMS = Terms(topics=Topics(), max_ahead_ms=MAX_AHEAD_MS)
+TERMS = Terms(topics=ShopTopics(), max_ahead_ms=MAX_AHEAD_MS)
 RUNS = {"generate": "run_generate", "shop": "run_stream", "totals": "run_stream", "export": "run_export", "audit": "run_audit"}
 
 
@@ -48,8 +48,8 @@ def told(*arguments: str) -> Any:
     return options
 
 
-def topics_of(options: Any) -> Topics:
-    topics: Topics = options.topics if isinstance(options, GenerateSettings) else options.terms.topics
+def topics_of(options: Any) -> ShopTopics:
+    topics: ShopTopics = options.topics if isinstance(options, GenerateSettings) else options.terms.topics
     return topics
 
 
@@ -86,7 +86,7 @@ def stream(job: str) -> StreamSettings:
         (
             ("generate",),
             GenerateSettings(
-                place=PLACE, format="json", rows=200_000, seed=1, partitions=4, transactional_id=None, topics=Topics()
+                place=PLACE, format="json", rows=200_000, seed=1, partitions=4, transactional_id=None, topics=ShopTopics()
             ),
         ),
         (("shop",), stream("shop")),
@@ -110,7 +110,7 @@ def test_what_a_job_is_told_with_all_its_flags() -> None:
     place = Place(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")
     assert generate == GenerateSettings(
-        place=place, format="avro", rows=5, seed=-7, partitions=6, transactional_id="g", topics=Topics()
+        place=place, format="avro", rows=5, seed=-7, partitions=6, transactional_id="g", topics=ShopTopics()
     )
     flags = ["--transactional-id", "t", "--checkpoint", "c", "--batch-records", "9", "--transaction-timeout-ms", "8"]
     flags += ["--max-ahead-ms", "7", "--run-id", "r", "--sink", "driver", "--progress-topic", "m", "--state-store", "rocksdb"]
@@ -121,7 +121,7 @@ def test_what_a_job_is_told_with_all_its_flags() -> None:
         checkpoint="c",
         batch_records=9,
         transaction_timeout_ms=8,
-        terms=Terms(topics=Topics(), max_ahead_ms=7),
+        terms=Terms(topics=ShopTopics(), max_ahead_ms=7),
         run_id="r",
         sink="driver",
         progress_topic="m",
@@ -132,7 +132,7 @@ def test_what_a_job_is_told_with_all_its_flags() -> None:
     export = told("export", *at, "--topic", "t", "--to", "d", "--data-dir", "e", "--part-offsets", "4", "--group", "g")
     assert export == ExportSettings(place=place, topic="t", to="d", data_dir="e", part_offsets=4, group="g")
     audit = told("audit", *at, "--format", "avro", "--max-ahead-ms", "7", "--totals", "--export", "d", "--exported-topic", "x")
-    terms = Terms(topics=Topics(), max_ahead_ms=7)
+    terms = Terms(topics=ShopTopics(), max_ahead_ms=7)
     assert audit == AuditSettings(place=place, format="avro", terms=terms, totals=True, export="d", exported_topic="x")
 
 
@@ -144,12 +144,12 @@ def test_the_words_that_flags_take_are_those_that_jobs_know() -> None:
 
 @pytest.mark.parametrize("job", ["generate", "shop", "totals", "audit"])
 def test_topics_have_the_names_that_they_are_given(job: str, tmp_path: Path) -> None:
-    assert topics_of(told(job)) == Topics()
+    assert topics_of(told(job)) == ShopTopics()
     flags = ["--source-topic", "in", "--invoices-topic", "a", "--shipments-topic", "b", "--dead-letters-topic", "c"]
-    assert topics_of(told(job, *flags, "--totals-topic", "d")) == Topics("in", "a", "b", "c", "d")
+    assert topics_of(told(job, *flags, "--totals-topic", "d")) == ShopTopics("in", "a", "b", "c", "d")
     file = tmp_path / "pipeline.toml"
     file.write_text('source-topic = "in"\n')
-    assert topics_of(told(job, "--config", str(file), "--totals-topic", "d")) == Topics(source="in", totals="d")
+    assert topics_of(told(job, "--config", str(file), "--totals-topic", "d")) == ShopTopics(source="in", totals="d")
 
 
 def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import BatchReport
 from ottla.spark.formats import AVRO
 from ottla.spark.listening import StreamProgress
-from ottla.spark.transaction import Transaction
+from ottla.spark.transaction import SharedTransaction
 from ottla.spark.wire import ClusterClient
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
@@ -309,7 +309,7 @@ def test_a_driver_that_was_thought_dead_is_fenced(spark: Any, broker: Broker, tm
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
     first._query.processAllAvailable()
-    Transaction(ClusterClient(Connecting(broker.bootstrap)), "shop").begin()
+    SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop").begin()
     fill(broker.bootstrap, PURCHASES, purchases(MORE))
     with pytest.raises(PipelineError, match="another pipeline runs as 'shop' and has fenced this one"):
         first.finish()

@@ -11,7 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ottla.coordinator.replication import leader as leading
-from ottla.coordinator.replication.follower import Answer, Append, AskOffsets, FetchState, FollowerLog, Following, StartAt, Truncate
+from ottla.coordinator.replication.follower import (
+    Append,
+    AskOffsets,
+    FetchedPartition,
+    FetchState,
+    FollowerLog,
+    Following,
+    StartAt,
+    Truncate,
+)
 from ottla.coordinator.replication.follower import taken_over as taken_over_from
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, new_leader
@@ -235,7 +244,7 @@ class ReplicaWorld:
 
     def answer(
         self, node: Node, asking: int, leader_epoch: int, offset: int, last_epoch: int, start: int, broker_epoch: int
-    ) -> Answer | None:
+    ) -> FetchedPartition | None:
         leader, log = node.leader, node.log
         if not node.is_alive:
             return None
@@ -248,7 +257,7 @@ class ReplicaWorld:
                 diverging = leading.divergence(last_epoch, offset, end)
                 if diverging is not None:
                     self.count("diverging")
-                    return Answer(diverging=diverging, high_watermark=log.high_watermark)
+                    return FetchedPartition(diverging=diverging, high_watermark=log.high_watermark)
             piece = read(log, offset, self.rng.choice([1, 200, 1 << 20]), committed=False, to_end=True)
             fetched = leader.fetched(
                 asking,
@@ -261,13 +270,13 @@ class ReplicaWorld:
             )
         except KafkaError as error:
             self.count(error.code.name)
-            return Answer(code=error.code)
+            return FetchedPartition(code=error.code)
         self.advance(node, fetched.high_watermark)
         if fetched.expansion is not None:
             self.alter(node, fetched.expansion)
-        return Answer(records=bytes(piece.data), high_watermark=log.high_watermark, start_offset=log.log_start_offset)
+        return FetchedPartition(records=bytes(piece.data), high_watermark=log.high_watermark, start_offset=log.log_start_offset)
 
-    def fetched(self, node: Node, following: Following, number: int, answer: Answer, leader: Node) -> None:
+    def fetched(self, node: Node, following: Following, number: int, answer: FetchedPartition, leader: Node) -> None:
         if not node.is_alive or node.following is not following or not following.is_awaited(number):
             return
         log = node.log

@@ -33,7 +33,7 @@ CLUSTER = [
     planted(
         "a producer is answered before the high watermark",
         "ottla/broker/handlers/produce_replication.py",
-        "Replicating.begin",
+        "ReplicationWait.begin",
         "not self._waiting",
         "True",
     ),

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from ottla.simulation.checker import RULES, Observation, Stored, check, outcomes
-from ottla.simulation.history import Attempt, History, OffsetsRead, Record, RecordDeletion, Session, Watched
+from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, RecordDeletion, Watched, WrittenRecord
 from tests.chaos.history import Scribe, read
 
 INPUT, LEFT, RIGHT = ("in", 0), ("out", 0), ("out", 1)
 FEEDER, PIPER, GROUP = 1, 2, "g"
 
 
-def attempt(name: str, number: int, records: list[Record], *, ended: str, at_s: float, session: int = 1) -> Attempt:
+def attempt(name: str, number: int, records: list[WrittenRecord], *, ended: str, at_s: float, session: int = 1) -> Attempt:
     return Attempt(
         transactional_id=name,
         actor=f"{name}#1",
@@ -31,7 +31,7 @@ def attempt(name: str, number: int, records: list[Record], *, ended: str, at_s: 
 
 def piped(number: int, sources: list[int], where: list[tuple[str, int]], *, ended: str, at_s: float) -> Attempt:
     """A transaction that makes of each input offset a record."""
-    records = [Record(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
+    records = [WrittenRecord(w, f"p/{number}/{i}", (*INPUT, s)) for i, (s, w) in enumerate(zip(sources, where, strict=True))]
     made = attempt("pipe", number, records, ended=ended, at_s=at_s)
     made.group, made.offsets = GROUP, {INPUT: sources[-1] + 1}
     return made
@@ -42,14 +42,14 @@ def history() -> History:
     """The feeder commits, aborts, commits; the piper aborts, commits over two partitions, and is not told of its last commit."""
     return History(
         attempts=[
-            attempt("feed", 1, [Record(INPUT, "f1"), Record(INPUT, "f2")], ended="committed", at_s=1),
-            attempt("feed", 2, [Record(INPUT, "f3")], ended="aborted", at_s=2),
-            attempt("feed", 3, [Record(INPUT, "f4")], ended="committed", at_s=3),
+            attempt("feed", 1, [WrittenRecord(INPUT, "f1"), WrittenRecord(INPUT, "f2")], ended="committed", at_s=1),
+            attempt("feed", 2, [WrittenRecord(INPUT, "f3")], ended="aborted", at_s=2),
+            attempt("feed", 3, [WrittenRecord(INPUT, "f4")], ended="committed", at_s=3),
             piped(1, [0, 1], [LEFT, RIGHT], ended="aborted", at_s=4),
             piped(2, [0, 1], [LEFT, RIGHT], ended="committed", at_s=5),
             piped(3, [5], [LEFT], ended="unknown", at_s=6),
         ],
-        sessions=[Session("feed", "feed#1", 1, 0.5), Session("pipe", "pipe#1", 1, 0.6)],
+        sessions=[ProducerSession("feed", "feed#1", 1, 0.5), ProducerSession("pipe", "pipe#1", 1, 0.6)],
         watched=[Watched("w", INPUT, [(0, "f1"), (1, "f2"), (0, "f1"), (1, "f2"), (5, "f4")])],
         offsets_read=[OffsetsRead(GROUP, 4.5, {}), OffsetsRead(GROUP, 5.5, {INPUT: 2})],
     )
@@ -116,10 +116,10 @@ def test_an_unknown_commit_may_not_have_come_about(history: History, seen: Obser
 
 def test_records_without_a_transaction_may_be_there_in_part(history: History, seen: Observation) -> None:
     """Those of an idempotent producer that were not acknowledged; those that were must all be there."""
-    alone = attempt("solo", 1, [Record(RIGHT, "s1"), Record(RIGHT, "s2")], ended="unknown", at_s=7)
+    alone = attempt("solo", 1, [WrittenRecord(RIGHT, "s1"), WrittenRecord(RIGHT, "s2")], ended="unknown", at_s=7)
     alone.is_transaction = False
     history.attempts.append(alone)
-    history.sessions.append(Session("solo", "solo#1", 1, 0.7))
+    history.sessions.append(ProducerSession("solo", "solo#1", 1, 0.7))
     for view in (seen.committed, seen.uncommitted):
         view[RIGHT].append((4, "s1"))
     seen.stored[RIGHT].append(Stored(4, 5, 3, False, None, ["s1"]))
@@ -132,11 +132,15 @@ def test_records_without_a_transaction_may_be_there_in_part(history: History, se
 def test_deleted_records_are_not_lost(history: History, seen: Observation) -> None:
     """Those whose offset their producer was told, and below the log's start."""
     alone = attempt(
-        "solo", 1, [Record(("gone", 0), "s1", offset=0), Record(("gone", 0), "s2", offset=1)], ended="committed", at_s=7
+        "solo",
+        1,
+        [WrittenRecord(("gone", 0), "s1", offset=0), WrittenRecord(("gone", 0), "s2", offset=1)],
+        ended="committed",
+        at_s=7,
     )
     alone.is_transaction = False
     history.attempts.append(alone)
-    history.sessions.append(Session("solo", "solo#1", 1, 0.7))
+    history.sessions.append(ProducerSession("solo", "solo#1", 1, 0.7))
     history.deletions.append(RecordDeletion(("gone", 0), 1, was_confirmed=True))
     seen.starts["gone", 0] = 1
     for view in (seen.committed, seen.uncommitted):
@@ -151,7 +155,7 @@ def test_identities_say_who_took_over(history: History, seen: Observation) -> No
     """The answers of two initialisations may come in the other order than that in which the coordinator gave them."""
     for session in history.sessions:
         session.identity = (session.initialised_s > 5, int(session.initialised_s * 10))
-    history.sessions.append(Session("feed", "feed#2", 1, 2.5, (-1, 0)))
+    history.sessions.append(ProducerSession("feed", "feed#2", 1, 2.5, (-1, 0)))
     assert check(history, seen) == []
     history.sessions[-1].identity = (9, 0)
     assert [finding for finding in check(history, seen) if finding.startswith("a zombie has committed: feed#1/1/3")]
@@ -228,7 +232,7 @@ def lose_the_offsets(history: History, seen: Observation) -> None:
 
 
 def let_a_zombie_commit(history: History, seen: Observation) -> None:
-    history.sessions.append(Session("feed", "feed#2", 1, 2.5))
+    history.sessions.append(ProducerSession("feed", "feed#2", 1, 2.5))
 
 
 def leave_a_gap(history: History, seen: Observation) -> None:
@@ -337,5 +341,5 @@ def test_what_a_killed_client_has_noted_is_read_back(tmp_path: Path) -> None:
         file.write(json.dumps({"event": "commit asked", "s": 1.0, "actor": "pipe#1", "session": 1, "number": 4})[:-9])
     history = read([tmp_path / "history-x"])
     assert [a.outcome for a in history.attempts] == ["committed", "aborted", "unknown", "aborted"]
-    assert history.attempts[0].records == [Record(("out", 0), "v1", ("in", 0, 1))]
+    assert history.attempts[0].records == [WrittenRecord(("out", 0), "v1", ("in", 0, 1))]
     assert history.attempts[0].offsets == {("in", 0): 2}

@@ -14,7 +14,7 @@ from ottla.spark.errors import PipelineError
 from ottla.spark.exactly_once import ExactlyOnce
 from ottla.spark.marks import NO_BATCH, Mark, group_of, read_mark
 from ottla.spark.taking_up import committed_offsets
-from ottla.spark.transaction import Producer, Transaction, state_of
+from ottla.spark.transaction import SharedProducer, SharedTransaction, state_of
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
 from tests.spark.test_exactly_once import columns
@@ -44,13 +44,13 @@ class Stream:
 
     def __init__(self, cluster: ClusterClient, name: str, query: str, timeout_ms: int = 60_000) -> None:
         self.cluster, self.name, self.query = cluster, name, query
-        self.sink = ExactlyOnce(Transaction(cluster, name, timeout_ms), "run")
+        self.sink = ExactlyOnce(SharedTransaction(cluster, name, timeout_ms), "run")
 
     def start(self, batch: int = 0) -> None:
         claim(self.cluster, self.name, self.query, batch, "run", ENDS)
         self.sink.start()
 
-    def tasks(self, producer: Producer) -> list[Written]:
+    def tasks(self, producer: SharedProducer) -> list[Written]:
         writer = TaskWriter(self.cluster.connecting, producer)
         writer.write(columns([("out", 0, b"k", b"v")]), 1)
         return writer.finish()

@@ -14,7 +14,7 @@ from pyspark.sql import Row
 
 from ottla.protocol.primitives import uvarint
 from ottla.protocol.records import crc_is_valid, read_header
-from ottla.spark.encoding import Encoded, Part, ProducerIdentity, encode, varints
+from ottla.spark.encoding import Encoded, PartitionRows, ProducerIdentity, encode, varints
 from ottla.spark.errors import PipelineError
 from ottla.spark.row_writing import _headers as by_driver
 from ottla.spark.segments.columns import HEADERS
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, 
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
     # A slice has offsets of its own into the same buffers.
-    batches = list(encode(whole.slice(start), ProducerIdentity(7, 3, codec), [Part(0, 40)], TIMESTAMP_MS, batch_bytes))
+    batches = list(encode(whole.slice(start), ProducerIdentity(7, 3, codec), [PartitionRows(0, 40)], TIMESTAMP_MS, batch_bytes))
     assert decoded(batches) == [(key, value, headers or []) for key, value, headers in rows[start:]]
     sequence = 40
     for batch in batches:
@@ -59,12 +59,12 @@ def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, 
 def test_parts_that_are_encoded_at_once_are_as_if_each_was_alone(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
     whole = columns(rows)
     starts = sorted({0, *(cut for cut in cuts if cut < len(rows))})
-    parts = [Part(start, 100 * number) for number, start in enumerate(starts)]
+    parts = [PartitionRows(start, 100 * number) for number, start in enumerate(starts)]
     who = ProducerIdentity(7, 3, 0)
     together = list(encode(whole, who, parts, TIMESTAMP_MS, batch_bytes))
     for number, (part, end) in enumerate(zip(parts, [*starts[1:], len(rows)], strict=True)):
         piece = whole.slice(part.start, end - part.start)
-        alone = list(encode(piece, who, [Part(0, part.sequence)], TIMESTAMP_MS, batch_bytes))
+        alone = list(encode(piece, who, [PartitionRows(0, part.sequence)], TIMESTAMP_MS, batch_bytes))
         mine = [batch for batch in together if batch.part == number]
         assert [(b.sequence, b.records, b.data) for b in mine] == [(b.sequence, b.records, b.data) for b in alone]
 
@@ -72,10 +72,10 @@ def test_parts_that_are_encoded_at_once_are_as_if_each_was_alone(rows: list[Any]
 @pytest.mark.parametrize("size", [90, 300])
 def test_batches_are_as_large_as_they_may_be(size: int) -> None:
     rows = [(b"k", b"v" * size, [])] * 100
-    batches = list(encode(columns(rows), ProducerIdentity(1, 0, 0), [Part(0, 0)], 1, 1_000))
+    batches = list(encode(columns(rows), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
     assert {batch.records for batch in batches[:-1]} == {1_000 // (size + 27)}
     assert max(len(batch.data) for batch in batches) <= 1_061
-    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), ProducerIdentity(1, 0, 0), [Part(0, 0)], 1, 1_000))
+    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
     assert [batch.records for batch in alone] == [1, 1, 1]
 
 
@@ -91,7 +91,7 @@ def test_a_header_without_a_key_is_named(header: Any) -> None:
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
     with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):
-        list(encode(rows, ProducerIdentity(1, 0, 0), [Part(0, 0)], 1, 1_000))
+        list(encode(rows, ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
     with pytest.raises(PipelineError, match="column 'headers'"):
         by_driver([None if header is None else Row(**header)])
     assert by_driver([Row(key="k", value=None)]) == [("k", None)]

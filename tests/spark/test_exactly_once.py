@@ -22,7 +22,7 @@ from ottla.spark.marks import Mark
 from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.stock_client import settings_of
-from ottla.spark.transaction import Producer, Transaction
+from ottla.spark.transaction import SharedProducer, SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
 from tests.scenarios.brokers import Wire
@@ -51,8 +51,8 @@ def world(broker: Broker) -> Iterator[World]:
     world.close()
 
 
-def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[Producer]:
-    return ExactlyOnce(Transaction(ClusterClient(Connecting(broker.bootstrap)), transactional_id), "run")
+def stream(broker: Broker, transactional_id: str = "shop") -> ExactlyOnce[SharedProducer]:
+    return ExactlyOnce(SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), transactional_id), "run")
 
 
 def ends(batch: int) -> InputEnds:
@@ -70,10 +70,10 @@ def columns(placed: list[tuple[str, int, bytes, bytes]]) -> pa.RecordBatch:
 
 def tasks_of(
     broker: Broker, batch: int, *, fail: Callable[[int], None] = lambda partition: None, rows: int = ROWS
-) -> Tasks[Producer]:
+) -> Tasks[SharedProducer]:
     """A task a partition, side by side, as executors do it."""
 
-    def task(producer: Producer, partition: int) -> list[Written]:
+    def task(producer: SharedProducer, partition: int) -> list[Written]:
         writer = TaskWriter(Connecting(broker.bootstrap), producer)
         for part in (range(rows // 2), range(rows // 2, rows)):
             placed = [
@@ -84,7 +84,7 @@ def tasks_of(
                 fail(partition)
         return writer.finish()
 
-    def tasks(producer: Producer) -> list[Written]:
+    def tasks(producer: SharedProducer) -> list[Written]:
         with ThreadPoolExecutor(PARTITIONS) as pool:
             return [w for written_by_task in pool.map(lambda p: task(producer, p), range(PARTITIONS)) for w in written_by_task]
 
@@ -146,7 +146,7 @@ def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: Wo
     sink.start()
     zombie: list[TaskWriter] = []
 
-    def tasks(producer: Producer) -> list[Written]:
+    def tasks(producer: SharedProducer) -> list[Written]:
         zombie.append(TaskWriter(Connecting(broker.bootstrap), producer))
         zombie[0].sender.leader("out", 0)
         return tasks_of(broker, 0)(producer)
@@ -169,31 +169,31 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0), ends(0))
-    mark, end = Transaction.mark, Transaction.end
+    mark, end = SharedTransaction.mark, SharedTransaction.end
 
     def kill(when: str) -> None:
         if at == when:
             broker.restart(kill=True)
 
-    def tasks(producer: Producer) -> list[Written]:
+    def tasks(producer: SharedProducer) -> list[Written]:
         kill("before a record")
         written = tasks_of(broker, 1, fail=lambda partition: kill("in the middle") if partition == 0 else None)(producer)
         kill("before the mark")
         return written
 
-    def marked(self: Transaction, batch_mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
+    def marked(self: SharedTransaction, batch_mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
         mark(self, batch_mark, ends)
         kill("before the end")
 
-    def ended(self: Transaction, *, commit: bool) -> None:
+    def ended(self: SharedTransaction, *, commit: bool) -> None:
         with ThreadPoolExecutor(1) as pool:
             killing = pool.submit(kill, "while it ends")
             end(self, commit=commit)
             killing.result()
         kill("after the end")
 
-    monkeypatch.setattr(Transaction, "mark", marked)
-    monkeypatch.setattr(Transaction, "end", ended)
+    monkeypatch.setattr(SharedTransaction, "mark", marked)
+    monkeypatch.setattr(SharedTransaction, "end", ended)
     assert sink.write("q", 1, tasks, ends(1)).records == 2 * PARTITIONS * ROWS
     monkeypatch.undo()
     assert sink.write("q", 2, tasks_of(broker, 2, rows=10), ends(2)).records == 2 * PARTITIONS * 10
@@ -235,7 +235,7 @@ def test_a_batch_without_rows_is_marked_all_the_same(broker: Broker, world: Worl
     sink = stream(broker)
     sink.start()
 
-    def nothing(producer: Producer) -> list[Written]:
+    def nothing(producer: SharedProducer) -> list[Written]:
         writer = TaskWriter(Connecting(broker.bootstrap), producer)
         writer.write(columns([("out", 0, b"k", b"v")]).slice(0, 0), 1)
         return writer.finish()
@@ -257,7 +257,7 @@ def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew(
         assert sink.write("q", 1, tasks_of(broker, 1, rows=10), ends(1)).records == 2 * PARTITIONS * 10
         # Somebody else has it by now: that one is not fenced.
         broker.clock.advance("8d")
-        second = Transaction(ClusterClient(Connecting(broker.bootstrap)), "shop")
+        second = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "shop")
         second.begin()
         with pytest.raises(Fenced):
             sink.write("q", 2, tasks_of(broker, 2, rows=10), ends(2))
@@ -266,14 +266,14 @@ def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew(
 
 def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
-        TaskWriter(Connecting(broker.bootstrap), Producer("x", 1, 0)).sender.leader("nowhere", 0)
+        TaskWriter(Connecting(broker.bootstrap), SharedProducer("x", 1, 0)).sender.leader("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not host:port"):
         ClusterClient(Connecting("here"))
     quick = ClusterClient(Connecting("127.0.0.1:1"), timeout_s=0.2)
     with pytest.raises(PipelineError, match=r"no broker answers at 127\.0\.0\.1:1"):
-        Transaction(quick, "x").begin()
+        SharedTransaction(quick, "x").begin()
     with pytest.raises(PipelineError, match=r"transaction\.max\.timeout\.ms"):
-        Transaction(ClusterClient(Connecting(broker.bootstrap)), "x", timeout_ms=1 << 30).begin()
+        SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "x", timeout_ms=1 << 30).begin()
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0, rows=10), ends(0))
@@ -284,7 +284,7 @@ def test_what_a_person_is_told(broker: Broker, world: World) -> None:
     big = stream(broker, "big")
     big.start()
 
-    def too_large(producer: Producer) -> list[Written]:
+    def too_large(producer: SharedProducer) -> list[Written]:
         writer = TaskWriter(Connecting(broker.bootstrap), producer, "none")
         writer.write(columns([("out", 0, b"k", b"v" * 2_000_000)]), 1)
         return writer.finish()
@@ -386,9 +386,9 @@ def test_a_stream_whose_abort_has_failed_doubles_and_loses_nothing(
     """The transaction is open, and its sequences are used: written again from 0, others would be taken for those that are there."""
     sink = stream(broker)
     sink.start()
-    end = Transaction.end
+    end = SharedTransaction.end
 
-    def ended(self: Transaction, *, commit: bool) -> None:
+    def ended(self: SharedTransaction, *, commit: bool) -> None:
         if not commit:
             raise PipelineError("aborting: no broker answers")
         end(self, commit=commit)
@@ -396,7 +396,7 @@ def test_a_stream_whose_abort_has_failed_doubles_and_loses_nothing(
     def fail(partition: int) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Transaction, "end", ended)
+    monkeypatch.setattr(SharedTransaction, "end", ended)
     with pytest.raises(PipelineError, match="no broker answers"):
         sink.write("q", 0, tasks_of(broker, 0, fail=fail), ends(0))
     assert not sink.is_settled

@@ -12,7 +12,7 @@ import pytest
 from ottla.spark import http_client
 from ottla.spark.connecting import Secret, TokenEndpoint
 from ottla.spark.errors import PipelineError
-from ottla.spark.http_client import Answer, ask, check_url
+from ottla.spark.http_client import HttpResponse, ask, check_url
 from ottla.spark.registry import Registry
 from tests.spark.listener import listening
 
@@ -29,7 +29,7 @@ def saying(data: bytes, seen: list[bytes] | None = None) -> Callable[[socket.soc
     return serve
 
 
-def answer_to(data: bytes, timeout_s: float = 5, now_s: Callable[[], float] | None = None) -> Answer:
+def answer_to(data: bytes, timeout_s: float = 5, now_s: Callable[[], float] | None = None) -> HttpResponse:
     with listening(saying(data)) as (host, port):
         clock = {} if now_s is None else {"now_s": now_s}
         return ask("it", f"http://{host}:{port}/x", None, HEADERS, timeout_s=timeout_s, **clock)
@@ -47,9 +47,9 @@ def refused(data: bytes, **how: object) -> str:
 
 @pytest.mark.wire
 def test_an_answer_and_an_error_are_both_answers() -> None:
-    assert answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == Answer(200, "OK", b"{}")
+    assert answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == HttpResponse(200, "OK", b"{}")
     error = b"HTTP/1.1 503 Not Today\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000
-    assert answer_to(error) == Answer(503, "Not Today", b"x" * http_client.MAX_ERROR_BYTES)
+    assert answer_to(error) == HttpResponse(503, "Not Today", b"x" * http_client.MAX_ERROR_BYTES)
 
 
 @pytest.mark.wire

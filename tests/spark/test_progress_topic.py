@@ -22,7 +22,7 @@ from ottla.spark.marks import Ends, Mark
 from ottla.spark.options import SinkOptions, parse_options
 from ottla.spark.progress_topic import ProgressTopic, last_mark
 from ottla.spark.segments.reading import COLUMNS
-from ottla.spark.transaction import Transaction
+from ottla.spark.transaction import SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
 from tests.support import oracle
@@ -48,7 +48,7 @@ class Stream:
         self.progress.open()
         self.name, self._by_driver = name, by_driver
         options = SinkOptions(connecting=self.cluster.connecting, transactional_id=name)
-        transaction: Any = Transaction(self.cluster, name, progress=self.progress)
+        transaction: Any = SharedTransaction(self.cluster, name, progress=self.progress)
         if by_driver:
             transaction = DriverTransaction(self.cluster, options, self.progress)
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
@@ -196,10 +196,10 @@ def test_streams_and_frames_do_not_share_an_id(broker: Broker) -> None:
     for transactional_id, name in (("framed", "day"), ("framed", 'day"]'), ('fra"med', "day")):
         frames = ProgressTopic(stream.cluster, TOPIC, transactional_id, frames=name)
         assert frames.read() is None
-        sink: ExactlyOnce[Any] = ExactlyOnce(Transaction(stream.cluster, transactional_id, progress=frames), "run")
+        sink: ExactlyOnce[Any] = ExactlyOnce(SharedTransaction(stream.cluster, transactional_id, progress=frames), "run")
         sink.start()
         assert not sink.write(name, 0, lambda producer: [], InputEnds()).is_replay
-        again: ExactlyOnce[Any] = ExactlyOnce(Transaction(stream.cluster, transactional_id, progress=frames), "run")
+        again: ExactlyOnce[Any] = ExactlyOnce(SharedTransaction(stream.cluster, transactional_id, progress=frames), "run")
         assert again.start() == Mark(name, 0, "run", offsets=0)
     with pytest.raises(PipelineError, match="write_once has used 'framed': give the stream"):
         ProgressTopic(stream.cluster, TOPIC, "framed").read()
@@ -209,7 +209,7 @@ def test_progress_in_the_group_alone_is_gone_on_from(broker: Broker) -> None:
     """As of a stream that was begun without a progress topic."""
     broker.create_topic("older", partitions=1)
     older = Stream(broker.bootstrap, "older")
-    plain: ExactlyOnce[Any] = ExactlyOnce(Transaction(older.cluster, "older"), "run")
+    plain: ExactlyOnce[Any] = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
     older.sink = plain
     older.sink.start()
     older.write(0)
@@ -220,7 +220,7 @@ def test_progress_in_the_group_alone_is_gone_on_from(broker: Broker) -> None:
     newer.write(2)
     assert kept(newer) == (Mark("q", 2, "run", offsets=1), {"older": {"0": 3}})
     # And back: what the group has is newer than what the topic has.
-    older.sink = ExactlyOnce(Transaction(older.cluster, "older"), "run")
+    older.sink = ExactlyOnce(SharedTransaction(older.cluster, "older"), "run")
     older.sink.start()
     older.write(3)
     last = Stream(broker.bootstrap, "older")

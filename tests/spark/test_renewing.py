@@ -19,7 +19,7 @@ from ottla.spark.exactly_once import ExactlyOnce
 from ottla.spark.marks import group_of, read_standing
 from ottla.spark.options import SinkOptions
 from ottla.spark.renewing import Renewing, renewed
-from ottla.spark.transaction import Transaction, state_of
+from ottla.spark.transaction import SharedTransaction, state_of
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
 from tests.spark.test_exactly_once import columns
@@ -39,7 +39,7 @@ class Stream:
     def __init__(self, broker: Broker, name: str, *, by_driver: bool = False) -> None:
         self.name, self.by_driver = name, by_driver
         self.cluster = ClusterClient(Connecting(broker.bootstrap))
-        transaction: Any = Transaction(self.cluster, name)
+        transaction: Any = SharedTransaction(self.cluster, name)
         if by_driver:
             transaction = DriverTransaction(self.cluster, SinkOptions(connecting=self.cluster.connecting, transactional_id=name))
         self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run")
@@ -125,7 +125,7 @@ def test_a_renewal_that_fails_is_made_up_for(broker: Broker, monkeypatch: pytest
         def lose_the_answer(*arguments: Any, **named: Any) -> None:
             raise PipelineError("the broker does not answer")
 
-        patched.setattr(Transaction, "end", lose_the_answer)
+        patched.setattr(SharedTransaction, "end", lose_the_answer)
         assert stream.renewed()
     # Its transaction is open still, until it is aborted by its time-out.
     assert state_of(stream.cluster, "failed") == "Ongoing"

@@ -20,7 +20,7 @@ from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.stock_client import settings_of
 from ottla.spark.topics import partition_counts
-from ottla.spark.transaction import Producer, Transaction
+from ottla.spark.transaction import SharedProducer, SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
 from tests.spark.secured import LOGIN, WAYS, Secured
@@ -69,7 +69,7 @@ def test_tasks_write_in_a_transaction_that_they_share(secured: Secured, way: str
     connecting = Connecting.parse(secured.options(way))
     name = f"tasks-{way}"
 
-    def tasks(producer: Producer) -> list[Written]:
+    def tasks(producer: SharedProducer) -> list[Written]:
         writer = TaskWriter(connecting, producer)
         values = [f"{name}-{n:05d}".encode() for n in range(ROWS)]
         arrays = [["out"] * ROWS, [n % 2 for n in range(ROWS)], values, values, [None] * ROWS]
@@ -80,7 +80,7 @@ def test_tasks_write_in_a_transaction_that_they_share(secured: Secured, way: str
 
     ends = InputEnds("x", {("out", 0): 0})
     with closing(ClusterClient(connecting)) as cluster:
-        stream = ExactlyOnce(Transaction(cluster, name), "run")
+        stream = ExactlyOnce(SharedTransaction(cluster, name), "run")
         stream.start()
         assert stream.write("q", 0, tasks, ends).records == ROWS
         assert stream.write("q", 0, tasks, ends).is_replay

@@ -13,7 +13,7 @@ from ottla.spark import sending
 from ottla.spark.encoding import Encoded
 from ottla.spark.errors import BrokerRefused, Fenced, MustAbort, PipelineError
 from ottla.spark.sending import Sender
-from ottla.spark.transaction import Producer
+from ottla.spark.transaction import SharedProducer
 
 LEADER = ("broker", 9092)
 
@@ -76,7 +76,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def sender(leader: Leader) -> Sender:
     cluster: Any = leader
-    return Sender(cluster, Producer("shop", 1, 0))
+    return Sender(cluster, SharedProducer("shop", 1, 0))
 
 
 def write(leader: Leader, *batches: tuple[int, int]) -> None:

@@ -26,7 +26,7 @@ from ottla.spark.in_process import NOTES
 from ottla.spark.listening import StreamProgress
 from ottla.spark.marks import Mark, commit_of, commit_plainly, group_of
 from ottla.spark.metrics import BatchReport
-from ottla.spark.transaction import Transaction
+from ottla.spark.transaction import SharedTransaction
 from ottla.spark.wire import ClusterClient
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
@@ -100,9 +100,9 @@ def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monke
     numbers.add(*range(100))
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "numbers", "topic": "single"}
     aborted: list[int] = []
-    end = Transaction.end
+    end = SharedTransaction.end
 
-    def lost(self: Transaction, *, commit: bool) -> None:
+    def lost(self: SharedTransaction, *, commit: bool) -> None:
         if not commit:
             raise PipelineError("aborting: no broker answers")
         end(self, commit=commit)
@@ -114,8 +114,8 @@ def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monke
             writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(numbers.directory / "cp"))
             writer.trigger(availableNow=True).start().awaitTermination()
 
-        monkeypatch.setattr(Transaction, "end", lost)
-        monkeypatch.setattr(Transaction, "mark", lambda *_: 1 // 0)
+        monkeypatch.setattr(SharedTransaction, "end", lost)
+        monkeypatch.setattr(SharedTransaction, "mark", lambda *_: 1 // 0)
         with pytest.raises(Exception, match="no broker answers"):
             run("CAST(value + 1000 AS STRING) AS value")
         monkeypatch.undo()

@@ -24,7 +24,7 @@ from ottla.spark.progress_topic import ProgressTopic
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.standing import MarkPlace
 from ottla.spark.taking_up import committed_offsets
-from ottla.spark.transaction import Transaction
+from ottla.spark.transaction import SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter, Written
 
@@ -55,7 +55,7 @@ class Stream:
         self.log = None if topic is None else ProgressTopic(self.cluster, topic, name, self.inputs)
         if self.log is not None:
             self.log.open()
-        transaction: Any = Transaction(self.cluster, name, progress=self.log)
+        transaction: Any = SharedTransaction(self.cluster, name, progress=self.log)
         if self.options.writer == "driver":
             transaction = DriverTransaction(self.cluster, self.options, self.log)
         self.after_tasks: Callable[[], None] = lambda: None

@@ -20,7 +20,7 @@ from ottla.spark.limits import small_batches
 from ottla.spark.options import SinkOptions
 from ottla.spark.segments.reading import COLUMNS
 from ottla.spark.sending import REQUEST_BYTES, _requests
-from ottla.spark.transaction import Transaction
+from ottla.spark.transaction import SharedTransaction
 from ottla.spark.wire import ClusterClient
 from ottla.spark.writer import TaskWriter
 
@@ -64,7 +64,7 @@ def test_a_hundred_partitions_share_a_connection_and_requests(monkeypatch: pytes
     with Broker() as broker:
         for topic in ("out", "log"):
             broker.create_topic(topic, partitions=PARTITIONS)
-        transaction = Transaction(ClusterClient(Connecting(broker.bootstrap)), "many")
+        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "many")
         transaction.begin()
         monkeypatch.setattr(BrokerConnection, "send", noted)
         writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer)
@@ -85,7 +85,7 @@ def test_a_hundred_partitions_share_a_connection_and_requests(monkeypatch: pytes
 def test_rows_without_a_place_are_refused() -> None:
     with Broker() as broker:
         broker.create_topic("out", partitions=2)
-        transaction = Transaction(ClusterClient(Connecting(broker.bootstrap)), "refused")
+        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "refused")
         transaction.begin()
         for topics, places, says in (
             (["out", None], [0, None], "a row has no topic"),
@@ -105,7 +105,7 @@ def test_rows_without_a_place_are_refused() -> None:
 def test_a_record_of_5_mb_passes_where_the_broker_takes_it() -> None:
     with Broker() as broker:
         broker.create_topic("large", partitions=1, configs={"max.message.bytes": "6000000"})
-        transaction = Transaction(ClusterClient(Connecting(broker.bootstrap)), "large")
+        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "large")
         transaction.begin()
         writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "none")
         values = [b"small", b"x" * 5_000_000, b"small"]
@@ -130,7 +130,7 @@ def test_batches_are_no_larger_than_their_topic_takes(writer: str) -> None:
         assert limits.keys() == {"small"}
         assert 3_500 < limits["small"] < 4_000
         if writer == "tasks":
-            transaction = Transaction(cluster, "x")
+            transaction = SharedTransaction(cluster, "x")
             transaction.begin()
             tasks = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "lz4", limits)
             rows = columns(["small"] * 500, [0] * 500).set_column(3, "value", pa.array(values, pa.binary()))

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from ottla import Broker
 from ottla.broker.env import random_uuid
 from ottla.protocol.uuids import uuid_text
-from ottla.storage.identity import Identity, write_identity
+from ottla.storage.identity import DirectoryIdentity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.support import oracle
 from tests.wire.clients import Client
@@ -52,7 +52,7 @@ def member(controller: ApacheKafka, tmp_path_factory: pytest.TempPathFactory) ->
     path.mkdir()
     directory_id = uuid_text(random_uuid())
     write_identity(
-        RealFilesystem(), str(path), Identity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=directory_id)
+        RealFilesystem(), str(path), DirectoryIdentity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=directory_id)
     )
     host, port = controller.controller
     settings = {
@@ -206,7 +206,7 @@ def test_a_broker_whose_directory_has_another_id_may_lead_again(
     producer.send(topic, b"before")
     producer.flush()
     member.stop()
-    identity = Identity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=uuid_text(random_uuid()))
+    identity = DirectoryIdentity(cluster_id=controller.cluster_id, node_id=BROKER, directory_id=uuid_text(random_uuid()))
     write_identity(RealFilesystem(), str(member.data_dir), identity)
     member.start()
 

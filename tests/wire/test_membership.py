@@ -13,7 +13,7 @@ import pytest
 
 from ottla.broker.cluster import SUPPORTED_FEATURES
 from ottla.broker.env import RealEnv
-from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.membership.membership import Membership
 from ottla.broker.membership.metadata_fetch import MetadataFetch
 from ottla.broker.membership.metadata_replica import MetadataReplica
@@ -54,7 +54,7 @@ class Member:
         self.peers: list[Peer] = []
         self._kafka = kafka
         directory = uuid.uuid4().bytes
-        identity = Identity(
+        identity = BrokerIdentity(
             broker_id=BROKER,
             cluster_id=kafka.cluster_id,
             incarnation_id=uuid.uuid4().bytes,

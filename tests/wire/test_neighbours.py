@@ -17,7 +17,7 @@ from ottla.broker.env import random_uuid
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.uuids import uuid_text
-from ottla.storage.identity import Identity, write_identity
+from ottla.storage.identity import DirectoryIdentity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.support import oracle
 from tools.kafka import ApacheKafka, Unavailable
@@ -58,7 +58,7 @@ class Neighbours:
         path = directory / "ottla"
         path.mkdir()
         directory_id = uuid_text(random_uuid())
-        identity = Identity(cluster_id=self.controller.cluster_id, node_id=OTTLA, directory_id=directory_id)
+        identity = DirectoryIdentity(cluster_id=self.controller.cluster_id, node_id=OTTLA, directory_id=directory_id)
         write_identity(RealFilesystem(), str(path), identity)
         member = {
             "process.roles": "broker",

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Env
 from ottla.broker.gate import Gate
@@ -67,7 +67,7 @@ class ControllerMetadata:
             state=self.state,
             carry_out_effect=self._carry_out_effect,
         )
-        self.cluster = Cluster(
+        self.cluster = ClusterCommands(
             randomness=env,
             config=config,
             state=self.state,

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 from ottla.broker.api import Declared, RequestContext
 from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Randomness, Timers
@@ -21,7 +21,7 @@ from ottla.broker.stepping import Stepping
 
 class ControllerServices(Protocol):
     controller: ControllerMetadata
-    cluster: Cluster
+    cluster: ClusterCommands
     log_levels: LogLevels
     cluster_id: str
     directory_id: bytes

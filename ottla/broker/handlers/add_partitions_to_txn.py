@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.common import fenced_code
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.partitions import Partitions
@@ -43,7 +43,7 @@ TRANSACTION_WORK = 100
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     partitions: Partitions
     transactions: Transactions
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.client_quotas import ENTITY_TYPES, Entity, entity_of
 from ottla.protocol.errors import Code, KafkaError
@@ -34,7 +34,7 @@ MAX_OPS = 1_000
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: AlterClientQuotasRequest, context: RequestContext) -> Handled[AlterClientQuotasResponse]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
 from ottla.broker.handlers.each import Handled, each
 from ottla.broker.live_config import LiveConfig
@@ -24,7 +24,7 @@ from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
 

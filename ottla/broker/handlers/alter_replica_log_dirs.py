@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled
 from ottla.broker.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
@@ -27,7 +27,7 @@ PARTITION_WORK = 3
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     partitions: Partitions
     directory: LogDirectory
 

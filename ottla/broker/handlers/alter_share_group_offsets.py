@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import share_error_message, topic_id
 from ottla.broker.handlers.each import Handled, made
@@ -27,7 +27,7 @@ _UNKNOWN = KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not hos
 class Ports(Protocol):
     groups: Groups
     share_groups: ShareGroupStates
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled, made
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -26,7 +26,7 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(

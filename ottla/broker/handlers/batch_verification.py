@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.api import RequestContext
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Clock
 from ottla.broker.handlers.produce_partition import BeforeTheLog, partition_of
 from ottla.broker.partitions import Partition, Partitions
@@ -34,7 +34,7 @@ PARTITION_WORK = 2
 
 class Ports(Protocol):
     clock: Clock
-    cluster: Cluster
+    cluster: ClusterCommands
     partitions: Partitions
     verification: Verification
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.broker_registration import BrokerRegistration
 from ottla.coordinator.cluster import ClusterState
@@ -16,7 +16,7 @@ from ottla.coordinator.partition_registration import PartitionRegistration
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
     def advertised(self, listener: str) -> tuple[str, int]: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Protocol, TypeVar
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
@@ -37,7 +37,7 @@ def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, 
     return list(refused.values())
 
 
-def topic_name(cluster: Cluster, topic_id: bytes) -> str:
+def topic_name(cluster: ClusterCommands, topic_id: bytes) -> str:
     """The name of the topic with this id. Raises UNKNOWN_TOPIC_ID."""
     topic = cluster.state.topics_by_id.get(topic_id)
     if topic is None:
@@ -45,7 +45,7 @@ def topic_name(cluster: Cluster, topic_id: bytes) -> str:
     return topic.name
 
 
-def topic_id(cluster: Cluster, name: str) -> bytes:
+def topic_id(cluster: ClusterCommands, name: str) -> bytes:
     topic: Topic | None = cluster.state.topics.get(name)
     return NO_UUID if topic is None else topic.topic_id
 

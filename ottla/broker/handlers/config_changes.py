@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.config.client_metrics import validate_client_metrics
 from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
 from ottla.broker.config.groups import validate_group
@@ -45,7 +45,7 @@ _FIXED = {"listeners", "listener.security.protocol.map"}
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
 from ottla.broker.config.definitions import Definition, broker_defaults, broker_definition, broker_definitions, topic_definitions
 from ottla.broker.config.groups import effective_group, group_definitions
@@ -28,7 +28,7 @@ Places = list[tuple[int, Mapping[str, str]]]
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
 

@@ -16,7 +16,7 @@ from ottla.broker.handlers.group_descriptions import described_groups, named_par
 from ottla.coordinator.group.assignors.members import Assignment as Target
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -58,7 +58,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(error_code=error.code, error_message=error.message, group_id=group_id)
 
 
-def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
+def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> Steps[DescribedGroup]:
     """Describe the group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.consumers.groups.get(group_id)
     if group is None:
@@ -79,7 +79,7 @@ def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> S
     return described
 
 
-def _member(member: ConsumerGroupMember, target: Target, topics: Topics) -> Member:
+def _member(member: ConsumerGroupMember, target: Target, topics: GroupTopics) -> Member:
     held: dict[bytes, list[int]] = {}
     for partitions in (member.assigned, member.revoking):
         for topic, epochs in partitions.items():
@@ -99,7 +99,7 @@ def _member(member: ConsumerGroupMember, target: Target, topics: Topics) -> Memb
     )
 
 
-def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
+def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: GroupTopics) -> Assignment:
     named = named_partitions(partitions, topics)
     return Assignment([TopicPartitions(topic_id=topic, topic_name=name, partitions=indexes) for topic, name, indexes in named])
 

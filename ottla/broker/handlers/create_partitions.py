@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.broker.placement import Placement
 from ottla.coordinator.partition_registration import PartitionRegistration
@@ -27,7 +27,7 @@ CREATE_WORK = 500
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
     @property
     def placement(self) -> Placement: ...

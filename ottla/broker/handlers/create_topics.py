@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import PARTITIONS_AT_ONCE, Cluster
+from ottla.broker.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.topics import validate_all
 from ottla.broker.env import Randomness
@@ -41,7 +41,7 @@ CREATE_WORK = 500
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     randomness: Randomness
 

@@ -52,7 +52,7 @@ def handle(ports: Ports, request: DeleteRecordsRequest, context: RequestContext)
     asked = ((t.name, p) for t in request.topics for p in t.partitions)
     handled = for_each(asked, lambda a: _delete(ports, deleting, *a), answer, work=100, groups=len(request.topics))
     if isinstance(handled, DeleteRecordsResponse):
-        return Replicating(ports.timers, handled, deleting).begin(request.timeout_ms)
+        return DeletionWait(ports.timers, handled, deleting).begin(request.timeout_ms)
     return _in_steps(ports, handled, deleting, request.timeout_ms)
 
 
@@ -60,7 +60,7 @@ def _in_steps(
     ports: Ports, steps: Steps[DeleteRecordsResponse], deleting: list[Deleting], timeout_ms: int
 ) -> Steps[DeleteRecordsResponse | Later]:
     response = yield from steps
-    return Replicating(ports.timers, response, deleting).begin(timeout_ms)
+    return DeletionWait(ports.timers, response, deleting).begin(timeout_ms)
 
 
 class Deleting(msgspec.Struct, kw_only=True):
@@ -86,7 +86,7 @@ class Deleting(msgspec.Struct, kw_only=True):
         return result.low_watermark >= self.offset
 
 
-class Replicating:
+class DeletionWait:
     """One request that waits for followers."""
 
     def __init__(self, timers: Timers, response: DeleteRecordsResponse, deleting: list[Deleting]) -> None:

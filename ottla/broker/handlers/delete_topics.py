@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled, each, made
 from ottla.broker.live_config import LiveConfig
@@ -35,7 +35,7 @@ TOPIC_WORK = 500
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled
 from ottla.coordinator.client_quotas import ENTITY_TYPES, IP, Entity
 from ottla.protocol.errors import Code, KafkaError
@@ -31,7 +31,7 @@ Filter = dict[str, tuple[bool, str | None]]
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: DescribeClientQuotasRequest, context: RequestContext) -> Handled[DescribeClientQuotasResponse]:

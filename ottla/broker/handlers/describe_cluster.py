@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.brokers import known_brokers
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.broker.live_config import LiveConfig
@@ -28,7 +28,7 @@ CONTROLLERS = 2
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     cluster_id: str
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.config.definitions import documentation
 from ottla.broker.handlers.configs import (
     ConfigEntry,
@@ -49,7 +49,7 @@ RESOURCE_WORK = 500
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     log_levels: LogLevels
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled
 from ottla.broker.partitions import Partitions
 from ottla.coordinator.topic_names import check_topic_name
@@ -34,7 +34,7 @@ _UNKNOWN = "This server does not host this topic-partition."
 
 class Ports(Protocol):
     partitions: Partitions
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: DescribeProducersRequest, context: RequestContext) -> Handled[DescribeProducersResponse]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Clock
 from ottla.broker.handlers.each import Handled
 from ottla.broker.live_config import LiveConfig
@@ -29,7 +29,7 @@ from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     clock: Clock
     directory_id: bytes

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import share_error_message, topic_id
 from ottla.broker.handlers.each import Handled
@@ -38,7 +38,7 @@ TOPIC_WORK = 2
 class Ports(Protocol):
     groups: Groups
     share_groups: ShareGroupStates
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(

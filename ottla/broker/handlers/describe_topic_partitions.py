@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, made
@@ -34,7 +34,7 @@ TOPIC_WORK = 5
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
     def advertised(self, listener: str) -> tuple[str, int]: ...

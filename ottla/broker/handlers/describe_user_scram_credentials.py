@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled, counted_by_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_user_scram_credentials import (
@@ -19,7 +19,7 @@ from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(

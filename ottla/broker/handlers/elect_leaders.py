@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.each import Handled
 from ottla.protocol.errors import Code, clipped
 from ottla.protocol.messages.elect_leaders import (
@@ -24,7 +24,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: ElectLeadersRequest, context: RequestContext) -> Handled[ElectLeadersResponse]:

@@ -21,16 +21,16 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Clock, Timers
 from ottla.broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
+    ConsumerFetchSession,
     FetchSessions,
     PartitionKey,
     RequestedPartition,
-    Session,
 )
 from ottla.broker.handlers.current_leaders import with_fetch_endpoints
 from ottla.broker.handlers.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
@@ -76,7 +76,7 @@ BYTES_PER_WORK = 10_000
 
 class Ports(Protocol):
     partitions: Partitions
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     clock: Clock
     timers: Timers
@@ -122,7 +122,7 @@ class Fetch:
         # The sums of `_grown_bytes` and of the partitions' `reveals` at the time when they were read.
         self._seen_bytes = 0
         self._seen_reveals = 0
-        self._session: Session | None = None
+        self._session: ConsumerFetchSession | None = None
         self._full = True
         self._answers: list[tuple[RequestedPartition, PartitionData]] = []
         self._answers_bytes = 0
@@ -137,7 +137,7 @@ class Fetch:
         # The bytes that the response budget counts for this fetch while it is reading.
         self._counted_bytes = 0
 
-    def known_session(self) -> Session | None:
+    def known_session(self) -> ConsumerFetchSession | None:
         """The session that the request names, if it exists."""
         return self._ports.fetch_sessions.get(self._request.session_id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.fetch_sessions import NO_SESSION, RequestedPartition, Session
+from ottla.broker.fetch_sessions import NO_SESSION, ConsumerFetchSession, RequestedPartition
 from ottla.broker.handlers.current_leaders import leader_for_fetch
 from ottla.broker.partitions import Partition, leader_epoch_end
 from ottla.coordinator.replication.leader import divergence
@@ -84,7 +84,7 @@ def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
 
 
 def response(
-    session: Session | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
+    session: ConsumerFetchSession | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
 ) -> Steps[FetchResponse]:
     """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.brokers import BrokerAddress, broker_address
 from ottla.broker.handlers.each import Handled, for_each
 from ottla.broker.live_config import LiveConfig
@@ -39,7 +39,7 @@ _MESSAGES = {
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
 
     def advertised(self, listener: str) -> tuple[str, int]: ...

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
 from ottla.coordinator.group.shard import GroupShard
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work
 from ottla.storage.steps import Pace, Steps
@@ -59,7 +59,7 @@ def unknown_group(shard: GroupShard, group_id: str, kind: str) -> KafkaError:
     return KafkaError(Code.GROUP_ID_NOT_FOUND, clipped(says))
 
 
-def named_partitions(assigned: Mapping[bytes, Iterable[int]], topics: Topics) -> list[tuple[bytes, str, list[int]]]:
+def named_partitions(assigned: Mapping[bytes, Iterable[int]], topics: GroupTopics) -> list[tuple[bytes, str, list[int]]]:
     """Topic ids, names and partitions. Topics that no longer exist are left out."""
     named = ((topic, topics.topic_name(topic), indexes) for topic, indexes in assigned.items())
     return [(topic, name, sorted(indexes)) for topic, name, indexes in named if name is not None]

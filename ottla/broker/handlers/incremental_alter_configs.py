@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.config.definitions import Definition, broker_definitions, topic_definitions
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
@@ -31,7 +31,7 @@ from ottla.storage.steps import Steps, run_first_step
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     log_levels: LogLevels
 

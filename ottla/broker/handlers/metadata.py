@@ -18,7 +18,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.brokers import known_brokers, offline_replicas
 from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.each import Handled, each, made
@@ -50,7 +50,7 @@ IDS_FROM = 12
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     cluster_id: str
 

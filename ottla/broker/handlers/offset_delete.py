@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first
 from ottla.broker.handlers.each import Handled, made
@@ -34,7 +34,7 @@ Topics = dict[Hashable, OffsetDeleteResponseTopic]
 class Ports(Protocol):
     partitions: Partitions
     groups: Groups
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: OffsetDeleteRequest, context: RequestContext) -> Handled[OffsetDeleteResponse]:

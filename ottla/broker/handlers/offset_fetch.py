@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import topic_id, topic_name
 from ottla.broker.handlers.each import Handled
@@ -48,7 +48,7 @@ PARTITION_WORK = 3
 
 class Ports(Protocol):
     groups: Groups
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: OffsetFetchRequest, context: RequestContext) -> Handled[OffsetFetchResponse]:

@@ -23,7 +23,7 @@ import msgspec
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.counters import Counters
 from ottla.broker.env import Clock, Timers
 from ottla.broker.gate import Gate
@@ -73,7 +73,7 @@ CRC_AT_ONCE_BYTES = 1 << 20
 
 class Ports(Protocol):
     partitions: Partitions
-    cluster: Cluster
+    cluster: ClusterCommands
     live_config: LiveConfig
     clock: Clock
     timers: Timers

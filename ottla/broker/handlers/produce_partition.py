@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.api import RequestContext
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.handlers.common import topic_name
 from ottla.broker.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
@@ -24,7 +24,7 @@ class BeforeTheLog(KafkaError):
 
 class Ports(Protocol):
     partitions: Partitions
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def partition_of(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:

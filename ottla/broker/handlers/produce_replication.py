@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.api import RequestContext
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Timer, Timers
 from ottla.broker.gate import Gate
 from ottla.broker.handlers.current_leaders import with_produce_endpoints
@@ -22,7 +22,7 @@ Answer = ProduceResponse | Later | None
 
 class Ports(Protocol):
     partitions: Partitions
-    cluster: Cluster
+    cluster: ClusterCommands
     timers: Timers
     gate: Gate
     live_config: LiveConfig
@@ -39,7 +39,7 @@ def when_replicated(
     """
     if request.acks != ACKS_ALL:
         return with_produce_endpoints(ports, context.listener, response)
-    waiting = Replicating(ports, context, response)
+    waiting = ReplicationWait(ports, context, response)
     for topic in response.responses:
         name = topic.name
         if context.version >= IDS_FROM:
@@ -62,7 +62,7 @@ def _refuse(partition: Partition, answer: PartitionProduceResponse) -> None:
     answer.current_leader = LeaderIdAndEpoch(leader_id=partition.leader_id, leader_epoch=partition.log.leader_epoch)
 
 
-class Replicating:
+class ReplicationWait:
     """One request that waits. Each of its batches is answered as its own partition fares."""
 
     def __init__(self, ports: Ports, context: RequestContext, response: ProduceResponse) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ottla.broker import handlers
-from ottla.broker.registry import Registry, modules_of
+from ottla.broker.registry import ApiRegistry, modules_of
 from ottla.broker.services import Services
 
-BROKER_APIS: Registry[Services] = Registry(modules_of(handlers), offered_from={0: 0})
+BROKER_APIS: ApiRegistry[Services] = ApiRegistry(modules_of(handlers), offered_from={0: 0})
 """Produce is offered from version 0, because librdkafka does not compress for a broker that does not offer it (KAFKA-18659). As in
 Kafka, versions 0 to 2 are refused."""
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.each import Handled, made
 from ottla.broker.handlers.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
@@ -30,7 +30,7 @@ from ottla.storage.steps import Steps, run_first_step
 
 class Ports(Protocol):
     groups: Groups
-    cluster: Cluster
+    cluster: ClusterCommands
     share_partitions: SharePartitions
     live_config: LiveConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.share_partitions import SharePartitions
 from ottla.coordinator.share.partition import Acknowledgement
 from ottla.coordinator.share.records import ShareKey
@@ -32,7 +32,7 @@ Outcomes = dict[tuple[bytes, int], KafkaError | None]
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
     share_partitions: SharePartitions
 
 

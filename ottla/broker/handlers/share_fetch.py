@@ -13,13 +13,13 @@ from typing import Protocol
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
 from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Timers
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.parked import MAX_WAIT_MS, ParkedFetch, Waiter
 from ottla.broker.handlers.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.share_leaders import name_leaders_for_fetch
-from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquireOptions, Taken, read, take
+from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
 from ottla.broker.later import Later
 from ottla.broker.lifecycle import Lifecycle
 from ottla.broker.live_config import LiveConfig
@@ -52,7 +52,7 @@ BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 
 class Ports(Protocol):
     groups: Groups
-    cluster: Cluster
+    cluster: ClusterCommands
     share_partitions: SharePartitions
     live_config: LiveConfig
     timers: Timers
@@ -164,7 +164,7 @@ class ShareFetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}
-        self._taken: dict[SessionPartition, Taken] = {}
+        self._taken: dict[SessionPartition, AcquiredBatches] = {}
         # The waiter of `ParkedFetch`, once it listens.
         self._waiter: Waiter | None = None
         # How many bytes the budget of responses counts for this fetch during a reading.

@@ -14,7 +14,7 @@ from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.group.share.requests import ASSIGNOR_NAME
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.share_group_describe import (
     Assignment,
@@ -52,7 +52,7 @@ def _refused(group_id: str, error: KafkaError) -> DescribedGroup:
     return DescribedGroup(error_code=error.code, error_message=share_error_message(error), group_id=group_id)
 
 
-def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> Steps[DescribedGroup]:
+def _describe(shard: GroupShard, group_id: str, topics: GroupTopics, pace: Pace) -> Steps[DescribedGroup]:
     """Describe the group as it is at the first step. Raises GROUP_ID_NOT_FOUND."""
     group = shard.shares.groups.get(group_id)
     if group is None:
@@ -72,7 +72,7 @@ def _describe(shard: GroupShard, group_id: str, topics: Topics, pace: Pace) -> S
     return described
 
 
-def _member(member: ShareGroupMember, topics: Topics) -> Member:
+def _member(member: ShareGroupMember, topics: GroupTopics) -> Member:
     return Member(
         member_id=member.member_id,
         rack_id=member.rack_id,
@@ -84,7 +84,7 @@ def _member(member: ShareGroupMember, topics: Topics) -> Member:
     )
 
 
-def _assignment(assigned: Assigned, topics: Topics) -> Assignment:
+def _assignment(assigned: Assigned, topics: GroupTopics) -> Assignment:
     named = named_partitions(assigned, topics)
     return Assignment([TopicPartitions(topic_id=topic, topic_name=name, partitions=indexes) for topic, name, indexes in named])
 

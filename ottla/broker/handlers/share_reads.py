@@ -20,7 +20,7 @@ CHECKED_AT_ONCE = 100
 """How many batches of an earlier process one read checks at most: a fetch may read many share partitions in a step."""
 
 
-class Taken(NamedTuple):
+class AcquiredBatches(NamedTuple):
     """The batches of a share partition that have the acquired records. ``read_bytes`` is how many bytes were read."""
 
     records: Buffer
@@ -37,7 +37,7 @@ class AcquireOptions(NamedTuple):
     is_committed: bool
 
 
-NOTHING = Taken(b"", (), 0)
+NOTHING = AcquiredBatches(b"", (), 0)
 
 
 def read(shared: OpenSharePartition, max_bytes: int, *, committed: bool, min_one_batch: bool) -> Slice:
@@ -54,7 +54,7 @@ def take(
     max_bytes: int,
     *,
     is_first: bool,
-) -> Taken:
+) -> AcquiredBatches:
     """Read records and lock them for the member, without a pause, so that no other member gets the same. Raises `KafkaError`.
 
     Where the log starts above the next record to deliver, the share partition moves its start, and the next fetch goes on there.
@@ -81,8 +81,8 @@ def take(
     )
     acquired = share_partitions.acquire(shared, request)
     if not acquired:
-        return Taken(b"", (), len(piece.data))
-    return Taken(_only(piece.data, fetched, positions, acquired), acquired, len(piece.data))
+        return AcquiredBatches(b"", (), len(piece.data))
+    return AcquiredBatches(_only(piece.data, fetched, positions, acquired), acquired, len(piece.data))
 
 
 def _batches_and_positions(data: Buffer, most_offset: int) -> tuple[list[FetchedBatch], list[int]]:

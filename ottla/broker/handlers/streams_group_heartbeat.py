@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Clock, Randomness
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
@@ -29,7 +29,7 @@ from ottla.storage.steps import Pace, Steps, run_first_step
 
 class Ports(Protocol):
     groups: Groups
-    cluster: Cluster
+    cluster: ClusterCommands
     clock: Clock
     live_config: LiveConfig
     randomness: Randomness

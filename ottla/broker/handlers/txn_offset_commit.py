@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.env import Clock
 from ottla.broker.groups import Groups
 from ottla.broker.handlers.common import refused_first, topic_name
@@ -46,7 +46,7 @@ Answers = list[tuple[TopicPartition, TxnOffsetCommitResponsePartition]]
 class Ports(Protocol):
     partitions: Partitions
     groups: Groups
-    cluster: Cluster
+    cluster: ClusterCommands
     clock: Clock
     verification: Verification
 

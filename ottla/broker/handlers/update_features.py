@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ottla.broker.api import Declaration, RequestContext
 from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
+from ottla.broker.cluster import SUPPORTED_FEATURES, ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -24,7 +24,7 @@ METADATA_VERSION = "metadata.version"
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 def handle(ports: Ports, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:

@@ -11,7 +11,7 @@ import structlog
 
 from ottla.addresses import broker_address, joined_address
 from ottla.arguments import BadArgument
-from ottla.broker.cluster import SUPPORTED_FEATURES, Cluster
+from ottla.broker.cluster import SUPPORTED_FEATURES, ClusterCommands
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.env import Waiter
@@ -19,7 +19,7 @@ from ottla.broker.local_partitions import LocalPartitions, MetadataParts
 from ottla.broker.membership.controller_log import ControllerLog
 from ottla.broker.membership.directory_assignments import DirectoryAssignments
 from ottla.broker.membership.forwarding import Forwarding
-from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.membership.membership import Membership
 from ottla.broker.membership.metadata_fetch import MetadataFetch
 from ottla.broker.membership.metadata_replica import MetadataReplica
@@ -39,7 +39,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.identity import DirectoryError
-from ottla.storage.identity import Identity as StoredIdentity
+from ottla.storage.identity import DirectoryIdentity as StoredIdentity
 from ottla.storage.transaction_history import TransactionHistory
 
 IDS_AHEAD = 100
@@ -136,7 +136,7 @@ class JoinedMetadata:
         )
         self._give_up_broker = give_up
         self._has_lost_controller = False
-        self.cluster = Cluster(
+        self.cluster = ClusterCommands(
             randomness=env,
             config=parts.config,
             state=self.state,
@@ -284,8 +284,8 @@ class JoinedMetadata:
 
 def _identity(
     settings: Settings, stored: StoredIdentity, addresses: Addresses, incarnation_id: bytes, previous_epoch: int
-) -> Identity:
-    return Identity(
+) -> BrokerIdentity:
+    return BrokerIdentity(
         broker_id=settings.node_id,
         cluster_id=stored.cluster_id,
         incarnation_id=incarnation_id,

@@ -32,7 +32,7 @@ PREVIOUS_EPOCH_FROM = 3
 """The first version of BrokerRegistration with the epoch that the broker had before its last clean stop (KIP-966)."""
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
+class BrokerIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker registers of itself.
 
     ``incarnation_id`` is new at each start, so that the controller knows a restarted broker from a repeated request.
@@ -61,7 +61,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
 class BrokerLifecycle:
     """Where a broker stands with its controller."""
 
-    def __init__(self, identity: Identity, intervals: Intervals) -> None:
+    def __init__(self, identity: BrokerIdentity, intervals: Intervals) -> None:
         self.identity = identity
         self.intervals = intervals
         self.state = BrokerState.NOT_RUNNING

@@ -13,7 +13,7 @@ import structlog
 
 from ottla.broker.env import Clock, Randomness, Timer, Timers
 from ottla.broker.membership.lifecycle import BrokerLifecycle
-from ottla.broker.membership.metadata_fetch import IDS_FROM, MAX_WAIT_MS, MetadataFetch, Step, Taken
+from ottla.broker.membership.metadata_fetch import IDS_FROM, MAX_WAIT_MS, FetchOutcome, MetadataFetch, Step
 from ottla.broker.membership.metadata_replica import MetadataLost, MetadataReplica, ReplicaRefused
 from ottla.broker.membership.snapshot_fetch import SnapshotFetch, SnapshotRefused
 from ottla.broker.membership.states import BrokerState
@@ -222,7 +222,7 @@ class Membership:
         else:
             self._fetch_later()
 
-    def _carry_out(self, taken: Taken) -> bool:
+    def _carry_out(self, taken: FetchOutcome) -> bool:
         """Returns whether the next fetch follows at once."""
         if taken.step is Step.APPEND:
             self.replica.append(taken.records)
@@ -237,7 +237,7 @@ class Membership:
         self._fetch_errors.failed("metadata_not_read", taken.reason)
         return False
 
-    def _begin_snapshot(self, taken: Taken) -> None:
+    def _begin_snapshot(self, taken: FetchOutcome) -> None:
         if self.replica.is_empty:
             self._ask_for_snapshot(self._fetch.snapshot(taken.end_offset, taken.epoch))
             return

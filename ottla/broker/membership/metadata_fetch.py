@@ -40,7 +40,7 @@ class Step(Enum):
     """Ask again later."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What an answer means. ``reason`` is for people, where nothing was appended."""
 
     step: Step
@@ -87,29 +87,29 @@ class MetadataFetch:
         """The fetch of a snapshot that an answer has named."""
         return SnapshotFetch(self._cluster_id, self._broker_id, self._directory_id, end_offset=end_offset, epoch=epoch)
 
-    def take(self, response: FetchResponse) -> Taken:
+    def take(self, response: FetchResponse) -> FetchOutcome:
         """What an answer means. The position is the caller's; the leader epoch and the high watermark are kept here."""
         if response.error_code != Code.NONE:
-            return Taken(step=Step.WAIT, reason=f"the fetch was answered {name_of(response.error_code)}")
+            return FetchOutcome(step=Step.WAIT, reason=f"the fetch was answered {name_of(response.error_code)}")
         partitions = [p for topic in response.responses if topic.topic_id == METADATA_TOPIC_ID for p in topic.partitions]
         if len(partitions) != 1 or partitions[0].partition_index != 0:
-            return Taken(step=Step.WAIT, reason="the answer is not about the metadata log alone")
+            return FetchOutcome(step=Step.WAIT, reason="the answer is not about the metadata log alone")
         return self._take(partitions[0])
 
-    def _take(self, partition: PartitionData) -> Taken:
+    def _take(self, partition: PartitionData) -> FetchOutcome:
         named = NO_EPOCH if partition.current_leader is None else partition.current_leader.leader_epoch
         is_newer = named > self.leader_epoch
         if is_newer:
             self.leader_epoch = named
         if partition.error_code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER) and is_newer:
-            return Taken(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader's epoch is {named}")
+            return FetchOutcome(step=Step.ASK_AGAIN, epoch=named, reason=f"the leader's epoch is {named}")
         if partition.error_code != Code.NONE:
-            return Taken(step=Step.WAIT, reason=f"the metadata log was answered {name_of(partition.error_code)}")
+            return FetchOutcome(step=Step.WAIT, reason=f"the metadata log was answered {name_of(partition.error_code)}")
         diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
         if diverging is not None and diverging.epoch >= 0 and diverging.end_offset >= 0:
-            return Taken(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)
+            return FetchOutcome(step=Step.TRUNCATE, end_offset=diverging.end_offset, epoch=diverging.epoch)
         if snapshot is not None and snapshot.epoch >= 0 and snapshot.end_offset >= 0:
-            return Taken(step=Step.SNAPSHOT, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
+            return FetchOutcome(step=Step.SNAPSHOT, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
         # A high watermark never goes back; a controller that was elected just now may not know it yet.
         self.high_watermark = max(self.high_watermark, partition.high_watermark)
-        return Taken(step=Step.APPEND, records=partition.records or b"", high_watermark=self.high_watermark)
+        return FetchOutcome(step=Step.APPEND, records=partition.records or b"", high_watermark=self.high_watermark)

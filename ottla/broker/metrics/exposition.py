@@ -12,7 +12,7 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from ottla.broker.budgets import RequestBudget, ResponseBudget
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.counters import DURATION_BOUNDS_S, Counters, Recent
 from ottla.broker.disk_health import DiskHealth
 from ottla.broker.env import Clock
@@ -46,7 +46,7 @@ class Ports(Protocol):
     live_config: LiveConfig
     clock: Clock
     partitions: Partitions
-    cluster: Cluster
+    cluster: ClusterCommands
     groups: Groups
     transactions: Transactions
     connections: Connections

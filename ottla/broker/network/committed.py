@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import GeneratorType
 from typing import Any
 
-from ottla.broker.gate import Gate, Replicated, Standing
+from ottla.broker.gate import Gate, LogPosition, Replicated
 from ottla.broker.later import Later
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import Steps
@@ -30,7 +30,7 @@ def once_committed(gate: Gate, response: Any, refusal: Refusal) -> Any:
     return _settled(gate, response, standing, refusal)
 
 
-def _settled(gate: Gate, response: Any, standing: Mapping[Replicated, Standing], refusal: Refusal) -> Any:
+def _settled(gate: Gate, response: Any, standing: Mapping[Replicated, LogPosition], refusal: Refusal) -> Any:
     if not standing or response is None:
         return response
     if type(response) is Later:
@@ -38,7 +38,7 @@ def _settled(gate: Gate, response: Any, standing: Mapping[Replicated, Standing],
     return _delayed(gate, response, standing, refusal, Later())
 
 
-def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, Standing], refusal: Refusal, later: Later) -> Any:
+def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, LogPosition], refusal: Refusal, later: Later) -> Any:
     """The response where everything is committed already, else ``later``, which gets it.
 
     Where a partition has another leader epoch by now, what the response tells of may be lost.
@@ -69,7 +69,7 @@ def _once_ready(gate: Gate, ready: Later, partitions: list[Replicated], refusal:
 
     def made(response: Any) -> None:
         later.is_large = ready.is_large
-        delayed = _delayed(gate, response, {partition: Standing.on(partition) for partition in partitions}, refusal, later)
+        delayed = _delayed(gate, response, {partition: LogPosition.on(partition) for partition in partitions}, refusal, later)
         if delayed is not later:
             later.resolve(delayed)
 
@@ -77,7 +77,7 @@ def _once_ready(gate: Gate, ready: Later, partitions: list[Replicated], refusal:
     return later
 
 
-def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, Standing], refusal: Refusal) -> Steps[Any]:
+def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, LogPosition], refusal: Refusal) -> Steps[Any]:
     """Run steps, and note on which logs each of them stands. Requests of others are handled in between."""
     failure: BaseException | None = None
     while True:
@@ -101,8 +101,8 @@ def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, Standing
     return _settled(gate, response, standing, refusal)
 
 
-def _add(standing: dict[Replicated, Standing], newer: Mapping[Replicated, Standing]) -> None:
+def _add(standing: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
     """Note what a step stands on. The leader epoch stays that of the first step: what was written in it is lost with it."""
     for partition, stood in newer.items():
         first = standing.setdefault(partition, stood)
-        standing[partition] = Standing(first.leader_epoch, stood.end_offset)
+        standing[partition] = LogPosition(first.leader_epoch, stood.end_offset)

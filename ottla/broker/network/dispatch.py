@@ -19,7 +19,7 @@ from ottla.broker.live_config import LiveConfig
 from ottla.broker.network.answers import merged
 from ottla.broker.network.committed import once_committed
 from ottla.broker.network.reported import UNFINISHED, Reporter, reported_once_there, reporter
-from ottla.broker.registry import Registry
+from ottla.broker.registry import ApiRegistry
 from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
@@ -59,7 +59,7 @@ class Ports(Protocol[S]):
     transaction_listener: TransactionListener | None
 
     @property
-    def apis(self) -> Registry[S]: ...
+    def apis(self) -> ApiRegistry[S]: ...
 
     @property
     def services(self) -> S:
@@ -101,7 +101,7 @@ class Dispatcher:
 
     def __init__(self, ports: Ports[S], listener: str, peer: str, connection_id: int) -> None:
         self._ports: Ports[Any] = ports
-        self._apis: Registry[Any] = ports.apis
+        self._apis: ApiRegistry[Any] = ports.apis
         self._services: Any = ports.services
         self._gate = ports.gate
         self._now_ms = ports.clock.now_ms

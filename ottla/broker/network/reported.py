@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from ottla.broker.api import Declared, RequestContext
-from ottla.broker.cluster import Cluster
+from ottla.broker.cluster import ClusterCommands
 from ottla.broker.later import Later
 from ottla.broker.transaction_history import (
     PARTITIONS_KEPT,
@@ -45,7 +45,7 @@ _INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 22, 24
 
 
 class Ports(Protocol):
-    cluster: Cluster
+    cluster: ClusterCommands
 
 
 class _Noted(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from ottla.broker.network.framing import Frames, FrameSizeError, ReceiveBuffers
 
 
-class Owner(Protocol):
+class ChannelOwner(Protocol):
     """Learns what happens to a channel."""
 
     def opened(self, channel: Channel) -> None: ...
@@ -25,8 +25,8 @@ class Owner(Protocol):
 class Channel(asyncio.BufferedProtocol):
     """One connection, from its opening to its end. Once it was closed its owner learns nothing more."""
 
-    def __init__(self, owner: Owner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
-        self._owner: Owner | None = owner
+    def __init__(self, owner: ChannelOwner, buffers: ReceiveBuffers, max_frame_bytes: int) -> None:
+        self._owner: ChannelOwner | None = owner
         self._frames = Frames(buffers, max_frame_bytes)
         self._transport: asyncio.Transport | None = None
 

@@ -16,11 +16,11 @@ import msgspec
 import structlog
 
 from ottla.addresses import joined_address
-from ottla.broker.env import Attempt, Clock, Randomness, Timer, Timers
+from ottla.broker.env import Clock, ConnectionAttempt, Randomness, Timer, Timers
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.channel import Channel
-from ottla.broker.peers.requests import Failure, Limits, OutOfOrder, PeerFailure, Request, Requests, Then
+from ottla.broker.peers.requests import Failure, OutOfOrder, PeerFailure, Request, RequestLimits, Requests, Then
 from ottla.broker.peers.states import PeerState, check_transition
 from ottla.broker.peers.versions import Versions, decode_greeting, greeting_after, key_of, newest_own
 from ottla.protocol.codec import API_VERSIONS_KEY, DECODE_FAILURES, decode_response_frame, request_frame
@@ -38,7 +38,7 @@ class PeerEnv(Clock, Randomness, Timers, Protocol):
 
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
-    ) -> Attempt: ...
+    ) -> ConnectionAttempt: ...
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Peer:
         bug: Callable[[], None],
         buffers: ReceiveBuffers,
         max_answer_bytes: int = 100 << 20,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         timings: Timings | None = None,
     ) -> None:
         """``bug`` is called in an ``except`` block where a callback has raised. ``buffers`` are shared by all connections."""
@@ -74,10 +74,10 @@ class Peer:
         self._buffers = buffers
         self._max_answer_bytes = max_answer_bytes
         self._timings = Timings() if timings is None else timings
-        self._requests = Requests(Limits() if limits is None else limits)
+        self._requests = Requests(RequestLimits() if limits is None else limits)
         self._backoff = Backoff(first_ms=self._timings.first_backoff_ms, longest_ms=self._timings.longest_backoff_ms)
         self.state = PeerState.IDLE
-        self._attempt: Attempt | None = None
+        self._attempt: ConnectionAttempt | None = None
         self._channel: Channel | None = None
         self._versions: Versions | None = None
         self._greeting_version = 0

@@ -52,7 +52,7 @@ class Request(msgspec.Struct, eq=False, kw_only=True):
     size_bytes: int = 0
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class RequestLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one connection may have under way.
 
     ``waiting`` counts requests that are not sent yet; ``in_flight`` and ``in_flight_bytes`` those that were sent and not answered.
@@ -72,7 +72,7 @@ class Requests:
 
     __slots__ = ("_in_flight", "_in_flight_bytes", "_limits", "_next_correlation_id", "_waiting")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RequestLimits) -> None:
         self._limits = limits
         self._waiting: deque[Request] = deque()
         self._in_flight: dict[int, Request] = {}

@@ -21,7 +21,7 @@ from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
 from ottla.broker.replication.fetch_session import FetchSession, TopicIdPartition
 from ottla.broker.replication.follower_log import FollowerLogs, end_of_epoch, view
-from ottla.coordinator.replication.follower import Action, Answer, AskOffsets, FetchState, Following, Stop, Wait
+from ottla.coordinator.replication.follower import Action, AskOffsets, FetchedPartition, FetchState, Following, Stop, Wait
 from ottla.coordinator.replication.leader import EpochEnd
 from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -39,7 +39,7 @@ NO_PEER_RETRY_MS = 100
 log = structlog.get_logger("replication")
 
 
-class Broker(Protocol):
+class FollowingBroker(Protocol):
     """The broker that follows."""
 
     broker_id: int
@@ -65,7 +65,7 @@ class ReplicaFetcher:
     def __init__(
         self,
         timers: Timers,
-        broker: Broker,
+        broker: FollowingBroker,
         peer: Callable[[], Peer | None],
         hang_up: Callable[[], None],
         logs: FollowerLogs,
@@ -236,7 +236,7 @@ class ReplicaFetcher:
     def _take_one(self, followed: _Followed, data: PartitionData) -> None:
         diverging = data.diverging_epoch
         parted = None if diverging is None or diverging.epoch < 0 else EpochEnd(diverging.epoch, diverging.end_offset)
-        answer = Answer(
+        answer = FetchedPartition(
             code=known_code(data.error_code),
             records=data.records or b"",
             high_watermark=data.high_watermark,

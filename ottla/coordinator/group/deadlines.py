@@ -16,7 +16,7 @@ STALE_ENTRIES = 64
 """The queue is rebuilt when it holds this many entries more than twice the number of groups."""
 
 
-class Timed(Protocol):
+class TimedGroup(Protocol):
     """A group with deadlines.
 
     ``wake_ms`` is when the group is checked. ``due_ms`` is the earliest deadline that was set since ``wake_ms`` was computed.
@@ -27,7 +27,7 @@ class Timed(Protocol):
     due_ms: int | None
 
 
-G = TypeVar("G", bound=Timed)
+G = TypeVar("G", bound=TimedGroup)
 
 
 class Deadlines(Generic[G]):

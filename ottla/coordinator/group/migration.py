@@ -30,7 +30,7 @@ from ottla.coordinator.group.consumer_protocol import CONSUMER, read_assignment,
 from ottla.coordinator.group.named_topics import check_member_topics, check_topic_count
 from ottla.coordinator.group.records import group_record, group_tombstone
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, SyncAnswer
-from ottla.coordinator.group.topics import Topics, metadata_hash
+from ottla.coordinator.group.topics import GroupTopics, metadata_hash
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 
@@ -49,7 +49,7 @@ class Upgrade(NamedTuple):
 class Migration:
     """Migration in both directions. It is the `Downgrading` of consumer groups."""
 
-    def __init__(self, config: GroupConfig, topics: Topics) -> None:
+    def __init__(self, config: GroupConfig, topics: GroupTopics) -> None:
         self._config = config
         self._topics = topics
 
@@ -135,7 +135,7 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(Code.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group{reason}")
 
 
-def _upgraded(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
+def _upgraded(group: ClassicGroup, topics: GroupTopics) -> ConsumerGroup:
     """ConsumerGroup.fromClassicGroup: each member is at the generation, and its target is what the leader assigned."""
     upgraded = ConsumerGroup(group.group_id, group_epoch=group.generation, assignment_epoch=group.generation)
     # Before its first generation a group has no protocol yet. Then the protocol that it would select is used.
@@ -156,7 +156,7 @@ def _upgraded(group: ClassicGroup, topics: Topics) -> ConsumerGroup:
     return upgraded
 
 
-def _assigned(group: ClassicGroup, member_id: str, topics: Topics) -> Assignment:
+def _assigned(group: ClassicGroup, member_id: str, topics: GroupTopics) -> Assignment:
     """The member's assignment by the leader. Topics that no longer exist are left out."""
     try:
         assignment = read_assignment(group.assignments.get(member_id, b""))

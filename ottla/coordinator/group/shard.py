@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from ottla.coordinator.group.classic.effects import ExtendSession
 from ottla.coordinator.group.classic.group import ClassicGroup
-from ottla.coordinator.group.classic.membership import Membership
+from ottla.coordinator.group.classic.membership import ClassicMembership
 from ottla.coordinator.group.classic.view import ClassicView
 from ottla.coordinator.group.consumer.effects import CONSUMER_EFFECTS
 from ottla.coordinator.group.consumer.group import ConsumerGroup
@@ -41,7 +41,7 @@ from ottla.coordinator.group.streams.groups import StreamsGroups
 from ottla.coordinator.group.streams.records import KINDS as STREAMS_KINDS
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.group.view import GroupView
 from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result, decided_in_batches
 from ottla.protocol.errors import Code, KafkaError
@@ -55,7 +55,7 @@ class GroupShard:
     ``streams`` and ``shares`` handle what belongs to one protocol; what concerns groups of any protocol goes through `GroupView`.
     """
 
-    def __init__(self, partition: int, config: GroupConfig, topics: Topics, member_ids: MemberIds) -> None:
+    def __init__(self, partition: int, config: GroupConfig, topics: GroupTopics, member_ids: MemberIds) -> None:
         self.partition = partition
         self.config = config
         self._topics = topics
@@ -64,7 +64,7 @@ class GroupShard:
 
     def clear(self) -> None:
         """Forget all state, as before the first record."""
-        self.membership = Membership(self.config, self._member_ids.classic)
+        self.membership = ClassicMembership(self.config, self._member_ids.classic)
         self._migration = Migration(self.config, self._topics)
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from typing import TypeVar
 
 from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ COMPILE_WORK = 50
 """How many of these units stand for compiling a usual expression."""
 
 
-def expanded(wanted: Callable[[], Collection[str]], topics: Topics) -> Steps[Expansions]:
+def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Steps[Expansions]:
     """The existing topics that match each wanted expression, both as of the last step.
 
     Expressions that become wanted and topics that are created during the steps are matched in further steps. Where no expression is

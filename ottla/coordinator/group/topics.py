@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Protocol
 
 
-class Topics(Protocol):
+class GroupTopics(Protocol):
     """The topics that exist now. The newer protocols name topics by id in assignments, and by name in subscriptions."""
 
     def topic_id(self, name: str) -> bytes | None: ...
@@ -23,7 +23,7 @@ class Topics(Protocol):
         ...
 
 
-def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
+def metadata_hash(subscribed: Iterable[str], topics: GroupTopics) -> int:
     """A hash of the ids and partition counts of the subscribed topics that exist; 0 where there is none.
 
     Kafka has another hash function, so a group that moves between Apache Kafka and ottla rebalances once.
@@ -37,6 +37,6 @@ def metadata_hash(subscribed: Iterable[str], topics: Topics) -> int:
     return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def subscribed_ids(names: Iterable[str], topics: Topics) -> frozenset[bytes]:
+def subscribed_ids(names: Iterable[str], topics: GroupTopics) -> frozenset[bytes]:
     """The ids of these topics. Topics that do not exist are left out."""
     return frozenset(topic_id for topic_id in map(topics.topic_id, names) if topic_id is not None)

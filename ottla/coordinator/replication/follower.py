@@ -32,7 +32,7 @@ NEXT_STATES = {
 }
 
 
-class IllegalTransition(Exception):
+class IllegalFollowerTransition(Exception):
     """A follower cannot go from one state to another."""
 
 
@@ -44,7 +44,7 @@ class FollowerLog(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class FetchedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a fetch's answer for one partition."""
 
     code: Code = Code.NONE
@@ -114,10 +114,10 @@ class Following(msgspec.Struct, kw_only=True):
 
     def _to(self, state: FetchState) -> None:
         if state not in NEXT_STATES[self.state]:
-            raise IllegalTransition(f"{self.state.name} to {state.name}")
+            raise IllegalFollowerTransition(f"{self.state.name} to {state.name}")
         self.state = state
 
-    def fetched(self, answer: Answer, log: FollowerLog, own_end: EpochEnd | None) -> Action:
+    def fetched(self, answer: FetchedPartition, log: FollowerLog, own_end: EpochEnd | None) -> Action:
         """What to do with the answer to a fetch at the log's end.
 
         ``own_end`` is where the diverging epoch, or the largest one below it, ends in the follower's own log; None without one.

@@ -44,7 +44,7 @@ VIEW_IS_OLD = frozenset(
 """Answers after which nothing is asked again. The controller may have made the change all the same, so the maximal set stays."""
 
 
-class IllegalTransition(Exception):
+class IllegalIsrTransition(Exception):
     """The in-sync set cannot go from one state to another."""
 
 
@@ -66,7 +66,7 @@ class InSync(msgspec.Struct, frozen=True, kw_only=True):
 
     def _to(self, state: InSyncState, committed: frozenset[int], proposed: frozenset[int], partition_epoch: int) -> InSync:
         if state not in NEXT_STATES[self.state]:
-            raise IllegalTransition(f"{self.state.name} to {state.name}")
+            raise IllegalIsrTransition(f"{self.state.name} to {state.name}")
         assert partition_epoch >= self.partition_epoch, f"partition epoch {partition_epoch} after {self.partition_epoch}"
         return InSync(state=state, committed=committed, proposed=proposed, partition_epoch=partition_epoch)
 

@@ -37,7 +37,7 @@ _ASIDE = "_aside"
 Range = tuple[int, int]
 
 
-class Part(msgspec.Struct, frozen=True):
+class ExportPart(msgspec.Struct, frozen=True):
     """A part: offsets [first, last) of some partitions."""
 
     number: int
@@ -48,7 +48,7 @@ class ExportPlan(msgspec.Struct, frozen=True):
     """The parts that one run has added to the export, and the topic's id as Kafka writes it, None where nobody knows it."""
 
     topic: str
-    parts: list[Part]
+    parts: list[ExportPart]
     topic_id: str | None = None
 
 
@@ -141,7 +141,7 @@ def ends_of(before: list[ExportPlan]) -> dict[int, int]:
 def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part_offsets: int) -> ExportPlan:
     """Parts for the offsets that no plan has yet. Raises `PipelineError` where some of these offsets were deleted already."""
     number = sum(len(plan.parts) for plan in before)
-    parts: list[Part] = []
+    parts: list[ExportPart] = []
     at = {index: start for index, (start, _) in ranges.items()} | ends_of(before)
     for index, (start, _) in ranges.items():
         if at[index] < start:
@@ -153,7 +153,7 @@ def planned(topic: str, ranges: dict[int, Range], before: list[ExportPlan], part
     while any(at[index] < end for index, (_, end) in ranges.items()):
         piece = {index: (at[index], min(end, at[index] + share)) for index, (_, end) in ranges.items() if at[index] < end}
         at |= {index: last for index, (_, last) in piece.items()}
-        parts.append(Part(number + len(parts), piece))
+        parts.append(ExportPart(number + len(parts), piece))
     return ExportPlan(topic, parts)
 
 
@@ -210,7 +210,7 @@ class _Noted:
                     f" {planned_ends.get(int(index), 0)}: give the directory of that export, or a group of its own to this one"
                 )
 
-    def add(self, parts: list[Part]) -> None:
+    def add(self, parts: list[ExportPart]) -> None:
         """Note that these parts are in their place, in order."""
         if self._options.group is None or not parts:
             return
@@ -220,17 +220,17 @@ class _Noted:
             commit_ends(cluster, self._options.group, {self._options.topic: self._ends})
 
 
-def _write(spark: SparkSession, options: ExportOptions, part: Part, files: Files, aside: str) -> int:
+def _write(spark: SparkSession, options: ExportOptions, part: ExportPart, files: Files, aside: str) -> int:
     """Write the records of a part. Tasks that read segment files write Parquet files themselves where they have access to the
     target."""
     local = files.local(aside)
     if options.data_dir is None or local is None:
         _read(spark, options, part).write.parquet(files.path(aside))
         return int(spark.read.parquet(files.path(aside)).count())
-    from ottla.spark.segments.reading import Wanted, plan
+    from ottla.spark.segments.reading import ReadRequest, plan
 
     starts, ends = ({index: bounds[which] for index, bounds in part.ranges.items()} for which in (0, 1))
-    splits = plan(Wanted(options.data_dir, options.topic, partitions=tuple(part.ranges), starting=starts, ending=ends))
+    splits = plan(ReadRequest(options.data_dir, options.topic, partitions=tuple(part.ranges), starting=starts, ending=ends))
     Path(local).mkdir()
     tasks = spark.sparkContext.parallelize(list(enumerate(splits)), len(splits))
     written = int(tasks.map(lambda task: _write_split(task, local)).sum())
@@ -248,7 +248,7 @@ def _write_split(task: tuple[int, Split], directory: str) -> int:
     return write(split, directory, number)
 
 
-def _name(part: Part) -> str:
+def _name(part: ExportPart) -> str:
     return f"part={part.number:05d}"
 
 
@@ -291,7 +291,7 @@ def _ranges(options: ExportOptions) -> dict[int, Range]:
     return {index: (view.start, view.last_stable_offset) for index, view in views.items()}
 
 
-def _read(spark: SparkSession, options: ExportOptions, part: Part) -> DataFrame:
+def _read(spark: SparkSession, options: ExportOptions, part: ExportPart) -> DataFrame:
     """The records of a part."""
     starts = {str(index): first for index, (first, _) in part.ranges.items()}
     ends = {str(index): last for index, (_, last) in part.ranges.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.pipeline.dead_letters import dead_letter, headers_of, room, size_of, source
-from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASE, SHIPMENT, Terms, Topics
+from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASE, SHIPMENT, ShopTopics, Terms
 from ottla.pipeline.stream import Job
 from ottla.spark.formats import JSON, Format, first_fault
 
@@ -99,8 +99,8 @@ def _key() -> Column:
     return f.encode(f.col("p.id").cast("string"), "UTF-8")
 
 
-def job(topics: Topics) -> Job:
+def job(topics: ShopTopics) -> Job:
     return Job("shop", topics.source, (topics.invoices, topics.shipments, topics.dead_letters), transform)
 
 
-JOB = job(Topics())
+JOB = job(ShopTopics())

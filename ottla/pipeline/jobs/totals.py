@@ -9,7 +9,7 @@ import msgspec
 
 from ottla.pipeline.dead_letters import headers_of
 from ottla.pipeline.jobs.shop import is_sound, parsed
-from ottla.pipeline.schemas import DEFAULT_TERMS, TOTAL, Terms, Topics
+from ottla.pipeline.schemas import DEFAULT_TERMS, TOTAL, ShopTopics, Terms
 from ottla.pipeline.stream import Job
 from ottla.spark.formats import JSON, Format
 
@@ -89,8 +89,8 @@ def transform(purchases: DataFrame, run: str, values: Format = JSON, terms: Term
     )
 
 
-def job(topics: Topics) -> Job:
+def job(topics: ShopTopics) -> Job:
     return Job("totals", topics.source, (topics.totals,), transform, has_state=True)
 
 
-JOB = job(Topics())
+JOB = job(ShopTopics())

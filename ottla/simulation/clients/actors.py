@@ -19,9 +19,9 @@ from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPart
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.consuming import Reader, committed_offsets
 from ottla.simulation.clients.noting import Notes, placed
-from ottla.simulation.clients.producing import Abortable, Batch, Fatal, Fenced, Producer
+from ottla.simulation.clients.producing import Abortable, Batch, Fatal, ProducerFenced, SimulatedProducer
 from ottla.simulation.clients.wire import LEADER_ELSEWHERE, Client, Disconnected, GaveUp
-from ottla.simulation.history import Attempt, Record, Watched
+from ottla.simulation.history import Attempt, Watched, WrittenRecord
 from ottla.simulation.tasks import Steps
 
 TRANSACTION_TIMEOUT_MS = 5_000
@@ -64,7 +64,7 @@ class Actor:
         self._notes = setting.notes
         self._session = 0
         self._number = 0
-        self._producer: Producer | None = None
+        self._producer: SimulatedProducer | None = None
         self._reader: Reader | None = None
         self._unread: list[tuple[TopicPartition, int, str]] = []
 
@@ -86,7 +86,7 @@ class Actor:
                 if self._producer is None:
                     yield from self._begin_session()
                 yield from self._transaction()
-            except Fenced as error:
+            except ProducerFenced as error:
                 self._say(f"fenced: {error}")
                 self.client.note("a producer that was taken over is fenced" if self._is_done() else "a producer is fenced")
                 self._producer = None
@@ -96,43 +96,43 @@ class Actor:
             yield self.rng.random() * 2 * PACE_MS
 
     def _begin_session(self) -> Steps[None]:
-        producer = Producer(self.client, None if self.role == "solo" else self.transactional_id, TRANSACTION_TIMEOUT_MS)
+        producer = SimulatedProducer(self.client, None if self.role == "solo" else self.transactional_id, TRANSACTION_TIMEOUT_MS)
         yield from producer.initialise()
         self._producer = producer
         self._note_session(producer)
         if self.role == "pipe":
             yield from self._rewind()
 
-    def _note_session(self, producer: Producer) -> None:
+    def _note_session(self, producer: SimulatedProducer) -> None:
         self._session += 1
         identity = (producer.identity.producer_id, producer.identity.epoch)
         self._notes.initialised(self.transactional_id, self.name, self._session, identity)
         self._note_identity(producer)
         self._say(f"session {self._session} is producer {identity[0]} epoch {identity[1]}")
 
-    def _note_identity(self, producer: Producer) -> None:
+    def _note_identity(self, producer: SimulatedProducer) -> None:
         if self.role != "solo":
             self._notes.identified(self.transactional_id, (producer.identity.producer_id, producer.identity.epoch))
 
-    def _note_end(self, producer: Producer, *, committed: bool) -> None:
+    def _note_end(self, producer: SimulatedProducer, *, committed: bool) -> None:
         self._notes.told.append(((producer.identity.producer_id, producer.identity.epoch), committed))
         self._note_identity(producer)
 
-    def _records(self) -> list[Record]:
+    def _records(self) -> list[WrittenRecord]:
         topics = {"feed": [INPUT], "solo": [TRIMMED, INPUT, "a"]}.get(self.role, ["a", "b"])
         rng, records = self.rng, []
         for at in range(rng.choice((1, 2, 3, 5, 8))):
             topic = rng.choice(topics)
             where = (topic, rng.randrange(self.setting.topics[topic]))
-            records.append(Record(where, f"{self.name}/{self._session}/{self._number}/{at}"))
+            records.append(WrittenRecord(where, f"{self.name}/{self._session}/{self._number}/{at}"))
         return records
 
-    def _outputs(self) -> tuple[list[Record], dict[TopicPartition, int]]:
+    def _outputs(self) -> tuple[list[WrittenRecord], dict[TopicPartition, int]]:
         """An output record for each input record, and the offsets to commit."""
         records, offsets = [], {}
         for at, (where, offset, _) in enumerate(self._unread):
             target = ("out", self.rng.randrange(self.setting.topics["out"]))
-            records.append(Record(target, f"{self.name}/{self._session}/{self._number}/{at}", (*where, offset)))
+            records.append(WrittenRecord(target, f"{self.name}/{self._session}/{self._number}/{at}", (*where, offset)))
             offsets[where] = offset + 1
         return records, offsets
 
@@ -168,7 +168,7 @@ class Actor:
             return
         yield from self._transact(producer, attempt)
 
-    def _transact(self, producer: Producer, attempt: Attempt) -> Steps[None]:
+    def _transact(self, producer: SimulatedProducer, attempt: Attempt) -> Steps[None]:
         aborts = self.rng.random() < ABORTS
         try:
             yield from producer.add_partitions(list(placed(attempt.records)))
@@ -195,7 +195,7 @@ class Actor:
             self._say(f"{attempt.name} is committed: {len(attempt.records)} records")
             self._unread.clear()
 
-    def _abort(self, producer: Producer, attempt: Attempt) -> Steps[None]:
+    def _abort(self, producer: SimulatedProducer, attempt: Attempt) -> Steps[None]:
         try:
             yield from producer.end(commit=False)
         except Abortable as error:
@@ -211,7 +211,7 @@ class Actor:
         if self.role == "pipe":
             yield from self._rewind()
 
-    def _batches(self, producer: Producer, records: list[Record]) -> list[Batch]:
+    def _batches(self, producer: SimulatedProducer, records: list[WrittenRecord]) -> list[Batch]:
         """The records of each partition in one batch, or in several that are sent one after the other."""
         batches = []
         for where, mine in placed(records).items():

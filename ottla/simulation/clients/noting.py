@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.simulation.history import Attempt, History, OffsetsRead, Record, RecordDeletion, Session, Watched
+from ottla.simulation.history import Attempt, History, OffsetsRead, ProducerSession, RecordDeletion, Watched, WrittenRecord
 
 
 class Notes:
@@ -33,7 +33,7 @@ class Notes:
         self.findings.append(line)
 
     def initialised(self, transactional_id: str, actor: str, session: int, identity: tuple[int, int]) -> None:
-        self.history.sessions.append(Session(transactional_id, actor, session, self.moment(), identity))
+        self.history.sessions.append(ProducerSession(transactional_id, actor, session, self.moment(), identity))
 
     def identified(self, transactional_id: str, identity: tuple[int, int]) -> None:
         self.identities[transactional_id] = max(identity, self.identities.get(transactional_id, (-1, -1)))
@@ -64,9 +64,9 @@ class Notes:
         return deletion
 
 
-def placed(records: list[Record]) -> dict[TopicPartition, list[Record]]:
+def placed(records: list[WrittenRecord]) -> dict[TopicPartition, list[WrittenRecord]]:
     """The records by partition, in order."""
-    by_partition: dict[TopicPartition, list[Record]] = {}
+    by_partition: dict[TopicPartition, list[WrittenRecord]] = {}
     for record in records:
         by_partition.setdefault(record.where, []).append(record)
     return by_partition

@@ -20,7 +20,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 from ottla.protocol.records import build_batch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.clients.wire import GROUP, LEADER_ELSEWHERE, TRANSACTION, Address, Client, Disconnected, GaveUp
-from ottla.simulation.history import Record
+from ottla.simulation.history import WrittenRecord
 from ottla.simulation.tasks import Promise, Steps
 
 DELIVERY_TIMEOUT_MS = 5_000
@@ -39,7 +39,7 @@ FENCED = {Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH}
 ASK_PRODUCE_AGAIN = {*LEADER_ELSEWHERE, Code.CONCURRENT_TRANSACTIONS, Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT}
 
 
-class Fenced(Exception):
+class ProducerFenced(Exception):
     """Another producer has taken over the transactional id."""
 
 
@@ -56,13 +56,13 @@ class Batch:
     """Records of one partition that are being sent."""
 
     where: TopicPartition
-    records: list[Record]
+    records: list[WrittenRecord]
     raw: bytes
     sends: int = 0
 
 
 @dataclass(slots=True)
-class Identity:
+class WriterIdentity:
     """Producer id and epoch, and the next sequence of each partition."""
 
     producer_id: int
@@ -71,24 +71,24 @@ class Identity:
 
 
 def _raise_for(codes: Sequence[int]) -> None:
-    """Raises `Fenced`, `Abortable` or `Fatal` for the first code other than NONE."""
+    """Raises `ProducerFenced`, `Abortable` or `Fatal` for the first code other than NONE."""
     for code in map(Code, codes):
         if code in FENCED:
-            raise Fenced(code.name)
+            raise ProducerFenced(code.name)
         if code is Code.TRANSACTION_ABORTABLE:
             raise Abortable(code.name)
         if code is not Code.NONE:
             raise Fatal(code.name)
 
 
-class Producer:
+class SimulatedProducer:
     """A transactional producer, or an idempotent one where ``transactional_id`` is None."""
 
     def __init__(self, client: Client, transactional_id: str | None, timeout_ms: int) -> None:
         self._client = client
         self._id = transactional_id
         self._timeout_ms = timeout_ms
-        self.identity = Identity(-1, -1)
+        self.identity = WriterIdentity(-1, -1)
         self._added: set[TopicPartition] = set()
         self.has_unresolved = False
         """Whether the fate of some batches is unknown, because they were given up. Then the next transaction needs a newer
@@ -99,8 +99,9 @@ class Producer:
         return self._client.transaction_version >= TRANSACTIONS_V2
 
     def initialise(self, *, again: bool = False) -> Steps[None]:
-        """Send InitProducerId; with ``again`` the producer asks for its next epoch. Raises `Fenced`, `Fatal` and `GaveUp`."""
-        known = self.identity if again else Identity(-1, -1)
+        """Send InitProducerId; with ``again`` the producer asks for its next epoch. Raises `ProducerFenced`, `Fatal` and
+        `GaveUp`."""
+        known = self.identity if again else WriterIdentity(-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self._id,
             transaction_timeout_ms=self._timeout_ms,
@@ -116,7 +117,7 @@ class Producer:
             if asked and answer.error_code == Code.NONE:
                 self._client.note("an InitProducerId that was repeated is answered")
         _raise_for([answer.error_code])
-        self.identity = Identity(answer.producer_id, answer.producer_epoch)
+        self.identity = WriterIdentity(answer.producer_id, answer.producer_epoch)
         self.has_unresolved = False
 
     def _ask_any(self, request: Any) -> Steps[Any]:
@@ -135,7 +136,7 @@ class Producer:
 
     # records
 
-    def batch(self, where: TopicPartition, records: list[Record]) -> Batch:
+    def batch(self, where: TopicPartition, records: list[WrittenRecord]) -> Batch:
         """Build the next batch of a partition."""
         identity = self.identity
         sequence = identity.sequences.get(where, 0)
@@ -151,13 +152,13 @@ class Producer:
         return Batch(where, records, bytes(raw))
 
     def send(self, batches: list[Batch]) -> Steps[None]:
-        """Send until all batches are acknowledged. Raises `Fenced`, `Abortable`, `Fatal` and `GaveUp`."""
+        """Send until all batches are acknowledged. Raises `ProducerFenced`, `Abortable`, `Fatal` and `GaveUp`."""
         deadline_ms = self._client.now_ms + DELIVERY_TIMEOUT_MS
         left = list(batches)
         for attempt in range(1 << 20):
             try:
                 left = yield from self._send_once(left)
-            except (Fenced, Abortable, Fatal):
+            except (ProducerFenced, Abortable, Fatal):
                 self.has_unresolved = True
                 raise
             if not left:
@@ -293,7 +294,7 @@ class Producer:
         _raise_for([p.error_code for t in answer.topics for p in t.partitions])
 
     def end(self, *, commit: bool) -> Steps[None]:
-        """Commit or abort the transaction. Raises `Fenced`, `Abortable`, `Fatal` and `GaveUp`."""
+        """Commit or abort the transaction. Raises `ProducerFenced`, `Abortable`, `Fatal` and `GaveUp`."""
         request = EndTxnRequest(
             transactional_id=str(self._id),
             producer_id=self.identity.producer_id,
@@ -304,7 +305,7 @@ class Producer:
             answer, asked = yield from self._ask(
                 request, lambda a: [a.error_code], at_most=None if self.is_v2 else END_V1, patience_ms=INIT_PATIENCE_MS
             )
-        except Fenced:
+        except ProducerFenced:
             self._client.note("a fencing while a commit is in flight" if commit else "a fencing while an abort is in flight")
             raise
         if asked:
@@ -313,7 +314,7 @@ class Producer:
             self.identity.producer_id,
             self.identity.epoch,
         ):
-            self.identity = Identity(answer.producer_id, answer.producer_epoch)
+            self.identity = WriterIdentity(answer.producer_id, answer.producer_epoch)
             # Batches that may still arrive have an epoch that has ended.
             self.has_unresolved = False
 

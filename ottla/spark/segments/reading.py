@@ -39,7 +39,7 @@ COLUMNS: dict[str, pa.DataType] = {
 Bounds = dict[int, int]
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ReadRequest(msgspec.Struct, frozen=True):
     """What is to be read of a topic. Offsets are by partition; partitions without an offset have ``EARLIEST`` or ``LATEST``.
 
     ``directories`` are the broker's log.dirs. A timestamp stands for the first record at or after it, as in ListOffsets; None for
@@ -81,7 +81,7 @@ def parse_bounds(text: str, option: str, topic: str = "") -> Bounds:
         raise PipelineError(f'{option} {text!r}: give earliest, latest or an offset a partition, {{"0": 5, "1": -2}}') from None
 
 
-def plan(wanted: Wanted) -> list[Split]:
+def plan(wanted: ReadRequest) -> list[Split]:
     """The splits by one view of the directories. Raises `PipelineError`."""
     with closing(Directories(wanted.directories)) as directories:
         known = directories.of_topic(wanted.topic)
@@ -91,7 +91,7 @@ def plan(wanted: Wanted) -> list[Split]:
         return [split for index in chosen for split in _planned(wanted, known[index], index)]
 
 
-def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split]:
+def _planned(wanted: ReadRequest, directory: Directory, index: int) -> Iterator[Split]:
     """The splits of one partition."""
     # The process that reads a split may have another working directory than the one that plans it.
     root = str(Path(directory.path).absolute())
@@ -103,7 +103,7 @@ def _planned(wanted: Wanted, directory: Directory, index: int) -> Iterator[Split
         yield Split(root, wanted.topic, index, first, last, within)
 
 
-def _range(wanted: Wanted, directory: Directory, index: int, view: View) -> tuple[int, int]:
+def _range(wanted: ReadRequest, directory: Directory, index: int, view: View) -> tuple[int, int]:
     """The offsets to read, within those that exist."""
     bound = view.last_stable_offset if wanted.is_committed else view.end
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ottla.spark.errors import PipelineError
-from ottla.spark.segments.reading import COLUMNS, SPLIT_BYTES, Bounds, Wanted, parse_bounds, plan, read
+from ottla.spark.segments.reading import COLUMNS, SPLIT_BYTES, Bounds, ReadRequest, parse_bounds, plan, read
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _KNOWN = {
 }
 
 
-def wanted_by(options: dict[str, str]) -> Wanted:
+def wanted_by(options: dict[str, str]) -> ReadRequest:
     """What the options ask for. Option names have any case, as in Spark. Raises `PipelineError`."""
     given = {name.lower(): value for name, value in options.items()}
     unknown = sorted(set(given) - _KNOWN)
@@ -49,7 +49,7 @@ def wanted_by(options: dict[str, str]) -> Wanted:
     if level not in ("read_committed", "read_uncommitted"):
         raise PipelineError(f"kafka.isolation.level {level!r}: read_committed or read_uncommitted")
     partitions = given.get("partitions")
-    return Wanted(
+    return ReadRequest(
         given["path"],
         given["subscribe"],
         level == "read_committed",
@@ -78,7 +78,7 @@ def _maybe(text: str | None, option: str) -> int | None:
 
 
 class SegmentReader(DataSourceReader):
-    def __init__(self, wanted: Wanted, columns: list[str]) -> None:
+    def __init__(self, wanted: ReadRequest, columns: list[str]) -> None:
         unknown = [name for name in columns if name not in COLUMNS]
         if unknown:
             raise PipelineError(f"the segment source has no column {unknown[0]!r}; it has {', '.join(COLUMNS)}")

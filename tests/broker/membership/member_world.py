@@ -13,7 +13,7 @@ from ottla.protocol.uuids import uuid_text
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run
 from ottla.simulation.env import SimulatedEnv
-from ottla.storage.identity import Identity, write_identity
+from ottla.storage.identity import DirectoryIdentity, write_identity
 from tests.support.world import LoopWorld
 
 HOST, CONTROLLER_PORT, FIRST_PORT = "127.0.0.1", 9093, 9101
@@ -70,7 +70,7 @@ class MemberWorld(LoopWorld):
         self.fs.make_dir(path)
         self._formatted += 1
         directory_id = uuid_text(bytes([node_id, self._formatted]) * 8)
-        write_identity(self.fs, path, Identity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
+        write_identity(self.fs, path, DirectoryIdentity(cluster_id=CLUSTER_ID, node_id=node_id, directory_id=directory_id))
 
     def replace_disk(self, node_id: int) -> None:
         """Give a broker that is down a new, empty disk."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.membership.directory_assignments import MAX_ASSIGNMENTS, DirectoryAssignments
-from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.peers.requests import Failure, PeerFailure, Then
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
@@ -38,7 +38,7 @@ class World:
         self.env = SimulatedEnv(MemoryFilesystem(), random.Random(1), START_MS)
         self.state = ClusterState(BROKER, is_member=True)
         self.requests: list[tuple[AssignReplicasToDirsRequest, Then]] = []
-        identity = Identity(
+        identity = BrokerIdentity(
             broker_id=BROKER, cluster_id="c", incarnation_id=b"", listeners=(), features=(), rack=None, log_directories=(OWN,)
         )
         self.lifecycle = BrokerLifecycle(identity, Intervals())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.membership.states import FOLLOWING, BrokerState, IllegalBrokerState, check_transition
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
-IDENTITY = Identity(
+IDENTITY = BrokerIdentity(
     broker_id=2,
     cluster_id="abc",
     incarnation_id=b"i" * 16,

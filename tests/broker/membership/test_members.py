@@ -26,7 +26,7 @@ from ottla.protocol.records import build_batch
 from ottla.protocol.uuids import uuid_text
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import drive
-from ottla.storage.identity import DirectoryError, Identity, write_identity
+from ottla.storage.identity import DirectoryError, DirectoryIdentity, write_identity
 from tests.broker.membership.member_world import CLUSTER_ID, Member, MemberWorld
 
 
@@ -361,7 +361,7 @@ def test_concurrent_stops_stop_the_broker_once(world: MemberWorld, member: Membe
 
 def test_a_broker_of_another_cluster_is_not_let_in(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-1")
-    another = Identity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=uuid_text(b"1" * 16))
+    another = DirectoryIdentity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=uuid_text(b"1" * 16))
     write_identity(world.fs, "/broker-1", another)
     began_ms = world.env.monotonic_ms()
     refused = "of another cluster than this broker, whose directory has the cluster id BBBBBBBBBBBBBBBBBBBBBQ: give the address"
@@ -374,7 +374,7 @@ def test_second_broker_with_the_same_id_is_refused(world: MemberWorld, member: M
     """The second one has a directory of its own, a copy of the first one's identity, and another port."""
     settings = {**world.settings_of(1), "log.dirs": "/copy", "listeners": "PLAINTEXT://127.0.0.1:9199"}
     world.fs.make_dir("/copy")
-    write_identity(world.fs, "/copy", Identity(cluster_id=CLUSTER_ID, node_id=1, directory_id=uuid_text(b"2" * 16)))
+    write_identity(world.fs, "/copy", DirectoryIdentity(cluster_id=CLUSTER_ID, node_id=1, directory_id=uuid_text(b"2" * 16)))
     second = BrokerServer(cast(Any, world.env), BrokerConfig(settings))
     with pytest.raises(ConfigError, match="DUPLICATE_BROKER_REGISTRATION"):
         world.run(second.start())

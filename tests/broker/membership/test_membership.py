@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.broker.membership.lifecycle import BrokerLifecycle, Identity, Intervals
+from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.membership.membership import Membership
 from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, MetadataFetch
 from ottla.broker.membership.metadata_replica import MetadataReplica
@@ -166,7 +166,7 @@ class MembershipWorld(LoopWorld):
         self.refused: bytes | None = None
         self.messages: list[str] = []
         self.lost: list[str] = []
-        identity = Identity(
+        identity = BrokerIdentity(
             broker_id=2,
             cluster_id="abc",
             incarnation_id=b"i" * 16,

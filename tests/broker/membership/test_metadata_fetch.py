@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, MetadataFetch, Step, Taken
+from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, FetchOutcome, MetadataFetch, Step
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -54,7 +54,7 @@ def test_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch,
 
 def test_records_are_appended_and_the_high_watermark_never_goes_back(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(high_watermark=5, records=b"batches")))
-    assert taken == Taken(step=Step.APPEND, records=b"batches", high_watermark=5)
+    assert taken == FetchOutcome(step=Step.APPEND, records=b"batches", high_watermark=5)
     assert fetch.take(answer(PartitionData(high_watermark=-1))).high_watermark == 5
     assert fetch.request(0, 0).topics[0].partitions[0].high_watermark == 5
 

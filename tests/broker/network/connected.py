@@ -93,7 +93,7 @@ def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> D
 
 def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:
     """Serve this in the place of every API."""
-    monkeypatch.setattr("ottla.broker.registry.Registry.declaration", lambda registry, key: declaration)
+    monkeypatch.setattr("ottla.broker.registry.ApiRegistry.declaration", lambda registry, key: declaration)
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, handle: Any, key: int = HEARTBEAT) -> None:

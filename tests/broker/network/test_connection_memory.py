@@ -50,7 +50,7 @@ def test_large_answers_wait_for_the_memory_of_all(
     connection, transport = connected
     seen: list[int] = []
     monkeypatch.setattr(
-        "ottla.broker.registry.Registry.declaration",
+        "ottla.broker.registry.ApiRegistry.declaration",
         lambda registry, key: declared(
             key,
             lambda ports, request, context: seen.append(key) or HeartbeatResponse(),

@@ -11,7 +11,7 @@ import pytest
 import ottla
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import SOFTWARE_VERSION, Peer, PeerEnv, Timings
-from ottla.broker.peers.requests import Failure, Limits, PeerFailure
+from ottla.broker.peers.requests import Failure, PeerFailure, RequestLimits
 from ottla.broker.peers.states import PeerState
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code
@@ -183,7 +183,7 @@ def test_peer_without_requests_does_not_reconnect(world: PeerWorld) -> None:
 
 
 def test_lost_connection_fails_sent_requests_and_resends_queued_ones() -> None:
-    world = PeerWorld(limits=Limits(in_flight=1))
+    world = PeerWorld(limits=RequestLimits(in_flight=1))
     world.ask()
     world.ask()
     world.settle()
@@ -243,7 +243,7 @@ def test_a_host_that_says_nothing_is_given_up() -> None:
 
 
 def test_too_many_requests_that_wait_are_refused_at_once() -> None:
-    world = PeerWorld(limits=Limits(waiting=2))
+    world = PeerWorld(limits=RequestLimits(waiting=2))
     for _ in range(3):
         world.ask()
     assert world.answers == []
@@ -252,7 +252,7 @@ def test_too_many_requests_that_wait_are_refused_at_once() -> None:
 
 
 def test_requests_in_flight_are_bounded_by_bytes() -> None:
-    world = PeerWorld(limits=Limits(in_flight_bytes=1))
+    world = PeerWorld(limits=RequestLimits(in_flight_bytes=1))
     world.ask()
     world.ask()
     world.settle()

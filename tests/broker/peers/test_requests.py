@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.peers.requests import Limits, OutOfOrder, Request, Requests
+from ottla.broker.peers.requests import OutOfOrder, Request, RequestLimits, Requests
 
 
 def request(deadline_ms: float = 100.0, size_bytes: int = 10) -> Request:
@@ -21,7 +21,7 @@ def sent(requests: Requests) -> int:
 
 
 def test_requests_are_sent_in_their_order_and_have_different_ids() -> None:
-    requests, given = Requests(Limits()), [request() for _ in range(3)]
+    requests, given = Requests(RequestLimits()), [request() for _ in range(3)]
     assert all(requests.add(one) for one in given)
     ids = [sent(requests) for _ in given]
     assert len(set(ids)) == 3
@@ -34,14 +34,14 @@ def test_requests_are_sent_in_their_order_and_have_different_ids() -> None:
 
 
 def test_correlation_ids_wrap_around() -> None:
-    requests = Requests(Limits())
+    requests = Requests(RequestLimits())
     requests._next_correlation_id = 0x7FFFFFFF
     assert [requests.correlation_id(), requests.correlation_id()] == [0x7FFFFFFF, 0]
 
 
 @pytest.mark.parametrize("wrong", [1, 7, -1])
 def test_an_answer_out_of_order_is_refused_and_changes_nothing(wrong: int) -> None:
-    requests = Requests(Limits())
+    requests = Requests(RequestLimits())
     requests.add(request())
     requests.add(request())
     assert [sent(requests), sent(requests)] == [0, 1]
@@ -52,18 +52,18 @@ def test_an_answer_out_of_order_is_refused_and_changes_nothing(wrong: int) -> No
 
 def test_response_with_unknown_correlation_id_is_refused() -> None:
     with pytest.raises(OutOfOrder, match="in place of none"):
-        Requests(Limits()).awaited(0)
+        Requests(RequestLimits()).awaited(0)
 
 
 def test_only_so_many_wait() -> None:
-    requests = Requests(Limits(waiting=2))
+    requests = Requests(RequestLimits(waiting=2))
     assert [requests.add(request()) for _ in range(3)] == [True, True, False]
     sent(requests)
     assert requests.add(request())
 
 
 def test_only_so_many_are_in_flight() -> None:
-    requests = Requests(Limits(in_flight=2))
+    requests = Requests(RequestLimits(in_flight=2))
     for _ in range(3):
         requests.add(request())
     first = sent(requests)
@@ -74,7 +74,7 @@ def test_only_so_many_are_in_flight() -> None:
 
 
 def test_bytes_in_flight_are_bounded_and_one_large_request_goes_alone() -> None:
-    requests = Requests(Limits(in_flight_bytes=100))
+    requests = Requests(RequestLimits(in_flight_bytes=100))
     for size_bytes in (500, 1):
         requests.add(request(size_bytes=size_bytes))
     first = sent(requests)
@@ -84,7 +84,7 @@ def test_bytes_in_flight_are_bounded_and_one_large_request_goes_alone() -> None:
 
 
 def test_deadlines_of_queued_and_sent_requests() -> None:
-    requests = Requests(Limits())
+    requests = Requests(RequestLimits())
     late, early, later = request(30), request(10), request(50)
     for one in (late, early, later):
         requests.add(one)

@@ -7,13 +7,13 @@ import pytest
 from ottla.coordinator.replication.follower import (
     NEXT_STATES,
     Action,
-    Answer,
     Append,
     AskOffsets,
+    FetchedPartition,
     FetchState,
     FollowerLog,
     Following,
-    IllegalTransition,
+    IllegalFollowerTransition,
     StartAt,
     Stop,
     Truncate,
@@ -33,7 +33,7 @@ def following(state: FetchState = FetchState.FETCHING) -> Following:
 
 def test_records_are_appended_and_offsets_taken_over() -> None:
     one = following()
-    action = one.fetched(Answer(records=b"x", high_watermark=90, start_offset=6), LOG, None)
+    action = one.fetched(FetchedPartition(records=b"x", high_watermark=90, start_offset=6), LOG, None)
     assert action == Append(records=b"x", high_watermark=90, start_offset=6)
     assert one.state is FetchState.FETCHING
 
@@ -69,7 +69,7 @@ def test_follower_takes_over_offsets_within_its_own_log(high_watermark: int, sta
 def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: EpochEnd | None, offset: int) -> None:
     """KIP-279: where the follower has no such epoch, at the end of its own earlier one, and it asks again."""
     assert truncation_offset(diverging, own_end, LOG) == offset
-    assert following().fetched(Answer(diverging=diverging), LOG, own_end) == Truncate(offset)
+    assert following().fetched(FetchedPartition(diverging=diverging), LOG, own_end) == Truncate(offset)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_truncation_offset_for_a_diverging_epoch(diverging: EpochEnd, own_end: E
 )
 def test_follower_starts_again_after_offset_out_of_range(leader: tuple[int, int], action: Action) -> None:
     one = following()
-    assert one.fetched(Answer(code=Code.OFFSET_OUT_OF_RANGE), LOG, None) == AskOffsets()
+    assert one.fetched(FetchedPartition(code=Code.OFFSET_OUT_OF_RANGE), LOG, None) == AskOffsets()
     assert one.state is FetchState.OUT_OF_RANGE
     assert one.offsets(*leader, LOG) == action
     assert one.state is FetchState.FETCHING
@@ -97,7 +97,7 @@ def test_follower_starts_again_after_offset_out_of_range(leader: tuple[int, int]
 )
 def test_fetch_error_decides_the_next_action_and_state(code: Code, action: Action, state: FetchState) -> None:
     one = following()
-    assert one.fetched(Answer(code=code), LOG, None) == action
+    assert one.fetched(FetchedPartition(code=code), LOG, None) == action
     assert one.state is state
     if state is FetchState.DELAYED:
         one.go_on()
@@ -141,11 +141,11 @@ def test_transitions_that_are_none_raise(state: FetchState) -> None:
             move(one)
             assert one.state is target
         else:
-            with pytest.raises(IllegalTransition):
+            with pytest.raises(IllegalFollowerTransition):
                 move(one)
     if state is not FetchState.FETCHING:
         with pytest.raises(AssertionError):
-            following(state).fetched(Answer(), LOG, None)
+            following(state).fetched(FetchedPartition(), LOG, None)
     if state is not FetchState.OUT_OF_RANGE:
         with pytest.raises(AssertionError):
             following(state).offsets(0, 1, LOG)

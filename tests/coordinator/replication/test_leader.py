@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.replication.in_sync import GIVEN_UP, NEXT_STATES, VIEW_IS_OLD, IllegalTransition, InSyncState, committed
+from ottla.coordinator.replication.in_sync import GIVEN_UP, NEXT_STATES, VIEW_IS_OLD, IllegalIsrTransition, InSyncState, committed
 from ottla.coordinator.replication.leader import (
     ACKS_ALL,
     NO_BROKER_EPOCH,
@@ -283,7 +283,7 @@ def test_transitions_that_are_none_raise() -> None:
             if target in NEXT_STATES[state]:
                 assert move(in_sync).state is target
             else:
-                with pytest.raises(IllegalTransition):
+                with pytest.raises(IllegalIsrTransition):
                     move(in_sync)
     with pytest.raises(AssertionError, match="partition epoch"):
         base.now(frozenset({1}), 1).now(frozenset({1}), 0)

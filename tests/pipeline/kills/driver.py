@@ -20,7 +20,7 @@ from ottla.spark import gathering
 from ottla.spark.connecting import Connecting
 from ottla.spark.row_writing import RowWriter
 from ottla.spark.session import session
-from ottla.spark.transaction import Transaction
+from ottla.spark.transaction import SharedTransaction
 from ottla.spark.wire import ClusterClient
 from tools import kafka
 
@@ -63,7 +63,7 @@ def arm(point: str, bootstrap: str) -> None:
         # By tasks that share the transaction. Those drivers that are killed at random gather a batch.
         gathering.MAX_OFFSETS = 0
     whole, small = RowWriter.whole, RowWriter.small
-    mark, end = Transaction.mark, Transaction.end
+    mark, end = SharedTransaction.mark, SharedTransaction.end
 
     def dying(at: str) -> bool:
         return at == point and batches > 1
@@ -92,8 +92,8 @@ def arm(point: str, bootstrap: str) -> None:
     patches: list[tuple[Any, str, Any]] = [
         (RowWriter, "whole", functools.partialmethod(written, write=whole)),
         (RowWriter, "small", functools.partialmethod(written, write=small)),
-        (Transaction, "mark", marked),
-        (Transaction, "end", ended),
+        (SharedTransaction, "mark", marked),
+        (SharedTransaction, "end", ended),
     ]
     for owner, name, replacement in patches:
         setattr(owner, name, replacement)

@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPart
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
-from ottla.spark.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.spark.segments.reading import COLUMNS, ReadRequest, plan, read
 from tools.kafka import ApacheKafka, Unavailable
 
 pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-14", "PIP-15")]
@@ -95,7 +95,7 @@ def consumed(bootstrap: str) -> list[Row]:
 def lying(directory: Path, **settings: Any) -> list[Row]:
     rows = [
         row
-        for split in plan(Wanted(str(directory), TOPIC, **settings))
+        for split in plan(ReadRequest(str(directory), TOPIC, **settings))
         for b in read(split, list(COLUMNS))
         for row in b.to_pylist()
     ]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ottla.spark.segments import parquet
-from ottla.spark.segments.reading import COLUMNS, Wanted, plan, read
+from ottla.spark.segments.reading import COLUMNS, ReadRequest, plan, read
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.spark.segments.test_reading import history
 from tests.support.logs import Logs
@@ -22,7 +22,7 @@ def test_files_hold_what_the_splits_hold(tmp_path: Path, monkeypatch: pytest.Mon
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 120):
         pass
-    splits = plan(Wanted(str(tmp_path / "data"), "t", split_bytes=2_000))
+    splits = plan(ReadRequest(str(tmp_path / "data"), "t", split_bytes=2_000))
     assert len(splits) > 3
     to = tmp_path / "to"
     to.mkdir()
@@ -42,7 +42,7 @@ def test_a_task_that_comes_too_late_leaves_nothing(tmp_path: Path) -> None:
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 20):
         pass
-    (split,) = plan(Wanted(str(tmp_path / "data"), "t", ending={0: 5}))
+    (split,) = plan(ReadRequest(str(tmp_path / "data"), "t", ending={0: 5}))
     with pytest.raises(FileNotFoundError):
         parquet.write(split, str(tmp_path / "gone"), 0)
     assert not (tmp_path / "gone").exists()

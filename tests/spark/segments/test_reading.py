@@ -11,7 +11,7 @@ import pytest
 
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.directory import Directory
-from ottla.spark.segments.reading import COLUMNS, Wanted, parse_bounds, plan, read
+from ottla.spark.segments.reading import COLUMNS, ReadRequest, parse_bounds, plan, read
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.config import LogConfig
 from ottla.storage.last_stop import CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
@@ -41,7 +41,7 @@ def logs(root: Path) -> Iterator[Logs]:
 
 
 def rows(root: Path, **settings: object) -> list[dict[str, object]]:
-    wanted = Wanted(str(root), "t", **settings)  # type: ignore[arg-type]
+    wanted = ReadRequest(str(root), "t", **settings)  # type: ignore[arg-type]
     return [row for split in plan(wanted) for batch in read(split, list(COLUMNS)) for row in batch.to_pylist()]
 
 
@@ -228,7 +228,7 @@ def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Log
     log = logs.new()
     for _ in range(30):
         put(log, 2)
-    splits = plan(Wanted(str(root), "t", split_bytes=300))
+    splits = plan(ReadRequest(str(root), "t", split_bytes=300))
     for _ in range(30):
         put(log, 2)
     assert [row["offset"] for s in splits for b in read(s, ["offset"]) for row in b.to_pylist()] == list(range(60))
@@ -242,7 +242,7 @@ def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Log
 def test_a_split_is_found_from_any_working_directory(root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     put(logs.new(), 2)
     monkeypatch.chdir(root.parent)
-    (split,) = plan(Wanted(root.name, "t"))
+    (split,) = plan(ReadRequest(root.name, "t"))
     monkeypatch.chdir(root)
     assert next(iter(read(split, ["offset"]))).num_rows == 2
 
@@ -255,7 +255,7 @@ def test_cleaned_segments(root: Path, logs: Logs) -> None:
     rng = random.Random(3)
     for n in range(200):
         write(log, (f"k{rng.randrange(12)}", f"v{n}"))
-    splits = plan(Wanted(str(root), "t", split_bytes=500))
+    splits = plan(ReadRequest(str(root), "t", split_bytes=500))
     compact(log)
     expected = visible_records(log)
     assert len(expected) < 60
@@ -307,7 +307,7 @@ def test_columns_of_choice_and_timestamps(root: Path, logs: Logs) -> None:
     log = logs.new()
     for n in range(40):
         put(log, 2, now_ms=NOW_MS + n * 10)
-    split = plan(Wanted(str(root), "t", ending={0: 2}))[0]
+    split = plan(ReadRequest(str(root), "t", ending={0: 2}))[0]
     assert [b.schema.names for b in read(split, ["value", "partition"])] == [["value", "partition"]]
     (first, _) = rows(root, ending={0: 2})
     assert first["timestamp"].timestamp() * 1000 == NOW_MS  # type: ignore[attr-defined]
@@ -346,28 +346,28 @@ def test_what_a_person_is_told(root: Path, logs: Logs) -> None:
     with pytest.raises(PipelineError, match="t-7 does not lie in"):
         offsets(root, partitions=(7,))
     with pytest.raises(PipelineError, match="no partition of topic 'u'"):
-        plan(Wanted(str(root), "u"))
+        plan(ReadRequest(str(root), "u"))
     with pytest.raises(PipelineError, match="is no directory"):
-        plan(Wanted(str(root / "nowhere"), "t"))
+        plan(ReadRequest(str(root / "nowhere"), "t"))
     Path(f"{log.segments[0].path(LOG_SUFFIX)}.swap").write_bytes(b"")
     with pytest.raises(PipelineError, match="cleaned segments that are not in their place"):
-        plan(Wanted(str(root), "t"))
+        plan(ReadRequest(str(root), "t"))
 
 
 def test_partitions_lie_in_several_directories_of_one_broker(root: Path, logs: Logs) -> None:
     put(logs.new(), 5)
     shutil.copytree(root / "t-0", root.parent / "second" / "t-2")
     both = f"{root}, {root.parent / 'second'}"
-    splits = plan(Wanted(both, "t"))
+    splits = plan(ReadRequest(both, "t"))
     assert [(split.partition, split.directory) for split in splits] == [(0, str(root)), (2, str(root.parent / "second"))]
     assert [len(batch) for split in splits for batch in read(split, ["offset"])] == [5, 5]
-    assert [split.partition for split in plan(Wanted(both, "t", partitions=(2,)))] == [2]
+    assert [split.partition for split in plan(ReadRequest(both, "t", partitions=(2,)))] == [2]
     with pytest.raises(PipelineError, match="t-1 does not lie in"):
-        plan(Wanted(both, "t", partitions=(1,)))
+        plan(ReadRequest(both, "t", partitions=(1,)))
     # As while a partition is moved by hand.
     shutil.copytree(root / "t-0", root.parent / "second" / "t-0")
     with pytest.raises(PipelineError, match=r"t-0 lies in .*data and in .*second: name one of them"):
-        plan(Wanted(both, "t"))
+        plan(ReadRequest(both, "t"))
 
 
 def test_bounds_are_named_as_the_connector_does() -> None:

@@ -59,14 +59,14 @@ def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> Fetc
         raise KafkaError(Code.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or request.topics[0].topic_id != METADATA_TOPIC_ID or len(request.topics[0].partitions) != 1:
         raise KafkaError(Code.INVALID_REQUEST)
-    fetch = MetadataFetch(ports, request, context.listener)
+    fetch = MetadataLogFetch(ports, request, context.listener)
     answer = fetch.answer()
     if request.max_wait_ms <= 0 or fetch.is_news(answer):
         return fetch.response(answer)
     return ParkedFetch(ports, fetch).park(request.max_wait_ms, is_large=False)
 
 
-class MetadataFetch:
+class MetadataLogFetch:
     """One fetch of the metadata log. Implements `broker.handlers.parked.Fetching`."""
 
     def __init__(self, ports: Ports, request: FetchRequest, listener: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.broker import handlers as broker_handlers
 from ottla.broker.controller import handlers
 from ottla.broker.controller.services import ControllerServices
-from ottla.broker.registry import Registry, modules_of
+from ottla.broker.registry import ApiRegistry, modules_of
 
 if TYPE_CHECKING:
     from ottla.broker.api import Handler
@@ -72,6 +72,6 @@ SHARED = (
 
 _OF_BROKERS = modules_of(broker_handlers)
 
-CONTROLLER_APIS: Registry[ControllerServices] = Registry(
+CONTROLLER_APIS: ApiRegistry[ControllerServices] = ApiRegistry(
     {name: _OF_BROKERS[name] for name in SHARED} | modules_of(handlers),
 )

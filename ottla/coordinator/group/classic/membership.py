@@ -38,7 +38,7 @@ version."""
 Out = Result[None]
 
 
-class Membership:
+class ClassicMembership:
     """All classic groups of a shard. ``new_id`` makes the random part of a member id."""
 
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:

@@ -25,7 +25,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer_protocol import Subscription, read_subscription, written_assignment
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import AnswerMember, Result
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 
@@ -36,7 +36,7 @@ def join(
     group: ConsumerGroup,
     request: JoinRequest,
     config: ConsumerGroupConfig,
-    topics: Topics,
+    topics: GroupTopics,
     now_ms: int,
     new_id: Callable[[], str],
     downgrading: Downgrading,
@@ -117,7 +117,7 @@ def _renewed(member: ConsumerGroupMember, request: JoinRequest, subscription: Su
     )
 
 
-def _by_id(partitions: Mapping[str, frozenset[int]], topics: Topics) -> dict[bytes, frozenset[int]]:
+def _by_id(partitions: Mapping[str, frozenset[int]], topics: GroupTopics) -> dict[bytes, frozenset[int]]:
     """Topics that do not exist are left out."""
     named = ((topics.topic_id(name), indexes) for name, indexes in partitions.items())
     return {topic_id: indexes for topic_id, indexes in named if topic_id is not None}
@@ -145,7 +145,7 @@ def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGro
 # SyncGroup and Heartbeat write no records, so they change the deadlines at once
 
 
-def sync(group: ConsumerGroup, request: SyncRequest, topics: Topics, now_ms: int) -> SyncAnswer:
+def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms: int) -> SyncAnswer:
     """The member's current assignment. Raises `KafkaError`."""
     member, classic = _of_generation(group, request.member_id, request.instance_id, request.generation)
     protocol, metadata = classic.protocols[0]
@@ -194,7 +194,7 @@ def _is_to_join(group: ConsumerGroup, member: ConsumerGroupMember) -> KafkaError
     return KafkaError(Code.REBALANCE_IN_PROGRESS, message)
 
 
-def by_name(assignment: Assignment, topics: Topics) -> dict[str, frozenset[int]]:
+def by_name(assignment: Assignment, topics: GroupTopics) -> dict[str, frozenset[int]]:
     """Partitions by topic name. Topics that no longer exist are left out."""
     named = ((topics.topic_name(topic), partitions) for topic, partitions in assignment.items())
     return {name: partitions for name, partitions in named if name is not None}

@@ -24,7 +24,7 @@ from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 
@@ -36,7 +36,7 @@ class ConsumerGroups:
     """
 
     def __init__(
-        self, config_of: ConfigOfGroup, topics: Topics, new_id: Callable[[], str], downgrading: Downgrading | None = None
+        self, config_of: ConfigOfGroup, topics: GroupTopics, new_id: Callable[[], str], downgrading: Downgrading | None = None
     ) -> None:
         self._config_of = config_of
         self.groups: dict[str, ConsumerGroup] = {}

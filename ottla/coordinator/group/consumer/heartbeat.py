@@ -33,7 +33,7 @@ from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, Consu
 from ottla.coordinator.group.epochs import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.group.named_topics import check_group_topics, check_member_topics
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics, metadata_hash
+from ottla.coordinator.group.topics import GroupTopics, metadata_hash
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
@@ -73,7 +73,7 @@ def heartbeat(
     group: ConsumerGroup,
     beat: ConsumerHeartbeat,
     config: ConsumerGroupConfig,
-    topics: Topics,
+    topics: GroupTopics,
     now_ms: int,
     expansions: Expansions,
 ) -> Out:
@@ -214,7 +214,7 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
     return Result(answer, records=left.records, effects=left.effects)
 
 
-def fenced(group: ConsumerGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
+def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> list[LogRecord]:
     """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
     records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
     gone = [group.members[member_id] for member_id in member_ids]

@@ -21,7 +21,7 @@ from ottla.coordinator.group.consumer.regexes import Resolved, resolve
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.consumer.target import assign
 from ottla.coordinator.group.subscriptions import Expansions
-from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
+from ottla.coordinator.group.topics import GroupTopics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import Result
 
 Out = Result[Any]
@@ -36,7 +36,7 @@ class Cycle(NamedTuple):
     member: ConsumerGroupMember
     owned: Owned | None
     config: ConsumerGroupConfig
-    topics: Topics
+    topics: GroupTopics
     now_ms: int
 
 

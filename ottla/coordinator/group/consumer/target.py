@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ottla.coordinator.group.assignors.members import Assignment, Assignor, AssignorMember
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
-from ottla.coordinator.group.topics import Topics, subscribed_ids
+from ottla.coordinator.group.topics import GroupTopics, subscribed_ids
 
 
 def assign(
@@ -14,7 +14,7 @@ def assign(
     members: Mapping[str, ConsumerGroupMember],
     targets: Mapping[str, Assignment],
     regexes: Mapping[str, frozenset[str]],
-    topics: Topics,
+    topics: GroupTopics,
 ) -> dict[str, Assignment]:
     """The next target of each member, by member id. ``targets`` are the previous ones."""
     ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}

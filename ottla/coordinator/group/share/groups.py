@@ -17,7 +17,7 @@ from ottla.coordinator.group.share.heartbeat import fenced, heartbeat, leave
 from ottla.coordinator.group.share.initialization import PartitionsByTopic
 from ottla.coordinator.group.share.member import ShareGroupMember
 from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatOutcome
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import Effect, LogRecord, Result, decided_in_batches, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 
@@ -28,7 +28,7 @@ class ShareGroups:
     ``config_of`` returns the current configuration of a group.
     """
 
-    def __init__(self, config_of: Callable[[str], ShareGroupConfig], topics: Topics) -> None:
+    def __init__(self, config_of: Callable[[str], ShareGroupConfig], topics: GroupTopics) -> None:
         self._config_of = config_of
         self.groups: dict[str, ShareGroup] = {}
         self._topics = topics

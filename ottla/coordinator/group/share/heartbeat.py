@@ -33,14 +33,14 @@ from ottla.coordinator.group.share.records import (
     target_record,
 )
 from ottla.coordinator.group.share.requests import ShareGroupConfig, ShareHeartbeat, ShareHeartbeatAnswer, ShareHeartbeatOutcome
-from ottla.coordinator.group.topics import Topics, metadata_hash, subscribed_ids
+from ottla.coordinator.group.topics import GroupTopics, metadata_hash, subscribed_ids
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
 Out = Result[ShareHeartbeatOutcome]
 
 
-def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig, topics: Topics, now_ms: int) -> Out:
+def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig, topics: GroupTopics, now_ms: int) -> Out:
     """A member stays, or joins at epoch 0. Raises `KafkaError`."""
     before = _member(group, beat, config)
     member = _with_news(before, beat)
@@ -113,7 +113,7 @@ def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMemb
     )
 
 
-def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Topics, now_ms: int, out: Out) -> Assignment:
+def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: GroupTopics, now_ms: int, out: Out) -> Assignment:
     """Compute targets for all members and write records of those that have changed. Returns the target of ``member``."""
     members = {**group.members, member.member_id: member}
     counts: dict[bytes, int] = {}
@@ -135,7 +135,7 @@ def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Top
 
 
 def _at_target(
-    member: ShareGroupMember, target_epoch: int, target: Assignment, topics: Topics, *, has_changes: bool
+    member: ShareGroupMember, target_epoch: int, target: Assignment, topics: GroupTopics, *, has_changes: bool
 ) -> ShareGroupMember:
     """The member at its target assignment (ShareGroupAssignmentBuilder of Kafka)."""
     if member.member_epoch == target_epoch and not has_changes:
@@ -150,14 +150,14 @@ def _at_target(
 # leaving
 
 
-def leave(group: ShareGroup, beat: ShareHeartbeat, topics: Topics) -> Out:
+def leave(group: ShareGroup, beat: ShareHeartbeat, topics: GroupTopics) -> Out:
     """A member leaves for good. Raises UNKNOWN_MEMBER_ID."""
     member = group.member(beat.member_id)
     answer = ShareHeartbeatAnswer(beat.member_id, beat.member_epoch)
     return Result(ShareHeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
 
 
-def fenced(group: ShareGroup, member_ids: list[str], topics: Topics) -> list[LogRecord]:
+def fenced(group: ShareGroup, member_ids: list[str], topics: GroupTopics) -> list[LogRecord]:
     """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target.
 
     Records that the members have acquired are not released here: they belong to share sessions, and are released when these end.

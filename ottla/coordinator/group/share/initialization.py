@@ -22,7 +22,7 @@ from ottla.coordinator.group.share.records import (
     without,
 )
 from ottla.coordinator.group.share.requests import NO_OFFSET, Initialization
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import LogRecord
 
 PartitionsByTopic = Mapping[bytes, frozenset[int]]
@@ -34,7 +34,7 @@ def missing_states(
     state_epoch: int,
     names: Iterable[str],
     retry_ms: int,
-    topics: Topics,
+    topics: GroupTopics,
     now_ms: int,
     records: list[LogRecord],
 ) -> Initialization | None:
@@ -89,7 +89,7 @@ def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
     return topic is not None and partition in topic.partitions
 
 
-def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: Topics) -> list[LogRecord]:
+def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: GroupTopics) -> list[LogRecord]:
     """The share coordinator has initialized ``partitions``. Only those are noted that were not deleted meanwhile."""
     states = group.states or StatePartitions()
     awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
@@ -123,7 +123,7 @@ def state_lost(group: ShareGroup, topic_id: bytes, partition: int) -> list[LogRe
     return [states_record(group.group_id, msgspec.structs.replace(states, initialized=left))]
 
 
-def without_topics(group: ShareGroup, topics: Topics) -> list[LogRecord]:
+def without_topics(group: ShareGroup, topics: GroupTopics) -> list[LogRecord]:
     """Remove the states of topics that no longer exist (GroupMetadataManager.maybeCleanupShareGroupState)."""
     states = group.states
     gone = frozenset() if states is None else frozenset(t for t in states.topic_ids() if topics.topic_name(t) is None)

@@ -15,7 +15,7 @@ from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.share.initialization import PartitionsByTopic, initializing
 from ottla.coordinator.group.share.records import StatePartitions, TopicPartitions, combined, states_record
 from ottla.coordinator.group.share.requests import Initialization
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 
@@ -43,7 +43,7 @@ def check_empty(group: ShareGroup) -> None:
         raise KafkaError(Code.NON_EMPTY_GROUP, "The group is not empty.")
 
 
-def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], topics: Topics) -> Result[Altered]:
+def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], topics: GroupTopics) -> Result[Altered]:
     """Set start offsets, which are by topic name and partition. Raises NON_EMPTY_GROUP."""
     check_empty(group)
     asked: dict[bytes, TopicPartitions] = {}
@@ -65,7 +65,7 @@ def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], t
     return Result(Altered(Initialization(group.group_id, group.group_epoch, start_offsets), unknown), records=records)
 
 
-def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[Deletion]:
+def delete(group: ShareGroup, names: Sequence[str], topics: GroupTopics) -> Result[Deletion]:
     """Delete all states of some topics (GroupMetadataManager.sharePartitionsEligibleForOffsetDeletion).
 
     Raises NON_EMPTY_GROUP.
@@ -96,7 +96,7 @@ def delete(group: ShareGroup, names: Sequence[str], topics: Topics) -> Result[De
     return Result(Deletion(partitions, refusals), records=[states_record(group.group_id, changed)])
 
 
-def delete_all(group: ShareGroup, topics: Topics) -> Result[PartitionsByTopic]:
+def delete_all(group: ShareGroup, topics: GroupTopics) -> Result[PartitionsByTopic]:
     """Delete all states of a group that is about to be deleted (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
 
     States of topics that no longer exist are left out: the share coordinator deletes them without being asked. Raises

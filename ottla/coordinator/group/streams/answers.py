@@ -10,7 +10,7 @@ from ottla.coordinator.group.streams.group import MemberTaskOffsets, StreamsGrou
 from ottla.coordinator.group.streams.member import StreamsGroupMember
 from ottla.coordinator.group.streams.requests import ASSIGNOR_NAME
 from ottla.coordinator.group.streams.tasks import Tasks, TaskSet, united, without_epochs
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.messages import streams_group_describe as describe
 from ottla.protocol.messages.streams_group_heartbeat import Endpoint, EndpointToPartitions, TopicPartition
 from ottla.protocol.messages.streams_group_topology_value import Subtopology, TopicInfo
@@ -24,7 +24,7 @@ def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
 
 
 def endpoint_partitions(
-    members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: Topics
+    members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: GroupTopics
 ) -> list[EndpointToPartitions]:
     """The partitions whose state each endpoint serves. Members without tasks, as while topics are missing, have no partitions."""
     listed = []
@@ -43,7 +43,7 @@ def endpoint_partitions(
     return listed
 
 
-def _partitions(tasks: TaskSet, configured: ConfiguredTopology, topics: Topics) -> list[TopicPartition]:
+def _partitions(tasks: TaskSet, configured: ConfiguredTopology, topics: GroupTopics) -> list[TopicPartition]:
     """The partitions that the tasks read: of each source topic the partition with the task's number, where it exists."""
     listed = []
     for subtopology, partitions in sorted(tasks.items()):

@@ -12,7 +12,7 @@ import msgspec
 from ottla.coordinator.group.streams.java_order import hash_order
 from ottla.coordinator.group.streams.status import StatusCode, status
 from ottla.coordinator.group.streams.topology import Topology, sources_of
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import Status
 from ottla.protocol.messages.streams_group_topology_value import Subtopology, TopicInfo
@@ -64,7 +64,7 @@ class _Problem(Exception):
         super().__init__(detail)
 
 
-def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
+def configure(topology: Topology, topics: GroupTopics) -> ConfiguredTopology:
     """Raises STREAMS_INVALID_TOPOLOGY for a topology that cannot fit any topics."""
     try:
         _check_source_topics(topology, topics)
@@ -87,7 +87,7 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
 class _PartitionCounts:
     """Partition counts of existing topics, and those decided for internal topics. A topic that exists keeps its count."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: GroupTopics) -> None:
         self._topics = topics
         self.decided: dict[str, int] = {}
 
@@ -99,7 +99,7 @@ class _PartitionCounts:
         return self.existing(topic) or self.decided[topic]
 
 
-def _check_source_topics(topology: Topology, topics: Topics) -> None:
+def _check_source_topics(topology: Topology, topics: GroupTopics) -> None:
     missing = {topic for one in topology.subtopologies.values() for topic in one.source_topics if not topics.partition_count(topic)}
     if missing:
         raise _Problem(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {_some_of(sorted(missing))} are missing.")
@@ -216,7 +216,7 @@ def _internal_topic(topic: TopicInfo, counts: _PartitionCounts) -> InternalTopic
     )
 
 
-def _missing_topics(subtopologies: dict[str, ConfiguredSubtopology], topics: Topics) -> dict[str, InternalTopic]:
+def _missing_topics(subtopologies: dict[str, ConfiguredSubtopology], topics: GroupTopics) -> dict[str, InternalTopic]:
     missing: dict[str, InternalTopic] = {}
     for one in subtopologies.values():
         for topic in (*one.repartition_sources.values(), *one.changelogs.values()):

@@ -28,7 +28,7 @@ from ottla.coordinator.group.streams.member import UNKNOWN_TIMEOUT_MS, StreamsGr
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig, StreamsHeartbeat, StreamsHeartbeatOutcome
 from ottla.coordinator.group.streams.target import next_target
 from ottla.coordinator.group.streams.tasks import AssignedTasks
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import Effect, LogRecord, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_describe import DescribedGroup
@@ -40,7 +40,7 @@ class StreamsGroups:
     ``config_of`` returns the current configuration of a group.
     """
 
-    def __init__(self, config_of: Callable[[str], StreamsGroupConfig], topics: Topics) -> None:
+    def __init__(self, config_of: Callable[[str], StreamsGroupConfig], topics: GroupTopics) -> None:
         self._config_of = config_of
         self.groups: dict[str, StreamsGroup] = {}
         self._topics = topics

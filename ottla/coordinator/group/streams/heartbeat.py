@@ -40,7 +40,7 @@ from ottla.coordinator.group.streams.status import StatusCode, status
 from ottla.coordinator.group.streams.target import TaskTarget, next_target
 from ottla.coordinator.group.streams.tasks import Tasks, without_epochs
 from ottla.coordinator.group.streams.topology import Topology, required_topics_hash, topology_from_heartbeat
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.streams_group_heartbeat import (
@@ -52,7 +52,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
 
 
 def heartbeat(
-    group: StreamsGroup, beat: StreamsHeartbeat, config: StreamsGroupConfig, topics: Topics, now_ms: int, *, is_new_group: bool
+    group: StreamsGroup, beat: StreamsHeartbeat, config: StreamsGroupConfig, topics: GroupTopics, now_ms: int, *, is_new_group: bool
 ) -> Result[StreamsHeartbeatOutcome]:
     """A member stays, or joins at epoch 0. Raises `KafkaError`."""
     return _Beat(group, beat, config, topics, now_ms, is_new_group).result()
@@ -66,7 +66,7 @@ class _Beat:
         group: StreamsGroup,
         beat: StreamsHeartbeat,
         config: StreamsGroupConfig,
-        topics: Topics,
+        topics: GroupTopics,
         now_ms: int,
         is_new_group: bool,
     ) -> None:

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from ottla.coordinator.group.streams.java_order import hash_order
-from ottla.coordinator.group.topics import Topics
+from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
@@ -119,7 +119,7 @@ def _invalid(message: str) -> KafkaError:
     return KafkaError(Code.STREAMS_INVALID_TOPOLOGY, message)
 
 
-def required_topics_hash(topology: Topology, topics: Topics) -> int:
+def required_topics_hash(topology: Topology, topics: GroupTopics) -> int:
     """A hash of the topics that the topology needs and that exist. When it changes, a new target is computed (KIP-1101).
 
     Kafka computes XXH3 of the same data. So a group that comes from Apache Kafka gets a new target once, and keeps its tasks.
