@@ -19,7 +19,7 @@ def main() -> int:
         # whoever stops the container would wait.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         # Imports make many objects that stay and little garbage. The collector would walk them a hundred times, which takes an
-        # eighth of a start. `ottla.broker.running` turns the collector on again.
+        # eighth of a start. `ottla.broker.process.running` turns the collector on again.
         gc.disable()
     from ottla.cli import main as run
 

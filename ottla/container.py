@@ -18,7 +18,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import LONG_PREFIX, PREFIX, from_environment, load, read_file
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.process import print_error
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets

@@ -190,7 +190,7 @@ def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) ->
 
 def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
     """Adopt topics. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
-    from ottla.broker.env import RealEnv
+    from ottla.broker.loop.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
     from ottla.protocol.uuids import uuid_text

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.xdist_group("lint")
 ROOT = Path(__file__).parent.parent
 OUTSIDE = {"time", "os", "socket", "random", "uuid", "secrets", "subprocess", "threading"}
 DOORS = {
-    "ottla/broker/env.py": {"time", "os", "socket", "uuid"},
-    "ottla/broker/http_requests.py": {"socket", "time"},
-    "ottla/broker/http_server.py": {"socket", "threading"},
+    "ottla/broker/loop/env.py": {"time", "os", "socket", "uuid"},
+    "ottla/broker/http/http_requests.py": {"socket", "time"},
+    "ottla/broker/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},
     # A fault may end the process, and has random numbers by its own seed.
     "ottla/control/added_fault.py": {"random"},

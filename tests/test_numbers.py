@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.cluster import SUPPORTED_FEATURES
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.handlers.config_changes import MAX_CONFIGS
 from ottla.broker.handlers.registry import SERVED
+from ottla.broker.handlers.support.config_changes import MAX_CONFIGS
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE, ELEMENTS_OF_LARGE_FRAMES
 from ottla.protocol.primitives import MAX_ELEMENTS, MAX_TAGGED_FIELDS
 from ottla.protocol.validation import MAX_RECORD_ERRORS

@@ -7,14 +7,14 @@ from importlib import import_module
 from pathlib import Path
 
 from ottla.broker import handlers
-from ottla.broker.api import Declaration
+from ottla.broker.apis.api import Declaration
 from ottla.broker.handlers.registry import SERVED, declaration, offered_versions
 
 TARGET = Path(__file__).parent.parent / "docs" / "apis.md"
 HEAD = """# The APIs that ottla serves
 
-Written by `python -m tools.apis` from the declarations in `ottla/broker/handlers`; `tests/broker/test_declarations.py` compares.
-Nothing is authorised yet: the last column says what Apache Kafka's authorizer is asked for.
+Written by `python -m tools.apis` from the declarations in `ottla/broker/handlers`; `tests/broker/apis/test_declarations.py`
+compares. Nothing is authorised yet: the last column says what Apache Kafka's authorizer is asked for.
 
 | key | API | versions | what it does | authorisation in Kafka |
 |---|---|---|---|---|

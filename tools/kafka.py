@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.protocol.uuids import uuid_text
 from tools import class_archive as archives
 from tools import fetching, keeping, log4j

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.brokers.plan import defaults
 from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.uuids import uuid_text

@@ -7,51 +7,51 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from ottla.broker.apis.services import Services
 from ottla.broker.config.first_topic import FirstTopic
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
-from ottla.broker.counters import Counters
-from ottla.broker.dead_letters import DeadLetterTopics
-from ottla.broker.descriptors import share_out
-from ottla.broker.disk_health import DiskHealth, log_unwritten
-from ottla.broker.durability import GroupCommit
-from ottla.broker.env import Clock, Env, Randomness, Timers
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.first_topics import create_first_topics
-from ottla.broker.gate import Gate
-from ottla.broker.groups import Groups
+from ottla.broker.coordinators.dead_letters import DeadLetterTopics
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.id_owners import Takeovers
+from ottla.broker.coordinators.share_groups import ShareGroupStates
+from ottla.broker.coordinators.share_partitions import SharePartitions
+from ottla.broker.coordinators.share_states import ShareStates
+from ottla.broker.coordinators.sweeps import begin_sweeps
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.coordinators.verification import Verification
 from ottla.broker.handlers.registry import BROKER_APIS
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.inflating import InflatingMemory
-from ottla.broker.inherited import Inherited, ServeMetrics
-from ottla.broker.interception import Interception
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.local_coordinators import LocalCoordinators
-from ottla.broker.local_partitions import MetadataParts
-from ottla.broker.log_failures import problems_of
-from ottla.broker.logs import LOG_LEVELS
-from ottla.broker.metadata_source import MetadataSource
-from ottla.broker.metrics_endpoint import MetricsEndpoint
+from ottla.broker.handlers.support.first_topics import create_first_topics
+from ottla.broker.hooks.interception import Interception
+from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.limits.fetch_sessions import FetchSessions
+from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.descriptors import share_out
+from ottla.broker.loop.env import Clock, Env, Randomness, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.logs import LOG_LEVELS
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.local_partitions import MetadataParts
+from ottla.broker.metadata.metadata_source import MetadataSource
+from ottla.broker.metadata.own_metadata import OwnMetadata
+from ottla.broker.metadata.placement import SolePlacement
+from ottla.broker.metadata.producer_ids import highest_known_id
+from ottla.broker.metadata.request_topics import KnownTopics
+from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
+from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections
-from ottla.broker.own_metadata import OwnMetadata
-from ottla.broker.partitions import Partitions
-from ottla.broker.placement import SolePlacement
-from ottla.broker.producer_ids import highest_known_id
-from ottla.broker.recovery_audit import find_torn_transactions, log_torn_transactions
-from ottla.broker.request_topics import KnownTopics
-from ottla.broker.services import Services
-from ottla.broker.share_groups import ShareGroupStates
-from ottla.broker.share_partitions import SharePartitions
-from ottla.broker.share_states import ShareStates
-from ottla.broker.stepping import Stepping
-from ottla.broker.sweeps import begin_sweeps
-from ottla.broker.takeovers import Takeovers
-from ottla.broker.transaction_history import TransactionListener
-from ottla.broker.transactions import Transactions
-from ottla.broker.verification import Verification
-from ottla.broker.write_stop import WriteStop
+from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
+from ottla.broker.partitions.durability import GroupCommit
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.housekeeping import Housekeeping
+from ottla.broker.partitions.log_failures import problems_of
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.recovery_audit import find_torn_transactions, log_torn_transactions
+from ottla.broker.partitions.write_stop import WriteStop
+from ottla.broker.transports.local_coordinators import LocalCoordinators
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.primitives import NO_UUID
@@ -59,7 +59,7 @@ from ottla.storage.identity import DirectoryError, check_formatted, identify
 from ottla.storage.log_dir import LogDirectory
 
 if TYPE_CHECKING:
-    from ottla.broker.interbroker.coordinators import OtherCoordinators
+    from ottla.broker.transports.coordinators import OtherCoordinators
 
 DIRECTORY_CHECK_MS = 1_000
 """How often the broker checks that the data directory was not moved or removed, in ms."""
@@ -240,8 +240,8 @@ class BrokerServer:
 
     def _join(self, parts: MetadataParts) -> MetadataSource:
         # Imported here, because a broker that is its own controller does without these modules.
-        from ottla.broker.interbroker.coordinators import OtherCoordinators
         from ottla.broker.membership.joined_metadata import JoinedMetadata
+        from ottla.broker.transports.coordinators import OtherCoordinators
 
         buffers = self.connections.buffers
         joined = JoinedMetadata(

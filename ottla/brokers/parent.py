@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.broker.ready_file import ReadyFile
+from ottla.broker.process.ready_file import ReadyFile
 from ottla.brokers.plan import PlannedNode
 from ottla.brokers.processes import Child, start
 from ottla.process import OwnerProcess, print_error

@@ -9,7 +9,7 @@ from ottla.cli.commands import Refused
 
 def feature_levels(texts: Iterable[str], exit_code: int) -> dict[str, int]:
     """The levels of ``NAME=LEVEL``. Raises `Refused`."""
-    from ottla.broker.cluster import SUPPORTED_FEATURES
+    from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 
     levels: dict[str, int] = {}
     for text in texts:

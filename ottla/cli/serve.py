@@ -166,12 +166,12 @@ def command(
         except ConfigError as error:
             raise Refused(str(error), exit_code=1) from None
     if config.settings.process_roles == ("controller",):
-        from ottla.broker import controller_main
+        from ottla.broker.process import controller_main
 
         return controller_main.run(
             config, levels, ready_file=ready_file, as_json=as_json, log_level=log_level, warnings=warnings, owner=owner
         )
-    from ottla.broker.main import run
+    from ottla.broker.process.main import run
 
     if clock != MACHINE:
         config = with_still_defaults(config)

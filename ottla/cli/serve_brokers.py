@@ -31,11 +31,11 @@ def serve_brokers(
     ``warnings``, which map settings without effect to the setting that was probably meant.
     """
     # What all processes need is imported before they are forked, and then shared by them.
-    from ottla.broker import controller_main, main
-    from ottla.broker.env import free_port, random_uuid
-    from ottla.broker.interbroker import coordinators  # noqa: F401
+    from ottla.broker.loop.env import free_port, random_uuid
     from ottla.broker.membership import joined_metadata  # noqa: F401
-    from ottla.broker.ready_file import ReadyFile
+    from ottla.broker.process import controller_main, main
+    from ottla.broker.process.ready_file import ReadyFile
+    from ottla.broker.transports import coordinators  # noqa: F401
     from ottla.brokers.parent import ClusterProcesses, Parent
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem

@@ -10,8 +10,8 @@ from ottla.process import OwnerProcess
 
 if TYPE_CHECKING:
     from ottla.broker.config.settings import BrokerConfig
-    from ottla.broker.serving import Serving
-    from ottla.broker.steering import Steering
+    from ottla.broker.process.serving import Serving
+    from ottla.broker.process.steering import Steering
     from ottla.control.clock import ManualClock
     from ottla.control.faults import Fault
 
@@ -33,7 +33,7 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
 
 def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_door: bool) -> Steering:
     """The parts that the flags ask for. Imports nothing else. Raises `Refused`."""
-    from ottla.broker.steering import Steering
+    from ottla.broker.process.steering import Steering
 
     manual = _clock(clock)
     if manual is not None and not has_door:

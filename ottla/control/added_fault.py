@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from ottla.broker.interception import Latch, Reached
+from ottla.broker.hooks.interception import Latch, Reached
 from ottla.control.fault import Fault
 from ottla.control.matching import Matcher
 from ottla.control.rates import ByteRate

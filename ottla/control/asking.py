@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.serving import Serving
+from ottla.broker.process.serving import Serving
 from ottla.control.clock import ManualClock
 from ottla.control.faults import Faults
 from ottla.control.history import EventHistory

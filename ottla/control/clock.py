@@ -1,7 +1,7 @@
 """A clock that stands still until somebody moves it. A test can so let transactions, sessions and records grow old.
 
-Whatever waits for a client or for the disk still uses the machine's clock (`broker.env.Timers`): a consumer's long poll ends, and a
-refused marker is sent again.
+Whatever waits for a client or for the disk still uses the machine's clock (`broker.loop.env.Timers`): a consumer's long poll ends,
+and a refused marker is sent again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from ottla.broker.timed_calls import TimedCall, TimedCalls
+from ottla.broker.loop.timed_calls import TimedCall, TimedCalls
 
 STEPS_PER_ADVANCE = 500
 """The largest number of steps in one move of the clock. Of a timer that repeats within a step only the last repetition is
@@ -22,7 +22,8 @@ SETTLE_POLLS = 20_000
 
 
 class ManualClock:
-    """A `broker.env.TimeSource`. The clock begins at ``now_ms``, in ms since 1970, or at the machine's time where that is None."""
+    """A `broker.loop.env.TimeSource`. The clock begins at ``now_ms``, in ms since 1970, or at the machine's time where that is
+    None."""
 
     def __init__(self, now_ms: int | None = None) -> None:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms

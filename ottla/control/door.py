@@ -18,8 +18,8 @@ from urllib.parse import quote
 import msgspec
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.broker.env import why_not_bound
-from ottla.broker.http_server import MAX_CONNECTIONS, BoundedHttpServer
+from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
+from ottla.broker.loop.env import why_not_bound
 from ottla.broker.network.listener import Endpoint
 from ottla.control.asking import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
@@ -190,7 +190,7 @@ class ControlDoor:
         """A file of the pages, which needs no token because it is the same for everybody, or a page's values. Raises
         `CommandRefused`."""
         # Imported with the server's first client, before which nothing of HTTP is needed.
-        from ottla.broker.http_requests import HAS_LEFT
+        from ottla.broker.http.http_requests import HAS_LEFT
 
         method, path = str(environ["REQUEST_METHOD"]), _path(environ)
         check_host(str(environ.get("HTTP_HOST", "")), self._host)

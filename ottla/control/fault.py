@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ottla.broker.interception import Point
+from ottla.broker.hooks.interception import Point
 from ottla.control.named import names_groups, names_topics, names_transactions
 from ottla.control.naming import (
     ANY,
@@ -198,7 +198,7 @@ def _check_refusal(fault: Fault, point: Point) -> None:
         raise FaultError("nothing can be refused after-prepare, as the decision stands; hold it there, or refuse between-markers")
     # This import loads the coordinators, which takes a while. A process that only sends faults to another process does not need
     # them.
-    from ottla.broker.markers import RETRIABLE_MARKER_CODES
+    from ottla.broker.coordinators.markers import RETRIABLE_MARKER_CODES
 
     if fault.error is not None and point in _BY_MARKER and error_code(fault.error) not in RETRIABLE_MARKER_CODES:
         right = one_of(sorted(code.name for code in RETRIABLE_MARKER_CODES))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import structlog
 
-from ottla.broker.interception import IncomingRequest, Interception, Latch, Point, Reached, Verdict
+from ottla.broker.hooks.interception import IncomingRequest, Interception, Latch, Point, Reached, Verdict
 from ottla.control.added_fault import AddedFault, FaultView
 from ottla.control.fault import Fault, refusal_code
 from ottla.control.naming import FaultError
@@ -39,8 +39,8 @@ def kill_process() -> None:
 
 
 class Faults:
-    """Implements `broker.interception.Interception`. Faults are asked in the order in which they were added, up to the first one
-    that decides what happens to the request.
+    """Implements `broker.hooks.interception.Interception`. Faults are asked in the order in which they were added, up to the first
+    one that decides what happens to the request.
 
     ``kill`` ends the broker's process.
     """

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ottla.broker.transaction_history import Asker, Ended, Happened, Kind, TransactionListener, event_of_end
+from ottla.broker.hooks.transaction_history import Asker, Ended, Happened, Kind, TransactionListener, event_of_end
 from ottla.protocol.errors import Code
 
 EVENTS_OF_ONE_ID = 500
@@ -86,7 +86,7 @@ class _Ring:
 
 
 class EventHistory:
-    """A `broker.transaction_history.TransactionListener`. It belongs to the broker's event loop.
+    """A `broker.hooks.transaction_history.TransactionListener`. It belongs to the broker's event loop.
 
     Each transaction passes here with its EndTxn, which is kept as the tuple that came. The events of all ids wait in one list until
     there are `UNSORTED_EVENTS` of them or somebody asks. Then they are made of what has come, and sorted into the rings of their

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from ottla.broker.interception import IncomingRequest, Point, Reached
+from ottla.broker.hooks.interception import IncomingRequest, Point, Reached
 from ottla.control.fault import WAYS, Fault
 from ottla.control.named import NamedPlace, groups, places, transactional_ids
 from ottla.control.naming import api_key, versions

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from ottla.broker.interception import IncomingRequest, RequestTopics
+from ottla.broker.hooks.interception import IncomingRequest, RequestTopics
 from ottla.control.naming import KEYS
 
 FETCH = KEYS["Fetch"]

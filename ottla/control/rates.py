@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.broker.interception import Rate
+from ottla.broker.hooks.interception import Rate
 
 
 class ByteRate:
-    """Implements `broker.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
+    """Implements `broker.hooks.interception.Rate`: one queue for the bytes of all requests and answers that a fault is about."""
 
     __slots__ = ("_bytes_per_ms", "_free_at_ms")
 

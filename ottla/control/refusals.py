@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from ottla.broker.interception import IncomingRequest, RequestTopics
+from ottla.broker.hooks.interception import IncomingRequest, RequestTopics
 from ottla.control.named import FETCH, INDEX_FIELDS, NamedPlace, index_of, topic_of
 from ottla.control.naming import ERRORS, KEYS, response_type
 from ottla.protocol.errors import Code

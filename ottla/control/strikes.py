@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.broker.interception import IncomingRequest, Reached
+from ottla.broker.hooks.interception import IncomingRequest, Reached
 from ottla.protocol.messages import APIS
 
 ELEMENTS_SHOWN = 20

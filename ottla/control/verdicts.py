@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ottla.broker.interception import Delay, Ending, IncomingRequest, Verdict
+from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Verdict
 from ottla.control.added_fault import AddedFault
 from ottla.control.fault import Fault
 from ottla.control.naming import error_code

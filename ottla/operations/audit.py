@@ -1,8 +1,8 @@
 """Finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
 
 With ``durability=process`` a power cut may remove the end of one file and not of another. Apache Kafka does not report this.
-`operations.directory_audit` reads a whole directory for it; `broker.recovery_audit` uses what a start after a crash has read
-anyway.
+`operations.directory_audit` reads a whole directory for it; `broker.partitions.recovery_audit` uses what a start after a crash has
+read anyway.
 
 A producer of transaction version 2 has a new epoch for each transaction, so the marker of a decision is the one with its epoch.
 Other producers end many transactions at one epoch. Then a marker belongs to the decision between whose Prepare and Complete records

@@ -120,7 +120,7 @@ def _metadata(fs: Filesystem, directory: str, node_id: int, ends: KnownEnds) -> 
                 ends.check_older(sound)
         next_offset = sound.next_offset
     if METADATA_TOPIC in state.topics:
-        # An earlier version of ottla let clients create this topic; see `broker.cluster`.
+        # An earlier version of ottla let clients create this topic; see `broker.metadata.cluster`.
         for removal in state.delete_topic(METADATA_TOPIC).records:
             state.replay(removal)
     return state, torn_bytes

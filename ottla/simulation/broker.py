@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.interception import Interception
+from ottla.broker.hooks.interception import Interception
+from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.network.connection import Connection
-from ottla.broker.transaction_history import TransactionListener
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.coroutines import run

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from ottla.broker.timed_calls import TimedCall
+from ottla.broker.loop.timed_calls import TimedCall
 from ottla.simulation.network import Network, SimulatedListening
 from ottla.simulation.scheduler import Scheduler
 from ottla.simulation.tasks import Promise
@@ -19,7 +19,7 @@ FREE_PORT = 9092
 
 
 class SimulatedEnv:
-    """`broker.env.Env` on a scheduler. ``wall_jump_ms`` is by how much the wall clock was set forward or back."""
+    """`broker.loop.env.Env` on a scheduler. ``wall_jump_ms`` is by how much the wall clock was set forward or back."""
 
     def __init__(self, fs: Filesystem, rng: random.Random, now_ms: int) -> None:
         self.fs = fs

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from ottla.broker.broker import BrokerServer
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.coordinator.transaction.states import AT_REST
 from ottla.invariants import CHECKED
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
-from ottla.broker.env import Env
+from ottla.broker.loop.env import Env
 from ottla.brokers.plan import CLIENT_LISTENER, CONTROLLER_ID, CONTROLLER_LISTENER, CONTROLLER_NAME, defaults, format_directory
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.links import Links

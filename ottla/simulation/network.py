@@ -131,7 +131,7 @@ class Network:
 
 
 class SimulatedListening:
-    """The `broker.env.Listening` of a simulated broker."""
+    """The `broker.loop.env.Listening` of a simulated broker."""
 
     def __init__(self, port: int, on_close: Callable[[], object]) -> None:
         self.port = port

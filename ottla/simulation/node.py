@@ -11,9 +11,9 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.env import Env
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.timed_calls import TimedCall
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.timed_calls import TimedCall
 from ottla.simulation.coroutines import Work, drive
 from ottla.simulation.disk import Disk
 from ottla.simulation.faulty_filesystem import PowerCut
@@ -45,7 +45,7 @@ ASIDE_MS = 2.0
 
 
 class NodeEnv:
-    """`broker.env.Env` for one life of a server. After the life has ended, its pending calls do nothing.
+    """`broker.loop.env.Env` for one life of a server. After the life has ended, its pending calls do nothing.
 
     The calls of a paused process are made when it is woken, all at once and in their order.
     """

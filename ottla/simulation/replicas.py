@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ottla.broker.broker import BrokerServer
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.records import BatchHeader, batches
 from ottla.protocol.topic_partition import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from ottla.broker.timed_calls import TimedCall, TimedCalls
+from ottla.broker.loop.timed_calls import TimedCall, TimedCalls
 
 
 class Scheduler:

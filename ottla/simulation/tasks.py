@@ -27,7 +27,7 @@ class Promise:
         return (yield self)
 
     def release(self) -> None:
-        """Implements `broker.env.Waiter`."""
+        """Implements `broker.loop.env.Waiter`."""
         self.resolve(None)
 
     def resolve(self, value: Any) -> None:

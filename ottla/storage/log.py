@@ -2,7 +2,7 @@
 
 One append is one synchronous function call: it checks the batch, writes the file and the indexes, and changes the producer state.
 It moves the log end only: who knows the other replicas moves the high watermark, and with it the last stable offset
-(`broker.partitions.Partition`). A log has no directory until its first append.
+(`broker.partitions.partitions.Partition`). A log has no directory until its first append.
 """
 
 from __future__ import annotations

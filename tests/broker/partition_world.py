@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.gate import Gate
-from ottla.broker.partitions import Partitions
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.replication.leader import Leader, new_leader
 from ottla.protocol.records import build_batch
 from ottla.simulation.env import START_MS

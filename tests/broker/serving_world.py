@@ -1,4 +1,4 @@
-"""A process with a broker that can be replaced (`broker.serving`), in a simulated world."""
+"""A process with a broker that can be replaced (`broker.process.serving`), in a simulated world."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.connection import Connection
-from ottla.broker.serving import Serving
+from ottla.broker.process.serving import Serving
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.simulation.broker import DATA_DIR

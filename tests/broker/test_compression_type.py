@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import RequestContext
+from ottla.broker.apis.api import RequestContext
 from ottla.broker.handlers import produce
 from ottla.protocol import recompressing
 from ottla.protocol.errors import Code

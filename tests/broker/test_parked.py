@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.broker.handlers.parked import ParkedFetch
+from ottla.broker.handlers.support.parked import ParkedFetch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.steps import Steps
 

@@ -9,7 +9,7 @@ import sys
 import threading
 
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.ready_file import ReadyFile
+from ottla.broker.process.ready_file import ReadyFile
 from ottla.brokers.parent import ClusterProcesses, Parent
 from ottla.brokers.plan import CONTROLLER_ID, PlannedNode
 from ottla.process import OwnerProcess, print_error

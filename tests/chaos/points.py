@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ottla.broker.cluster import METADATA_TOPIC
+from ottla.broker.metadata.cluster import METADATA_TOPIC
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import COMPLETED, PREPARED

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 import ottla.console
-from ottla.broker.http_requests import HAS_LEFT
+from ottla.broker.http.http_requests import HAS_LEFT
 from ottla.console import site
 from ottla.console.asked import Asked
 from ottla.console.paging import ROWS_SHOWN, matching, part_of

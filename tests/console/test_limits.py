@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.broker.transaction_history import Happened, Kind
+from ottla.broker.hooks.transaction_history import Happened, Kind
 from ottla.client.kafka_client import KafkaClient
 from ottla.client.timeline import TimelineLimits
 from ottla.console import messages as messages_page

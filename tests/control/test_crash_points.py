@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.interception import Point
+from ottla.broker.hooks.interception import Point
 from ottla.control.faults import Fault
 from tests.control.faulty import Faulty
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ottla.broker.interception import Point
+from ottla.broker.hooks.interception import Point
 from ottla.control.faults import Fault, FaultError, parse_faults
 from ottla.control.parsing import MAX_TEXT_BYTES
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ottla.broker.handlers.registry import SERVED, declaration
-from ottla.broker.interception import Ending, IncomingRequest, Point, Reached
+from ottla.broker.hooks.interception import Ending, IncomingRequest, Point, Reached
 from ottla.control.added_fault import STRIKES_KEPT
 from ottla.control.faults import MAX_FAULTS, AddedFault, Fault, FaultError, Faults
 from ottla.control.naming import request_type, response_type

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers.write_txn_markers import failed
-from ottla.broker.network.reported import TRANSACTIONS_REPORTED
-from ottla.broker.transaction_history import PARTITIONS_KEPT, TEXT_CHARACTERS, Asker, Happened, Kind
+from ottla.broker.hooks.transaction_history import PARTITIONS_KEPT, TEXT_CHARACTERS, Asker, Happened, Kind
+from ottla.broker.network.request_history import TRANSACTIONS_REPORTED
 from ottla.control.history import EVENTS_OF_ONE_ID, MAX_WAITING_BYTES, UNSORTED_EVENTS, EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.env import RealEnv
+from ottla.broker.loop.env import RealEnv
 from ottla.control.faults import Fault, Faults
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest

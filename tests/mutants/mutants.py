@@ -25,7 +25,7 @@ SHARD = "ottla/coordinator/transaction/shard.py"
 TRANSITIONS = "ottla/coordinator/transaction/transitions.py"
 OFFSETS = "ottla/coordinator/group/offsets.py"
 PRODUCERS = "ottla/storage/producer_state.py"
-BATCH_VERIFICATION = "ottla/broker/handlers/batch_verification.py"
+BATCH_VERIFICATION = "ottla/broker/handlers/support/batch_verification.py"
 COMPACTION = "ottla/storage/compaction.py"
 
 MUTANTS = [
@@ -64,7 +64,7 @@ MUTANTS = [
     ),
     Mutant(
         "EndTxn is answered before the Prepare record is in the log",
-        file="ottla/broker/runtime.py",
+        file="ottla/broker/partitions/runtime.py",
         function="Runtime._carry_out",
         old="base_offset = self.partition.append_own(batch).base_offset",
         new="base_offset = 0",
@@ -268,7 +268,7 @@ MUTANTS = [
     ),
     Mutant(
         "the coordinator is not asked for older clients",
-        file="ottla/broker/verification.py",
+        file="ottla/broker/coordinators/verification.py",
         function="LocalVerification._ask",
         old="code is not Code.NONE",
         new="code is Code.UNKNOWN_SERVER_ERROR",

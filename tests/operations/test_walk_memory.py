@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.superseded import latest_batches
+from ottla.broker.partitions.latest_records import latest_batches
 from ottla.directories import adopt, audit, graduate
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker

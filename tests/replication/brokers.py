@@ -13,30 +13,30 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ottla.broker.api import RequestContext
-from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import POWER, BrokerConfig
-from ottla.broker.counters import Counters
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.durability import GroupCommit
-from ottla.broker.env import Env
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.gate import Gate
 from ottla.broker.handlers import delete_records, fetch, list_offsets, produce
 from ottla.broker.handlers.registry import BROKER_APIS
-from ottla.broker.inflating import InflatingMemory
-from ottla.broker.later import Later
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.limits.fetch_sessions import FetchSessions
+from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.durability import GroupCommit
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Timings
 from ottla.broker.peers.requests import Failure, PeerFailure, Then
 from ottla.broker.replication.manager import ReplicaManager
-from ottla.broker.stepping import Stepping
 from ottla.coordinator.broker_registration import ListenerEndpoint
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections, heartbeats, in_sync, registrations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.partitions import NotLeader
+from ottla.broker.partitions.partitions import NotLeader
 from ottla.coordinator.controller import reassignment
 from ottla.coordinator.replication.follower import FetchState
 from ottla.coordinator.replication.read_replica import RACK_AWARE

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.gate import Gate
-from ottla.broker.handlers import fetch_answers, produce
-from ottla.broker.partitions import Partition
+from ottla.broker.handlers import produce
+from ottla.broker.handlers.support import fetch_answers
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import Leader

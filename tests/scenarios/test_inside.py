@@ -317,7 +317,7 @@ def test_nothing_comes_between_a_check_and_its_append(broker: SimulatedBroker, w
 def test_what_a_client_is_told_when_the_coordinators_log_fails(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, failure: Code, code: Code
 ) -> None:
-    from ottla.broker.partitions import Partition
+    from ottla.broker.partitions.partitions import Partition
 
     for command in ("topic t", "A = init x"):
         perform(world, command)

@@ -32,7 +32,7 @@ OF_SCENARIOS = (
 OWN = (
     Mutant(
         "an answer leaves before the disk has what it tells",
-        file="ottla/broker/gate.py",
+        file="ottla/broker/partitions/gate.py",
         function="Gate.is_shut",
         old="self.group_commit is not None and self.group_commit.is_pending",
         new="False",
@@ -40,7 +40,7 @@ OWN = (
     ),
     Mutant(
         "markers are sent before the disk has the decision",
-        file="ottla/broker/gate.py",
+        file="ottla/broker/partitions/gate.py",
         function="Gate.effect_behind",
         old="self.effect(then)",
         new="then()",
@@ -48,7 +48,7 @@ OWN = (
     ),
     Mutant(
         "a round of syncs leaves the files out",
-        file="ottla/broker/durability.py",
+        file="ottla/broker/partitions/durability.py",
         function="GroupCommit._sync",
         old="sync_file(fs, path)",
         new="None",

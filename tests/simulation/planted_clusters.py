@@ -6,9 +6,9 @@ from tests.mutants.mutants import Mutant
 
 LEADER = "ottla/coordinator/replication/leader.py"
 FOLLOWER = "ottla/coordinator/replication/follower.py"
-GATE = "ottla/broker/gate.py"
-MARKERS = "ottla/broker/interbroker/marker_transport.py"
-VERIFICATION = "ottla/broker/interbroker/remote_verification.py"
+GATE = "ottla/broker/partitions/gate.py"
+MARKERS = "ottla/broker/transports/marker_transport.py"
+VERIFICATION = "ottla/broker/transports/remote_verification.py"
 
 
 def planted(name: str, file: str, function: str, old: str, new: str) -> Mutant:
@@ -25,14 +25,14 @@ CLUSTER = [
     ),
     planted(
         "a coordinator answers before the high watermark",
-        "ottla/broker/network/committed.py",
+        "ottla/broker/network/wait_committed.py",
         "_delayed",
         "awaited = {partition: s.end_offset for partition, s in standing.items() if s.end_offset > partition.log.high_watermark}",
         "awaited = {}",
     ),
     planted(
         "a producer is answered before the high watermark",
-        "ottla/broker/handlers/produce_replication.py",
+        "ottla/broker/handlers/support/produce_replication.py",
         "ReplicationWait.begin",
         "not self._waiting",
         "True",
@@ -95,14 +95,14 @@ CLUSTER = [
     ),
     planted(
         "a coordinator stays after its partition has moved",
-        "ottla/broker/shards.py",
+        "ottla/broker/coordinators/shards.py",
         "Shards.resigned",
         "served = self._serving.pop(index, None)",
         "served = None",
     ),
     planted(
         "an elected coordinator resumes nothing",
-        "ottla/broker/shards.py",
+        "ottla/broker/coordinators/shards.py",
         "Shards.elected",
         "self._loaded(opening.shard)",
         "",
@@ -165,7 +165,7 @@ CLUSTER = [
     ),
     planted(
         "a new leader begins with its log's end committed",
-        "ottla/broker/partitions.py",
+        "ottla/broker/partitions/partitions.py",
         "Partition.lead",
         "self.advance()",
         "self.commit(self.log.log_end_offset)",
@@ -214,7 +214,7 @@ CLUSTER = [
     ),
     planted(
         "a coordinator's epoch is 0",
-        "ottla/broker/transactions.py",
+        "ottla/broker/coordinators/transactions.py",
         "Transactions._open",
         "TransactionShard(partition.log.partition, self._config, version, leader_epoch)",
         "TransactionShard(partition.log.partition, self._config, version, 0)",

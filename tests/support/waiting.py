@@ -24,7 +24,7 @@ def logged(broker: Broker, text: str, count: int = 1) -> list[str]:
     """The lines of the broker's log with ``text``, once there are ``count`` of them.
 
     A living broker's lines are read by a thread, so an answer can be here before the line that was logged ahead of it.
-    A broker that has ended has all its lines in ``broker.logs``.
+    A broker that has ended has all its lines in ``broker.loop.logs``.
 
     Raises AssertionError when there are not so many in time.
     """

@@ -17,7 +17,7 @@ from tools import kafka
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 
-TABLES = Path(__file__).parent.parent / "broker" / "kafka_configs"
+TABLES = Path(__file__).parent.parent / "broker/config/kafka_configs"
 
 
 @pytest.fixture(scope="module")

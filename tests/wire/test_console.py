@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, Cluster
-from ottla.broker.http_server import MAX_CONNECTIONS
+from ottla.broker.http.http_server import MAX_CONNECTIONS
 from ottla.console.site import MAX_PAGES
 from ottla.control.fault import Fault
 from tests.support.waiting import wait_until

@@ -20,8 +20,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ottla import Broker, ControlError
-from ottla.broker.env import free_port
-from ottla.broker.http_server import MAX_CONNECTIONS
+from ottla.broker.http.http_server import MAX_CONNECTIONS
+from ottla.broker.loop.env import free_port
 from ottla.client import ClientError, KafkaClient
 from ottla.control.door import MAX_ERROR_CHARS, MAX_WAITING
 from ottla.control.faults import Fault, FaultError

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from ottla.broker.env import RealEnv
+from ottla.broker.loop.env import RealEnv
 from tests.support.raw_client import RawClient, create
 
 

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.brokers.plan import format_directory
 from ottla.cli import main
 from ottla.storage.real_filesystem import RealFilesystem

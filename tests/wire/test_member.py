@@ -11,7 +11,7 @@ from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from ottla import Broker
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.identity import DirectoryIdentity, write_identity
 from ottla.storage.real_filesystem import RealFilesystem

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.cluster import SUPPORTED_FEATURES
-from ottla.broker.env import RealEnv
+from ottla.broker.loop.env import RealEnv
 from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.membership.membership import Membership
 from ottla.broker.membership.metadata_fetch import MetadataFetch
 from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.membership.states import BrokerState
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import Peer
 from ottla.protocol.messages import feature_level_record, register_broker_record

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.brokers.plan import format_directory
 from ottla.storage.real_filesystem import RealFilesystem
 from tests.support import oracle

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
-from ottla.broker.env import random_uuid
+from ottla.broker.loop.env import random_uuid
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.uuids import uuid_text

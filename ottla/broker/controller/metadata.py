@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import structlog
 
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.env import Env
-from ottla.broker.gate import Gate
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.metadata_log import LocalMetadataLog, metadata_not_written
-from ottla.broker.stepping import Stepping
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
 from ottla.coordinator.broker_registration import ControllerRegistration
 from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.broker.env import Randomness
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.placement import Replicas
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.loop.env import Randomness
+from ottla.broker.metadata.placement import Replicas
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import placement
 from ottla.coordinator.partition_registration import PartitionRegistration
 
 
 class ControllerPlacement:
-    """Implements `broker.placement.Placement`."""
+    """Implements `broker.metadata.placement.Placement`."""
 
     def __init__(self, randomness: Randomness, config: LiveConfig, state: ClusterState) -> None:
         self._randomness = randomness

@@ -6,32 +6,32 @@ from collections.abc import Mapping
 
 import structlog
 
-from ottla.broker.api import RequestContext
-from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import POWER, BrokerConfig, Settings
 from ottla.broker.controller.handlers.registry import CONTROLLER_APIS
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.placement import ControllerPlacement
 from ottla.broker.controller.services import ControllerServices
 from ottla.broker.controller.sessions import TimedDecisions
-from ottla.broker.counters import Counters
-from ottla.broker.descriptors import share_out
-from ottla.broker.disk_health import DiskHealth, log_unwritten
-from ottla.broker.durability import GroupCommit
-from ottla.broker.env import Clock, Env, Randomness, Timers
-from ottla.broker.gate import Gate
-from ottla.broker.interception import Interception
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.logs import LOG_LEVELS
+from ottla.broker.hooks.interception import Interception
+from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.descriptors import share_out
+from ottla.broker.loop.env import Clock, Env, Randomness, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.logs import LOG_LEVELS
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
+from ottla.broker.metadata.request_topics import KnownTopics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, controller_endpoints
-from ottla.broker.request_topics import KnownTopics
-from ottla.broker.stepping import Stepping
-from ottla.broker.transaction_history import TransactionListener
-from ottla.broker.write_stop import WriteStop
+from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
+from ottla.broker.partitions.durability import GroupCommit
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.write_stop import WriteStop
 from ottla.coordinator.broker_registration import ControllerRegistration, ListenerEndpoint
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID

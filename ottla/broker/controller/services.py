@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol, TypeAlias
 
-from ottla.broker.api import Declared, RequestContext
-from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import ClusterCommands
+from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.apis.services import OfferedApis
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.controller.metadata import ControllerMetadata
-from ottla.broker.counters import Counters
-from ottla.broker.env import Clock, Randomness, Timers
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.logs import LogLevels
+from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Clock, Randomness, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.logs import LogLevels
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.placement import Placement
 from ottla.broker.network.dispatch import Dispatcher
-from ottla.broker.placement import Placement
-from ottla.broker.services import OfferedApis
-from ottla.broker.stepping import Stepping
 
 
 class ControllerServices(Protocol):

@@ -8,9 +8,9 @@ from typing import Protocol
 import structlog
 
 from ottla.broker.controller.metadata import ControllerMetadata
-from ottla.broker.env import Clock, Timer, Timers
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.repeated_errors import RepeatedErrors
+from ottla.broker.loop.env import Clock, Timer, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import KafkaError
 
 SHORTEST_WAIT_MS = 10
@@ -26,7 +26,7 @@ log = structlog.get_logger("controller")
 
 
 class TimedEnv(Clock, Timers, Protocol):
-    """What timed decisions need of `broker.env.Env`."""
+    """What timed decisions need of `broker.loop.env.Env`."""
 
 
 class TimedDecisions:

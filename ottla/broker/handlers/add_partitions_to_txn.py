@@ -12,13 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.common import fenced_code
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.partitions import Partitions
-from ottla.broker.transactions import Transactions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, OFFSETS_TOPIC

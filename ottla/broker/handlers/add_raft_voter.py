@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.settings import CONTROLLER_LISTENER
-from ottla.broker.handlers.quorum_changes import Ports, check_voter
+from ottla.broker.handlers.support.quorum_changes import Ports, check_voter
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 

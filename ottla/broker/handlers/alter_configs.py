@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
-from ottla.broker.handlers.each import Handled, each
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
+from ottla.broker.handlers.support.each import Handled, each
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import UNRESTRICTED
-from ottla.broker.cluster import SUPPORTED_FEATURES
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.services import OfferedApis
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import UNRESTRICTED
+from ottla.broker.apis.services import OfferedApis
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.coordinator.cluster import ClusterState
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code, KafkaError

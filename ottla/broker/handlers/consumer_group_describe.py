@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled
-from ottla.broker.handlers.group_descriptions import described_groups, named_partitions, unknown_group
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.handlers.support.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Target
 from ottla.coordinator.group.consumer.member import ConsumerGroupMember
 from ottla.coordinator.group.shard import GroupShard

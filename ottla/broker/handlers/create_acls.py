@@ -5,8 +5,8 @@ All versions behave alike; 2 is the first flexible one, and 3 (KIP-373) adds use
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 

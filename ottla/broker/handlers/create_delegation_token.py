@@ -7,8 +7,8 @@ requester.
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import ANONYMOUS, authorisations
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import ANONYMOUS, authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 

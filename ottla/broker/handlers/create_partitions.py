@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.each import Handled, counted_by_name
-from ottla.broker.placement import Placement
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.each import Handled, counted_by_name
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.placement import Placement
 from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_partitions import (

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import PARTITIONS_AT_ONCE, ClusterCommands
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
-from ottla.broker.env import Randomness
-from ottla.broker.handlers.config_changes import check_count
-from ottla.broker.handlers.configs import topic_entries
-from ottla.broker.handlers.each import Handled, counted_by_name
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.placement import Place, Placement
+from ottla.broker.handlers.support.config_changes import check_count
+from ottla.broker.handlers.support.configs import topic_entries
+from ottla.broker.handlers.support.each import Handled, counted_by_name
+from ottla.broker.loop.env import Randomness
+from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
+from ottla.broker.metadata.placement import Place, Placement
 from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.coordinator.partition_registration import PartitionRegistration
 from ottla.coordinator.topics import check_partition_count

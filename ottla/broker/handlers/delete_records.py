@@ -12,13 +12,13 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.env import Timer, Timers
-from ottla.broker.handlers.each import Handled, for_each
-from ottla.broker.housekeeping import Housekeeping
-from ottla.broker.later import Later
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.each import Handled, for_each
+from ottla.broker.loop.env import Timer, Timers
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.partitions.housekeeping import Housekeeping
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.delete_records import (

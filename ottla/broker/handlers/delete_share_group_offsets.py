@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import share_error_message
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.share_groups import ShareGroupStates
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.share_groups import ShareGroupStates
+from ottla.broker.handlers.support.common import share_error_message
+from ottla.broker.handlers.support.each import Handled, made
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,

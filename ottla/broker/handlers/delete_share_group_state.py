@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.handlers.each import Handled
-from ottla.broker.handlers.share_state_requests import for_each_partition
-from ottla.broker.share_states import ShareStates
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.share_states import ShareStates
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.handlers.support.share_state_requests import for_each_partition
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_share_group_state import (

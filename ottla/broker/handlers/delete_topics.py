@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.common import topic_id, topic_name
-from ottla.broker.handlers.each import Handled, each, made
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.common import topic_id, topic_name
+from ottla.broker.handlers.support.each import Handled, each, made
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.each import Handled
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.client_quotas import ENTITY_TYPES, IP, Entity
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_client_quotas import (

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.brokers import known_brokers
-from ottla.broker.handlers.common import CLUSTER_OPERATIONS, NOT_ASKED
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.brokers import known_brokers
+from ottla.broker.handlers.support.common import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.definitions import documentation
-from ottla.broker.handlers.configs import (
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.configs import (
     ConfigEntry,
     broker_entries,
     client_metrics_entries,
@@ -21,10 +21,10 @@ from ottla.broker.handlers.configs import (
     group_entries,
     topic_entries,
 )
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.handlers.loggers import logger_entries
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.logs import LogLevels
+from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.loggers import logger_entries
+from ottla.broker.loop.logs import LogLevels
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.cluster import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import GROUP_OPERATIONS, NOT_ASKED
-from ottla.broker.handlers.each import Handled
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.common import GROUP_OPERATIONS, NOT_ASKED
+from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.partitions import Partitions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.env import Clock
-from ottla.broker.handlers.each import Handled
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages.describe_quorum import (

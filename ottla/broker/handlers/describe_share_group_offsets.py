@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import share_error_message, topic_id
-from ottla.broker.handlers.each import Handled
-from ottla.broker.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.share_groups import SUMMARY_WORK, ShareGroupStates, ShareOffset
+from ottla.broker.handlers.support.common import share_error_message, topic_id
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.share.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.handlers.brokers import known_brokers, offline_replicas
-from ottla.broker.handlers.common import TOPIC_OPERATIONS
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.brokers import known_brokers, offline_replicas
+from ottla.broker.handlers.support.common import TOPIC_OPERATIONS
+from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.topic_names import check_topic_name

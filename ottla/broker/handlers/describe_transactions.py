@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.handlers.each import Handled, for_each
-from ottla.broker.transactions import Transactions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.handlers.support.each import Handled, for_each
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.describe_transactions import (

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.gate import Gate
-from ottla.broker.handlers.common import fenced_code
-from ottla.broker.interception import DecisionDelayed, Latch
-from ottla.broker.later import Later
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.transactions import Transactions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.hooks.interception import DecisionDelayed, Latch
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.partitions.gate import Gate
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

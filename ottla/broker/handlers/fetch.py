@@ -18,12 +18,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.env import Clock, Timers
-from ottla.broker.fetch_sessions import (
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
+from ottla.broker.handlers.support.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
+from ottla.broker.handlers.support.parked import ParkedFetch, Waiter
+from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.limits.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
@@ -32,14 +34,12 @@ from ottla.broker.fetch_sessions import (
     PartitionKey,
     RequestedPartition,
 )
-from ottla.broker.handlers.current_leaders import with_fetch_endpoints
-from ottla.broker.handlers.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
-from ottla.broker.handlers.parked import ParkedFetch, Waiter
-from ottla.broker.later import Later
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import NotLeader, Partition, Partitions
-from ottla.broker.stepping import Stepping
+from ottla.broker.loop.env import Clock, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.replication.leader import NO_BROKER_EPOCH, check_leader_epoch
 from ottla.coordinator.replication.read_replica import RACK_AWARE, preferred_replica
 from ottla.protocol.errors import Code, KafkaError

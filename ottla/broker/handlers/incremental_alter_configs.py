@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.definitions import Definition, broker_definitions, topic_definitions
 from ottla.broker.config.groups import group_definitions
-from ottla.broker.handlers.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
-from ottla.broker.handlers.each import Handled, each
-from ottla.broker.handlers.loggers import APPEND, DELETE, SET, SUBTRACT, VERBS, alter_loggers
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.logs import LogLevels
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.handlers.support.config_changes import apply, change_work, check_keys, check_named_once, check_resource, repeated
+from ottla.broker.handlers.support.each import Handled, each
+from ottla.broker.handlers.support.loggers import APPEND, DELETE, SET, SUBTRACT, VERBS, alter_loggers
+from ottla.broker.loop.logs import LogLevels
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.incremental_alter_configs import (

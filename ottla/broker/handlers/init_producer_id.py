@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.handlers.common import fenced_code
-from ottla.broker.producer_ids import ProducerIds
-from ottla.broker.takeovers import Takeovers
-from ottla.broker.transactions import Transactions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.id_owners import Takeovers
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.handlers.support.common import fenced_code
+from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

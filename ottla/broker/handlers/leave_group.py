@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.env import Clock
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.loop.env import Clock
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from ottla.storage.steps import Steps, run_first_step

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.log_failures import note_damage
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.partitions.log_failures import note_damage
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.list_offsets import (

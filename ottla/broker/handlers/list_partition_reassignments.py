@@ -5,8 +5,8 @@ As in Apache Kafka, topics that do not exist get no error.
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

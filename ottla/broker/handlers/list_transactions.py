@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.env import Clock
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.transactions import Transactions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.loop.env import Clock
 from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
 from ottla.coordinator.transaction.states import BY_LABEL
 from ottla.protocol.errors import Code

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.env import Clock
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import refused_first, topic_name
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.partitions import Partitions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.common import refused_first, topic_name
+from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_commit import (

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import topic_id, topic_name
-from ottla.broker.handlers.each import Handled
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.common import topic_id, topic_name
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.offsets import GroupOffsets
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.protocol.errors import Code, KafkaError

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.handlers.each import Handled, for_each
-from ottla.broker.partitions import Partitions, leader_epoch_end
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.each import Handled, for_each
+from ottla.broker.partitions.partitions import Partitions, leader_epoch_end
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.offset_for_leader_epoch import (

@@ -21,23 +21,23 @@ from typing import Protocol
 
 import msgspec
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.counters import Counters
-from ottla.broker.env import Clock, Timers
-from ottla.broker.gate import Gate
-from ottla.broker.handlers.batch_verification import IMPLICIT_ADD_FROM, join_partitions, verdict_on_refused, verify
-from ottla.broker.handlers.produce_compression import recompressed, target_of
-from ottla.broker.handlers.produce_partition import BeforeTheLog, partition_of
-from ottla.broker.handlers.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
-from ottla.broker.handlers.produce_replication import Answer, when_replicated
-from ottla.broker.handlers.refused_batch import report_refused
-from ottla.broker.inflating import InflatingMemory
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import Partition, Partitions
-from ottla.broker.transaction_history import TransactionListener
-from ottla.broker.verification import Verification
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.verification import Verification
+from ottla.broker.handlers.support.batch_verification import IMPLICIT_ADD_FROM, join_partitions, verdict_on_refused, verify
+from ottla.broker.handlers.support.produce_compression import recompressed, target_of
+from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
+from ottla.broker.handlers.support.produce_refusals import ACKS, refused_partition, transactional_producer_of, whole_refusal
+from ottla.broker.handlers.support.produce_replication import Answer, when_replicated
+from ottla.broker.handlers.support.refused_batch import report_refused
+from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Clock, Timers
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
 from ottla.protocol.messages.produce import (

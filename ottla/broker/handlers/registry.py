@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.broker import handlers
-from ottla.broker.registry import ApiRegistry, modules_of
-from ottla.broker.services import Services
+from ottla.broker.apis.registry import ApiRegistry, modules_of
+from ottla.broker.apis.services import Services
 
 BROKER_APIS: ApiRegistry[Services] = ApiRegistry(modules_of(handlers), offered_from={0: 0})
 """Produce is offered from version 0, because librdkafka does not compress for a broker that does not offer it (KAFKA-18659). As in

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.handlers.quorum_changes import Ports, check_voter
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.handlers.support.quorum_changes import Ports, check_voter
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 

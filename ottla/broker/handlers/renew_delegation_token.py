@@ -6,8 +6,8 @@ checks this before it checks whether tokens are enabled. All versions behave ali
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import UNRESTRICTED
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import UNRESTRICTED
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 

@@ -5,8 +5,8 @@ Version 1 (KIP-368) adds the lifetime of the session.
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import UNRESTRICTED
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import UNRESTRICTED
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 

@@ -6,8 +6,8 @@ SaslAuthenticate requests instead of bare tokens.
 
 from __future__ import annotations
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import UNRESTRICTED
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import UNRESTRICTED
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

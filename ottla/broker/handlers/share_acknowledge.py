@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled, made
-from ottla.broker.handlers.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
-from ottla.broker.handlers.share_leaders import name_leaders_for_acknowledge
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.share_partitions import SharePartitions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.share_partitions import SharePartitions
+from ottla.broker.handlers.support.each import Handled, made
+from ottla.broker.handlers.support.share_acknowledgements import Outcomes, acknowledge_all, by_topic, code_and_message
+from ottla.broker.handlers.support.share_leaders import name_leaders_for_acknowledge
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.share.requests import check_member_id
 from ottla.coordinator.share.sessions import FINAL_EPOCH, SessionKey
 from ottla.protocol.errors import Code, KafkaError

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.budgets import ResponseBudget
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.env import Timers
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.parked import MAX_WAIT_MS, ParkedFetch, Waiter
-from ottla.broker.handlers.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
-from ottla.broker.handlers.share_leaders import name_leaders_for_fetch
-from ottla.broker.handlers.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
-from ottla.broker.later import Later
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.share_partitions import OpenSharePartition, SharePartitions
-from ottla.broker.stepping import Stepping
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.share_partitions import OpenSharePartition, SharePartitions
+from ottla.broker.handlers.support.parked import MAX_WAIT_MS, ParkedFetch, Waiter
+from ottla.broker.handlers.support.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
+from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
+from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
+from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.loop.env import Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.share.requests import check_member_id
 from ottla.coordinator.share.records import ShareKey
 from ottla.coordinator.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition, ShareSession

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.common import share_error_message
-from ottla.broker.handlers.each import Handled
-from ottla.broker.handlers.group_descriptions import described_groups, named_partitions, unknown_group
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.common import share_error_message
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.handlers.support.group_descriptions import described_groups, named_partitions, unknown_group
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.member import ShareGroupMember

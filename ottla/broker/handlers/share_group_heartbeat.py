@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.env import Clock
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled
-from ottla.broker.share_groups import ShareGroupStates
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.share_groups import ShareGroupStates
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.loop.env import Clock
 from ottla.coordinator.group.assignors.members import Assignment as Assigned
 from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from ottla.protocol.errors import Code, KafkaError

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.env import Clock, Randomness
-from ottla.broker.groups import Groups
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.create_topics import CREATE_WORK, create
-from ottla.broker.handlers.each import Handled
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.placement import Placement
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.loop.env import Clock, Randomness
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.placement import Placement
 from ottla.coordinator.group.streams.configuration import InternalTopic
 from ottla.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatOutcome, check_heartbeat
 from ottla.coordinator.group.streams.status import StatusCode

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.env import Clock
-from ottla.broker.groups import Groups
-from ottla.broker.later import Later
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.pending_response import Later
 from ottla.coordinator.group.requests import SyncAnswer, SyncRequest
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.cluster import SUPPORTED_FEATURES, ClusterCommands
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES, ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.update_features import (
     FeatureUpdateKey,

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Protocol
 
-from ottla.broker.api import Declaration, RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.env import Timers
-from ottla.broker.gate import Gate
-from ottla.broker.groups import Groups
-from ottla.broker.handlers.each import Handled, each
-from ottla.broker.later import Later
-from ottla.broker.partitions import Partition, Partitions
+from ottla.broker.apis.api import Declaration, RequestContext
+from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.handlers.support.each import Handled, each
+from ottla.broker.loop.env import Timers
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages.write_txn_markers import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.broker.membership.metadata_replica import MetadataReplica
-from ottla.broker.metadata_log import Observer
+from ottla.broker.metadata.metadata_log import Observer
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.steps import Steps
@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class ControllerLog:
-    """Implements `broker.metadata_log.MetadataLog`: every decision is refused, because clients' requests for them are forwarded."""
+    """Implements `broker.metadata.metadata_log.MetadataLog`: every decision is refused, because clients' requests for them are
+    forwarded."""
 
     def __init__(self, replica: MetadataReplica) -> None:
         self._replica = replica

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from ottla.broker.env import Clock, Randomness, Timer, Timers
+from ottla.broker.loop.env import Clock, Randomness, Timer, Timers
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.membership.lifecycle import BrokerLifecycle
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.requests import PeerFailure
-from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.broker.replication.in_sync_changes import Controller
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
@@ -43,7 +43,7 @@ log = structlog.get_logger("membership")
 
 
 class AssignmentEnv(Clock, Randomness, Timers, Protocol):
-    """What `DirectoryAssignments` needs of `broker.env.Env`."""
+    """What `DirectoryAssignments` needs of `broker.loop.env.Env`."""
 
 
 class DirectoryAssignments:

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import structlog
 
-from ottla.broker.api import Declared, RequestContext
-from ottla.broker.env import Clock
-from ottla.broker.later import Later
+from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code

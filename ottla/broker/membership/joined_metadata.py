@@ -1,6 +1,6 @@
 """The cluster's metadata where the controller is elsewhere: fetched from it, and followed by this broker.
 
-The counterpart of `broker.own_metadata`. The metadata is kept in memory and read anew by each start.
+The counterpart of `broker.metadata.own_metadata`. The metadata is kept in memory and read anew by each start.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import structlog
 
 from ottla.addresses import broker_address, joined_address
 from ottla.arguments import BadArgument
-from ottla.broker.cluster import SUPPORTED_FEATURES, ClusterCommands
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
-from ottla.broker.env import Waiter
-from ottla.broker.local_partitions import LocalPartitions, MetadataParts
+from ottla.broker.loop.env import Waiter
 from ottla.broker.membership.controller_log import ControllerLog
 from ottla.broker.membership.directory_assignments import DirectoryAssignments
 from ottla.broker.membership.forwarding import Forwarding
@@ -26,13 +24,15 @@ from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.membership.producer_ids import ControllerProducerIds
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.membership.topic_creation import ControllersTopics
-from ottla.broker.metadata_publisher import MetadataPublisher
-from ottla.broker.metadata_source import Repeat
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES, ClusterCommands
+from ottla.broker.metadata.local_partitions import LocalPartitions, MetadataParts
+from ottla.broker.metadata.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata.metadata_source import Repeat
+from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Peer
-from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.replication.manager import ReplicaManager
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord

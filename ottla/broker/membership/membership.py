@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from ottla.broker.env import Clock, Randomness, Timer, Timers
+from ottla.broker.loop.env import Clock, Randomness, Timer, Timers
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.membership.lifecycle import BrokerLifecycle
 from ottla.broker.membership.metadata_fetch import IDS_FROM, MAX_WAIT_MS, FetchOutcome, MetadataFetch, Step
 from ottla.broker.membership.metadata_replica import MetadataLost, MetadataReplica, ReplicaRefused
@@ -19,7 +20,6 @@ from ottla.broker.membership.snapshot_fetch import SnapshotFetch, SnapshotRefuse
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
-from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.remedies import name_of
@@ -34,7 +34,7 @@ log = structlog.get_logger("membership")
 
 
 class MembershipEnv(Clock, Randomness, Timers, Protocol):
-    """What a membership needs of `broker.env.Env`."""
+    """What a membership needs of `broker.loop.env.Env`."""
 
 
 class Membership:

@@ -1,4 +1,5 @@
-"""Blocks of producer ids from a controller elsewhere (RPCProducerIdManager). Implements `broker.producer_ids.ProducerIdBlocks`."""
+"""Blocks of producer ids from a controller elsewhere (RPCProducerIdManager). Implements
+`broker.metadata.producer_ids.ProducerIdBlocks`."""
 
 from __future__ import annotations
 

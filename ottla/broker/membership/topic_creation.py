@@ -6,11 +6,11 @@ from typing import Any, NoReturn
 
 import structlog
 
-from ottla.broker.env import Clock
-from ottla.broker.internal_topics import NewTopic
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.metadata.internal_topics import NewTopic
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
-from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.protocol.errors import Code, KafkaError, known_code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
@@ -24,7 +24,7 @@ log = structlog.get_logger("membership")
 
 
 class ControllersTopics:
-    """Implements `broker.cluster.TopicCreation`. A topic is asked for once at a time, however many clients name it."""
+    """Implements `broker.metadata.cluster.TopicCreation`. A topic is asked for once at a time, however many clients name it."""
 
     def __init__(self, clock: Clock, controller: Peer) -> None:
         self._clock = clock

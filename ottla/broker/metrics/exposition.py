@@ -11,20 +11,20 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from ottla.broker.budgets import RequestBudget, ResponseBudget
-from ottla.broker.cluster import ClusterCommands
-from ottla.broker.counters import DURATION_BOUNDS_S, Counters, Recent
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.env import Clock
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.groups import Groups
-from ottla.broker.inflating import InflatingMemory
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.limits.budgets import RequestBudget, ResponseBudget
+from ottla.broker.limits.fetch_sessions import FetchSessions
+from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.loop.counters import DURATION_BOUNDS_S, Counters, Recent
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.network.listener import Connections
-from ottla.broker.partitions import Partitions
-from ottla.broker.stepping import Stepping
-from ottla.broker.transactions import Transactions
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.replication.leader import Leader
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.operations.audit import TornTransaction

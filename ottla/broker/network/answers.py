@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.broker.later import Later
+from ottla.broker.loop.pending_response import Later
 from ottla.protocol.primitives import Buffer
 
 

@@ -15,20 +15,20 @@ from typing import Any, Protocol, TypeVar, cast
 import structlog
 
 from ottla.addresses import client_address
-from ottla.broker.budgets import SMALL_BYTES
-from ottla.broker.env import Clock, Timers
-from ottla.broker.gate import Gate
-from ottla.broker.interception import Interception, RequestTopics
-from ottla.broker.later import Later
+from ottla.broker.hooks.interception import Interception, RequestTopics
+from ottla.broker.limits.budgets import SMALL_BYTES
+from ottla.broker.loop.env import Clock, Timers
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
 from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
-from ottla.broker.network.holds import Hold
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
 from ottla.broker.network.memory import ConnectionMemory
-from ottla.broker.stepping import Stepping
+from ottla.broker.network.pause_reasons import Hold
+from ottla.broker.partitions.gate import Gate
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.storage.steps import Steps

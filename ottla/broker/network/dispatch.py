@@ -8,19 +8,19 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from ottla.broker.api import Declared, RequestContext
-from ottla.broker.budgets import SMALL_BYTES
-from ottla.broker.counters import Counters
-from ottla.broker.env import Clock
-from ottla.broker.gate import Gate
-from ottla.broker.later import Later
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.live_config import LiveConfig
+from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.apis.registry import ApiRegistry
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.limits.budgets import SMALL_BYTES
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.answers import merged
-from ottla.broker.network.committed import once_committed
-from ottla.broker.network.reported import UNFINISHED, Reporter, reported_once_there, reporter
-from ottla.broker.registry import ApiRegistry
-from ottla.broker.transaction_history import TransactionListener
+from ottla.broker.network.request_history import UNFINISHED, Reporter, reported_once_there, reporter
+from ottla.broker.network.wait_committed import once_committed
+from ottla.broker.partitions.gate import Gate
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import GeneratorType
 from typing import Any, Protocol
 
-from ottla.broker.env import Clock, Timers
-from ottla.broker.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
-from ottla.broker.later import Later
+from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Interception, Latch, RequestTopics, Verdict
+from ottla.broker.loop.env import Clock, Timers
+from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.broker.network.listener import Connections
 from ottla.storage.steps import Pause, Steps

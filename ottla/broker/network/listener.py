@@ -10,10 +10,10 @@ import msgspec
 
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
-from ottla.broker.budgets import RequestBudget, ResponseBudget
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings, connection_limits
-from ottla.broker.env import Env
+from ottla.broker.limits.budgets import RequestBudget, ResponseBudget
+from ottla.broker.loop.env import Env
 from ottla.broker.network.framing import ReceiveBuffers
 
 IDLE_TICK_MS = 1_000

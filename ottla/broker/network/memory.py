@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.broker.budgets import SMALL_BYTES, BudgetHolder, RequestBudget, ResponseBudget
+from ottla.broker.limits.budgets import SMALL_BYTES, BudgetHolder, RequestBudget, ResponseBudget
 from ottla.broker.network.answers import Answers
 from ottla.broker.network.framing import Frames
-from ottla.broker.network.holds import Hold
+from ottla.broker.network.pause_reasons import Hold
 
 MAX_WAITING_ANSWERS = 1_000
 """How many requests of one connection may wait for their answers. Beyond that no further request is handled."""

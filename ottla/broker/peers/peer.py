@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from ottla.addresses import joined_address
-from ottla.broker.env import Clock, ConnectionAttempt, Randomness, Timer, Timers
+from ottla.broker.loop.env import Clock, ConnectionAttempt, Randomness, Timer, Timers
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.channel import Channel
@@ -34,7 +34,7 @@ log = structlog.get_logger("peer")
 
 
 class PeerEnv(Clock, Randomness, Timers, Protocol):
-    """What a peer needs of `broker.env.Env`."""
+    """What a peer needs of `broker.loop.env.Env`."""
 
     def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]

@@ -14,9 +14,9 @@ import msgspec
 import structlog
 
 from ottla.broker.config.settings import Settings
-from ottla.broker.env import Timer, Timers
-from ottla.broker.gate import Gate
-from ottla.broker.partitions import Partition
+from ottla.broker.loop.env import Timer, Timers
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
 from ottla.broker.replication.fetch_session import FetchSession, TopicIdPartition

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import structlog
 
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.env import Clock
-from ottla.broker.gate import Gate
-from ottla.broker.log_failures import disk_refused, note_damage, take_offline
-from ottla.broker.partitions import Partition
+from ottla.broker.loop.env import Clock
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.log_failures import disk_refused, note_damage, take_offline
+from ottla.broker.partitions.partitions import Partition
 from ottla.coordinator.replication.follower import Action, Append, FollowerLog, Following, StartAt, Truncate, taken_over
 from ottla.coordinator.replication.leader import EpochEnd
 from ottla.protocol.errors import Code, KafkaError

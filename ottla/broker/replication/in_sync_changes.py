@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from ottla.broker.env import Clock, Timer, Timers
-from ottla.broker.partitions import Partition
+from ottla.broker.loop.env import Clock, Timer, Timers
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.peers.requests import PeerFailure, Then
-from ottla.broker.repeated_errors import RepeatedErrors
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.protocol.errors import Code, known_code
 from ottla.protocol.messages.alter_partition import (
@@ -31,7 +31,7 @@ log = structlog.get_logger("replication")
 
 
 class ChangeEnv(Clock, Timers, Protocol):
-    """What `InSyncChanges` needs of `broker.env.Env`."""
+    """What `InSyncChanges` needs of `broker.loop.env.Env`."""
 
 
 class Controller(Protocol):

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import structlog
 
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import Settings
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.env import Env
-from ottla.broker.gate import Gate
-from ottla.broker.live_config import LiveConfig
-from ottla.broker.partitions import NOBODY, Partition
+from ottla.broker.loop.env import Env
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import NOBODY, Partition
 from ottla.broker.peers.directory import FETCH, BrokerPeers
 from ottla.broker.peers.peer import Peer
 from ottla.broker.replication.fetcher import ReplicaFetcher

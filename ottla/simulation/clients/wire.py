@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ottla.broker.timed_calls import TimedCall
+from ottla.broker.loop.timed_calls import TimedCall
 from ottla.protocol.codec import api, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.cluster import SUPPORTED_FEATURES
+from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest

@@ -11,7 +11,7 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.membership.states import BrokerState
-from ottla.broker.serving import Serving
+from ottla.broker.process.serving import Serving
 from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import incremental_alter_configs as configs

@@ -16,9 +16,9 @@ from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID, MetadataFe
 from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.membership.producer_ids import ControllerProducerIds
 from ottla.broker.membership.states import BrokerState
+from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import Peer
-from ottla.broker.producer_ids import ProducerIds
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import APIS

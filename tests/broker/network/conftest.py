@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.counters import Counters
-from ottla.broker.gate import Gate
 from ottla.broker.handlers.registry import BROKER_APIS
-from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.stepping import Stepping
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
-from ottla.broker.stepping import Stepping
+from ottla.broker.partitions.gate import Gate
 from tests.broker.network.connected import Transport, limits
 from tests.support.world import simulated_env
 

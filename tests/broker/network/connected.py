@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.api import Declaration
-from ottla.broker.authorisation import UNRESTRICTED
+from ottla.broker.apis.api import Declaration
+from ottla.broker.apis.authorisation import UNRESTRICTED
 from ottla.broker.network.connection import Connection
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -93,7 +93,7 @@ def declared(key: int, handle: Any, failed: Any, *, is_bulky: bool = False) -> D
 
 def put(monkeypatch: pytest.MonkeyPatch, declaration: Declaration) -> None:
     """Serve this in the place of every API."""
-    monkeypatch.setattr("ottla.broker.registry.ApiRegistry.declaration", lambda registry, key: declaration)
+    monkeypatch.setattr("ottla.broker.apis.registry.ApiRegistry.declaration", lambda registry, key: declaration)
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, handle: Any, key: int = HEARTBEAT) -> None:

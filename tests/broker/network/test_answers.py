@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.later import Later
+from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.answers import Answers, Slot, merged
 
 

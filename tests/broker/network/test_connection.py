@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.later import Later
+from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.framing import RECEIVE_BYTES
 from ottla.broker.network.listener import CLOSING_TICKS, Connections

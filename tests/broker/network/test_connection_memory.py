@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.later import Later
+from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE
 from ottla.broker.network.memory import MAX_WAITING_ANSWERS
@@ -50,7 +50,7 @@ def test_large_answers_wait_for_the_memory_of_all(
     connection, transport = connected
     seen: list[int] = []
     monkeypatch.setattr(
-        "ottla.broker.registry.ApiRegistry.declaration",
+        "ottla.broker.apis.registry.ApiRegistry.declaration",
         lambda registry, key: declared(
             key,
             lambda ports, request, context: seen.append(key) or HeartbeatResponse(),

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.gate import Gate
-from ottla.broker.partitions import Partition
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.coordinator.replication.follower import FetchState, Following
 from ottla.protocol.errors import Code

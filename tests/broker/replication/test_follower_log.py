@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ottla.broker.disk_health import DiskHealth
-from ottla.broker.durability import GroupCommit
-from ottla.broker.gate import Gate
-from ottla.broker.partitions import Partition
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.durability import GroupCommit
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.follower_log import FollowerLogs
-from ottla.broker.stepping import Stepping
 from ottla.coordinator.replication.follower import Append, Following
 from ottla.protocol.records import assign, build_batch
 from ottla.simulation.env import START_MS

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
-from ottla.broker.live_config import LiveConfig
 from ottla.coordinator.broker_registration import ListenerEndpoint
 from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import heartbeats as beating

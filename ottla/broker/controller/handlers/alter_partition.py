@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.controller.in_sync import UNKNOWN_EPOCH, PartitionAnswer, PartitionAsked
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_partition import (

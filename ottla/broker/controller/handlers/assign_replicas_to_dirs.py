@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.each import Handled
+from ottla.broker.handlers.support.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.broker.api import RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.each import Handled
 from ottla.broker.handlers.elect_leaders import failed
+from ottla.broker.handlers.support.each import Handled
 from ottla.coordinator.controller.elections import PREFERRED_ELECTION, UNCLEAN_ELECTION
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.elect_leaders import (

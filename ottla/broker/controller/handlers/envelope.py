@@ -9,11 +9,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any, Protocol
 
-from ottla.broker.api import RequestContext
-from ottla.broker.authorisation import authorisations
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.handlers.each import Handled
-from ottla.broker.later import Later
+from ottla.broker.handlers.support.each import Handled
+from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.dispatch import Dispatcher, RequestRefused, Route, UnsupportedApiVersions
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.errors import Code, KafkaError

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.api import RequestContext
-from ottla.broker.authorisation import authorisations
-from ottla.broker.budgets import ResponseBudget
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.broker.env import Clock, Timers
-from ottla.broker.handlers.parked import ParkedFetch, Waiter
-from ottla.broker.later import Later
-from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.handlers.support.parked import ParkedFetch, Waiter
+from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.loop.env import Clock, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
 from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID
-from ottla.broker.partitions import leader_epoch_end
-from ottla.broker.stepping import Stepping
+from ottla.broker.partitions.partitions import leader_epoch_end
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -67,7 +67,7 @@ def handle(ports: Ports, request: FetchRequest, context: RequestContext) -> Fetc
 
 
 class MetadataLogFetch:
-    """One fetch of the metadata log. Implements `broker.handlers.parked.Fetching`."""
+    """One fetch of the metadata log. Implements `broker.handlers.support.parked.Fetching`."""
 
     def __init__(self, ports: Ports, request: FetchRequest, listener: str) -> None:
         self._controller = ports.controller

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker import handlers as broker_handlers
+from ottla.broker.apis.registry import ApiRegistry, modules_of
 from ottla.broker.controller import handlers
 from ottla.broker.controller.services import ControllerServices
-from ottla.broker.registry import ApiRegistry, modules_of
 
 if TYPE_CHECKING:
-    from ottla.broker.api import Handler
+    from ottla.broker.apis.api import Handler
     from ottla.broker.handlers import (
         add_raft_voter,
         alter_client_quotas,

@@ -1,0 +1,70 @@
+"""Finds the APIs that a server offers: those with a schema in `protocol` and a module of the same name among its handlers.
+
+So a new API takes two files: ``protocol/schemas/end_txn.schema``, from which ``make generate`` adds an entry to
+`protocol.messages.APIS`, and ``broker/handlers/end_txn.py`` with its `Declaration`. ApiVersions, dispatch and the tests use a
+server's registry.
+
+A handler's module is imported at the first request of its API, because importing all of them would hold the event loop for too
+long. So ApiVersions takes the versions from the index of the schemas, as `Declared` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Generic, TypeVar
+
+from ottla.broker.apis.api import Declared
+from ottla.protocol.messages import APIS
+
+S = TypeVar("S")
+
+
+def modules_of(package: ModuleType) -> dict[str, str]:
+    """The full names of a package's modules by their own names."""
+    return {module.name: f"{package.__name__}.{module.name}" for module in iter_modules(package.__path__)}
+
+
+class ApiRegistry(Generic[S]):
+    """The APIs of one kind of server, whose handlers get the services ``S``."""
+
+    def __init__(self, modules: Mapping[str, str], offered_from: Mapping[int, int] | None = None) -> None:
+        """``modules``: full names of modules by their own names; modules that are not named as a schema are no handlers.
+
+        ``offered_from``: the lowest version in ApiVersions by API key, where it is not the schema's.
+        """
+        self.modules = {key: modules[entry.module] for key, entry in sorted(APIS.items()) if entry.module in modules}
+        """The full name of the handler's module by API key, in the order of the keys."""
+        self._offered_from = dict(offered_from or {})
+        self._declared: dict[int, Declared[S]] = {}
+        self._change: Callable[[Declared[S]], Declared[S]] | None = None
+
+    def changed_by(self, change: Callable[[Declared[S]], Declared[S]]) -> ApiRegistry[S]:
+        """The same APIs, each as ``change`` makes it of its declaration."""
+        changed = ApiRegistry[S]({})
+        changed.modules, changed._offered_from, changed._change = self.modules, self._offered_from, change
+        return changed
+
+    def __contains__(self, key: int) -> bool:
+        return key in self.modules
+
+    def declaration(self, key: int) -> Declared[S]:
+        """The declaration of an API. Raises KeyError for an API that is not served."""
+        declared = self._declared.get(key)
+        if declared is None:
+            own: Declared[S] = import_module(self.modules[key]).API
+            declared = self._declared[key] = own if self._change is None else self._change(own)
+        return declared
+
+    def offered_versions(self, *, unstable: bool = False) -> list[tuple[int, int, int]]:
+        """Key, lowest and highest version of each API, in the order of the keys.
+
+        ``unstable`` is ``unstable.api.versions.enable``.
+        """
+        lowest, apis = self._offered_from, APIS
+        return [
+            (key, lowest.get(key, apis[key].min_version), apis[key].newest_version if unstable else apis[key].max_version)
+            for key in self.modules
+        ]

@@ -1,0 +1,278 @@
+"""Dead-letter topics of share groups (KIP-1191): where the records go that a group has given up.
+
+Each record gets a dead letter: a record in the group's dead-letter topic whose headers name the original record and the reason.
+Where the group is set so, it has the original's key and value. A topic takes dead letters only if its name has the prefix that the
+broker's configs require, and if its own configs allow it. Where the topic cannot be written to, the log says so, and the group is
+done with the records all the same (ShareGroupDLQStateManager).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from ottla.broker.config.groups import copies_dead_letters, dead_letter_topic
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.topics import effective, validate
+from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.loop.env import Env
+from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.share.changes import DeadLetters
+from ottla.coordinator.topics import Topic
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.record_stream import RecordStream
+from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.reading import next_decoded
+from ottla.storage.steps import Pace, Pause, Steps
+from ottla.storage.walk import DamagedBatch
+
+COPIED_BYTES = 1 << 20
+"""How many bytes of keys and values one share partition holds until they are written. No copy is made of a larger record."""
+COPYING_BYTES = 4 * COPIED_BYTES
+"""How much memory copying takes besides inflating, an estimate: the batches that were read, the copies, and the built batch."""
+COPYING_LIMIT_BYTES = 16 * COPIED_BYTES
+"""How much all share partitions together may take. The others wait."""
+COPY_WORK_BYTES_SHIFT = 11
+"""The cost of decoding records for copies, in the units of `Pace`: one for each record, and one for each 2 KiB."""
+APPENDED_BYTES = 1 << 20
+"""The largest batch of more than one dead letter."""
+RECORDS_PER_STEP = 500
+ENABLED = "errors.deadletterqueue.group.enable"
+TOPIC_CONFIGS = {ENABLED: "true", "message.timestamp.type": "CreateTime"}
+"""The configs of a dead-letter topic that the broker creates."""
+HEADER_PREFIX = "__dlq.errors."
+
+DeadLetter: TypeAlias = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+"""Key, value and headers."""
+
+
+class DeadLetterTopics:
+    """Writes dead letters, in steps. Copies of originals take inflating memory from the same budget as Produce requests."""
+
+    def __init__(
+        self,
+        env: Env,
+        live_config: LiveConfig,
+        cluster: ClusterCommands,
+        partitions: Partitions,
+        gate: Gate,
+        inflating: InflatingMemory,
+    ) -> None:
+        self._env = env
+        self._live_config = live_config
+        self._cluster = cluster
+        self._partitions = partitions
+        self._gate = gate
+        self._inflating = inflating
+        # Taken before the memory for inflating and given back after it, so that no two share partitions wait for each other.
+        self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
+
+    def write(self, group_id: str, source: Partition, letters: DeadLetters) -> Steps[None]:
+        """Write the dead letters of ``letters``. When the steps end, they are as durable as ``ottla.durability`` promises.
+
+        Raises `KafkaError` where some of them cannot be written, or may be lost.
+        """
+        own = self._cluster.state.config_of(GROUP_RESOURCE, group_id)
+        name = dead_letter_topic(own, self._live_config.current)
+        topic = self._checked(group_id, name)
+        if topic is None:
+            topic = yield from self._create(group_id, name)
+        lossy_rounds = self._gate.lossy_rounds
+        target = (name, source.log.partition % topic.partition_count)
+        writing = _Writing(self._env, self._partitions, target, letters, _headers(group_id, source, letters))
+        if copies_dead_letters(own, self._live_config.current):
+            yield from self._copying.take(COPYING_BYTES)
+            try:
+                yield from self._copy(source, letters, writing)
+                yield from writing.write_before(letters.last_offset + 1)
+            finally:
+                self._copying.give(COPYING_BYTES)
+        else:
+            yield from writing.write_before(letters.last_offset + 1)
+        is_durable = yield from self._durable()
+        if not is_durable or self._gate.lossy_rounds != lossy_rounds:
+            # Earlier batches may belong to an earlier round of syncs than the last.
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced")
+
+    def _durable(self) -> Steps[bool]:
+        """Wait until everything written so far is durable; False where some of it may be lost."""
+        synced, outcomes = Pause(), list[bool]()
+
+        def settle(is_durable: bool) -> None:
+            outcomes.append(is_durable)
+            synced.end()
+
+        self._gate.answer(settle)
+        yield synced
+        return outcomes.pop()
+
+    def _checked(self, group_id: str, name: str) -> Topic | None:
+        """The topic; None where it must be created. Raises INVALID_CONFIG, in Kafka's words."""
+        settings = self._live_config.settings
+        prefix = settings.errors_deadletterqueue_topic_name_prefix
+        topic = self._cluster.state.topics.get(name)
+        context = f"share group: {group_id}, topic: {name}"
+        if not name:
+            reason = f"Configured DLQ topic name in share group: {group_id} is empty."
+        elif name.startswith("__"):
+            reason = f"Configured DLQ topic name in {context} cannot start with __."
+        elif topic is not None and not self._allows(name):
+            reason = f"DLQ is not enabled on configured DLQ topic for {context}."
+        elif topic is None and not settings.errors_deadletterqueue_auto_create_topics_enable:
+            reason = f"DLQ topic does not exist and auto create is disabled on cluster for {context}."
+        elif not name.startswith(prefix):
+            reason = f"Configured DLQ topic name does not comply with the DLQ topic prefix in {context}, prefix: {prefix}."
+        else:
+            return topic
+        raise KafkaError(Code.INVALID_CONFIG, reason)
+
+    def _allows(self, name: str) -> bool:
+        text = effective(ENABLED, self._cluster.state.config_of(TOPIC_RESOURCE, name), self._live_config.current)
+        return bool(validate(ENABLED, text or "false"))
+
+    def _create(self, group_id: str, name: str) -> Steps[Topic]:
+        """Create the topic. Where another share partition has created it meanwhile, that topic is returned."""
+        count = self._live_config.settings.num_partitions
+        try:
+            if count <= PARTITIONS_AT_ONCE:
+                return self._cluster.create_topic(name, count, TOPIC_CONFIGS)
+            return (yield from self._cluster.create_large_topic(name, count, TOPIC_CONFIGS))
+        except KafkaError as error:
+            topic = self._checked(group_id, name) if error.code is Code.TOPIC_ALREADY_EXISTS else None
+            if topic is None:
+                raise
+            return topic
+
+    def _copy(self, source: Partition, letters: DeadLetters, writing: _Writing) -> Steps[None]:
+        """Read the original records, each batch once, and write dead letters whenever enough copies are held.
+
+        A batch that cannot be read is left out, and so are damaged bytes. So is the rest of the log where it is deleted or offline.
+        """
+        offset, pace = letters.first_offset, Pace()
+        while offset <= letters.last_offset:
+            try:
+                # Retention may have deleted the first records.
+                offset = max(offset, source.log.log_start_offset)
+                piece = source.read(offset, COPIED_BYTES, committed=False, min_one_batch=True)
+            except DamagedBatch:
+                # The records behind the damage still get their copies.
+                offset += 1
+                yield None
+                continue
+            except KafkaError:
+                return
+            before = offset
+            for position, header in batches(piece.data):
+                if header.base_offset > letters.last_offset:
+                    return
+                if not header.is_control and header.last_offset >= offset:
+                    batch = memoryview(piece.data)[position : position + header.size_bytes]
+                    yield from self._copy_batch(batch, header, letters, writing, pace)
+                offset = max(offset, header.next_offset)
+            if offset == before:
+                return
+            yield None
+
+    def _copy_batch(
+        self, batch: memoryview, header: BatchHeader, letters: DeadLetters, writing: _Writing, pace: Pace
+    ) -> Steps[None]:
+        stream = RecordStream(batch, header)
+        inflating_bytes = stream.memory_bytes
+        if inflating_bytes:
+            yield from self._inflating.take(inflating_bytes)
+        try:
+            while True:
+                try:
+                    records = yield from next_decoded(stream, header, COPIED_BYTES)
+                except KafkaError:
+                    return
+                if not records or records[0].offset > letters.last_offset:
+                    return
+                is_stand_in = stream.large_bytes > COPIED_BYTES
+                for record in () if is_stand_in else records:
+                    if letters.first_offset <= record.offset <= letters.last_offset:
+                        yield from writing.add_copy(record)
+                size_bytes = sum(len(record.key or b"") + len(record.value or b"") for record in records)
+                if pace.spend(len(records) + (size_bytes >> COPY_WORK_BYTES_SHIFT)):
+                    yield None
+        finally:
+            if inflating_bytes:
+                self._inflating.give(inflating_bytes)
+
+
+class _Writing:
+    """Appends the dead letters of one `DeadLetters` in the order of their offsets, with the copies that it is given meanwhile."""
+
+    __slots__ = ("_copies", "_env", "_headers", "_held_bytes", "_next_offset", "_partitions", "_target")
+
+    def __init__(
+        self, env: Env, partitions: Partitions, target: TopicPartition, letters: DeadLetters, headers: dict[str, bytes]
+    ) -> None:
+        self._env = env
+        self._partitions = partitions
+        self._target = target
+        self._headers = headers
+        self._next_offset = letters.first_offset
+        self._copies: dict[int, Record] = {}
+        self._held_bytes = 0
+
+    def add_copy(self, original: Record) -> Steps[None]:
+        """Hold an original record until its dead letter is written. Originals come in the order of their offsets."""
+        if original.offset < self._next_offset:
+            return
+        size_bytes = len(original.key or b"") + len(original.value or b"")
+        if self._held_bytes + size_bytes > COPIED_BYTES or original.offset - self._next_offset >= RECORDS_PER_STEP:
+            yield from self.write_before(original.offset)
+        self._copies[original.offset] = original
+        self._held_bytes += size_bytes
+
+    def write_before(self, end_offset: int) -> Steps[None]:
+        """Append the dead letters of all records below ``end_offset``. Raises `KafkaError`."""
+        while self._next_offset < end_offset:
+            self._next_offset += self._append(min(end_offset, self._next_offset + RECORDS_PER_STEP))
+            yield None
+        self._copies.clear()
+        self._held_bytes = 0
+
+    def _append(self, end_offset: int) -> int:
+        """Append as many of the next dead letters as one batch has room for, and return their number. Raises `KafkaError`."""
+        target = self._partitions.get(*self._target)
+        target.log.check_online()
+        config, first_offset, now_ms = target.log.config, self._next_offset, self._env.now_ms()
+        most_bytes = min(config.max_message_bytes, config.segment_bytes)
+        letters = (self._letter(offset, self._copies.get(offset)) for offset in range(first_offset, end_offset))
+        batch, count = build_batch_within(letters, now_ms, min(most_bytes, APPENDED_BYTES))
+        if len(batch) > most_bytes:
+            # The topic does not take the first dead letter, so that one goes without a copy.
+            self._copies.pop(first_offset, None)
+            batch, count = build_batch_within([self._letter(first_offset, None)], now_ms, most_bytes)
+        if config.is_compacted and not all(self._has_key(offset) for offset in range(first_offset, first_offset + count)):
+            raise KafkaError(Code.INVALID_RECORD, f"{self._target[0]} is compacted, and takes no records without a key")
+        target.append_own(batch)
+        return count
+
+    def _has_key(self, offset: int) -> bool:
+        copy = self._copies.get(offset)
+        return copy is not None and copy.key is not None
+
+    def _letter(self, offset: int, copy: Record | None) -> DeadLetter:
+        headers: list[tuple[str, bytes | None]] = [
+            (HEADER_PREFIX + name, b"%d" % offset if name == "offset" else text) for name, text in self._headers.items()
+        ]
+        return (None, None, headers) if copy is None else (copy.key, copy.value, headers)
+
+
+def _headers(group_id: str, source: Partition, letters: DeadLetters) -> dict[str, bytes]:
+    """The headers of each dead letter, in Kafka's order. Each record's own offset takes the place of the first."""
+    headers = {
+        "topic": source.log.topic,
+        "partition": str(source.log.partition),
+        "offset": str(letters.first_offset),
+        "group": group_id,
+        "delivery.count": str(letters.delivery_count),
+        "message": letters.reason,
+    }
+    return {name: text.encode() for name, text in headers.items()}

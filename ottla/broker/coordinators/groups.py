@@ -1,0 +1,341 @@
+"""Runs the group coordinator: one shard for each partition of ``__consumer_offsets``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from ottla.broker.config.groups import group_value, share_group_config, streams_group_config
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.runtime import Replaying, Runtime
+from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
+from ottla.coordinator.group.assignors.named import ASSIGNORS
+from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
+from ottla.coordinator.group.member_ids import member_ids
+from ottla.coordinator.group.records import OFFSET_KEY_VERSIONS
+from ottla.coordinator.group.requests import GroupConfig, MigrationPolicy
+from ottla.coordinator.group.shard import GroupShard
+from ottla.coordinator.group.share.requests import ShareGroupConfig
+from ottla.coordinator.group.streams.requests import StreamsGroupConfig
+from ottla.coordinator.invariants import check_groups
+from ottla.coordinator.result import LogRecord, Result
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.java_hash import partition_for
+from ottla.protocol.records import EndTxnMarker
+from ottla.storage.steps import Steps
+
+GROUPS_PER_STEP = 200
+"""In how many groups one step searches for expired offsets."""
+OFFSETS_PER_STEP = 200
+"""How many tombstones for the offsets of a deleted topic one batch has."""
+FORGET_STEPS_AT_ONCE = 3
+"""How many batches of tombstones the deletion of a topic writes at once. The others are written in the background."""
+
+log = structlog.get_logger("groups")
+
+
+class ForgottenTopic(NamedTuple):
+    """A deleted topic whose committed offsets are still in a partition of ``__consumer_offsets``.
+
+    Only offsets that were committed below ``before_offset`` in that partition belong to the deleted topic.
+    """
+
+    topic: str
+    partition: int
+    before_offset: int
+
+
+class ClusterTopics(NamedTuple):
+    """The topics that exist now, in the form that the group coordinator needs."""
+
+    state: ClusterState
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self.state.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.state.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int:
+        topic = self.state.topics.get(name)
+        return 0 if topic is None else topic.partition_count
+
+    def topic_names(self) -> Collection[str]:
+        return self.state.topics.keys()
+
+
+class Groups:
+    """The group coordinator of this broker: finds the shard of a group id, and runs all work in the background."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        lifecycle: Lifecycle,
+        stepping: Stepping,
+        live_config: LiveConfig,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+    ) -> None:
+        settings = live_config.settings
+        self._live_config = live_config
+        self._env = env
+        self._errors = RepeatedErrors(env, log)
+        self._stepping = stepping
+        self._partitions = partitions
+        self._cluster_state = cluster_state
+        self.topics = ClusterTopics(cluster_state)
+        self._shards = Shards(
+            OFFSETS_TOPIC,
+            clock=env,
+            lifecycle=lifecycle,
+            stepping=stepping,
+            partitions=partitions,
+            cluster_state=cluster_state,
+            open=self._open,
+            dropped=self._dropped,
+        )
+        # Deleted topics with offsets left, in the order of deletion.
+        self._forgotten: dict[ForgottenTopic, None] = {}
+        # Whether share groups may still name deleted topics.
+        self._has_share_states_to_forget = True
+        self.config = GroupConfig(
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            max_size=settings.group_max_size,
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+            migration=MigrationPolicy(settings.group_consumer_migration_policy.lower()),
+            consumer_of=self._consumer_config,
+            streams_of=self._streams_config,
+            share_of=self._share_config,
+        )
+        self._assignors = {name: ASSIGNORS[name] for name in settings.group_consumer_assignors}
+        # The broker configuration, and the settings that it gives a consumer group without configs of its own.
+        self._plain_consumer_config = (live_config.current, self._made_consumer_config({}))
+        self._offers_consumer = "consumer" in settings.group_coordinator_rebalance_protocols
+        self._offers_streams = "streams" in settings.group_coordinator_rebalance_protocols
+
+    def _consumer_config(self, group_id: str) -> ConsumerGroupConfig:
+        own = self._cluster_state.config_of(GROUP_RESOURCE, group_id)
+        if own:
+            return self._made_consumer_config(own)
+        current, config = self._plain_consumer_config
+        if current is not self._live_config.current:
+            config = self._made_consumer_config({})
+            self._plain_consumer_config = (self._live_config.current, config)
+        return config
+
+    def _made_consumer_config(self, own: Mapping[str, str]) -> ConsumerGroupConfig:
+        current = self._live_config.current
+
+        def number(name: str) -> int:
+            value = group_value(f"consumer.{name}", own, current)
+            assert isinstance(value, int)
+            return value
+
+        return ConsumerGroupConfig(
+            assignors=self._assignors,
+            session_timeout_ms=number("session.timeout.ms"),
+            heartbeat_interval_ms=number("heartbeat.interval.ms"),
+            assignment_interval_ms=number("assignment.interval.ms"),
+            max_size=current.settings.group_consumer_max_size,
+        )
+
+    def _open(self, partition: Partition, leader_epoch: int) -> Opening[GroupShard]:
+        env = self._env
+        shard = GroupShard(partition.log.partition, self.config, self.topics, member_ids(env.random_uuid))
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record, offset, producer_id, env.steady_ms())
+
+        def check() -> None:
+            check_groups(shard, partition.log.producers.open_txns)
+
+        replaying = Replaying(
+            on_marker=lambda producer_id, commit: shard.replay_marker(producer_id, commit=commit),
+            replaced=OFFSET_KEY_VERSIONS,
+            start_over=shard.clear,
+        )
+        runtime = Runtime(env, partition, replay, self._stepping, shard.apply, check)
+        return Opening(shard=shard, runtime=runtime, replaying=replaying)
+
+    # elections
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads partition ``index`` of ``__consumer_offsets`` from now on."""
+        self._shards.elected(index, leader_epoch)
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads the partition from now on. Members that wait for a rebalance are told so."""
+        self._shards.resigned(index)
+
+    def _dropped(self, shard: GroupShard, runtime: Runtime) -> None:
+        self._forgotten = {one: None for one in self._forgotten if one.partition != shard.partition}
+        runtime.execute(Result(None, effects=shard.membership.dismissals()))
+
+    # settings
+
+    @property
+    def offers_consumer_protocol(self) -> bool:
+        """Whether consumer groups (KIP-848) are served: broker configuration and feature level must both allow them."""
+        return self._offers_consumer and self._cluster_state.features.get("group.version", 0) >= 1
+
+    @property
+    def offers_streams_protocol(self) -> bool:
+        """Whether streams groups (KIP-1071) are served: broker configuration and feature level must both allow them."""
+        return self._offers_streams and self._cluster_state.features.get("streams.version", 0) >= 1
+
+    def _streams_config(self, group_id: str) -> StreamsGroupConfig:
+        """A streams group's settings now. They are not cached, because clients may change configs of groups and broker any time."""
+        return streams_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+
+    @property
+    def offers_share_protocol(self) -> bool:
+        """Whether share groups (KIP-932) are served. The feature level alone decides."""
+        return self._cluster_state.features.get("share.version", 0) >= 1
+
+    def _share_config(self, group_id: str) -> ShareGroupConfig:
+        """A share group's settings now."""
+        return share_group_config(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+
+    def topic_changed(self, topic: str) -> None:
+        for shard in self.shards():
+            shard.consumers.topic_changed(topic)
+            shard.shares.topic_changed(topic)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Remove the offsets of a deleted topic. With ``__consumer_offsets`` itself all groups are gone."""
+        if topic == OFFSETS_TOPIC:
+            self._shards.topic_deleted()
+        self._forget_offsets_of(topic)
+        self._has_share_states_to_forget = True
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` for a group id.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
+        return partition_for(group_id, self._shards.partition_count())
+
+    def expected_partition_of(self, group_id: str) -> int:
+        """`partition_of`, or the partition that the group will have if ``__consumer_offsets`` does not exist yet."""
+        topic = self._cluster_state.topics.get(OFFSETS_TOPIC)
+        count = self._live_config.settings.offsets_topic_num_partitions if topic is None else topic.partition_count
+        return partition_for(group_id, count)
+
+    def shard(self, group_id: str) -> tuple[GroupShard, Runtime]:
+        """The shard of a group. Raises NOT_COORDINATOR, and COORDINATOR_LOAD_IN_PROGRESS."""
+        return self._shards.get(self.partition_of(group_id))
+
+    def shards(self) -> list[GroupShard]:
+        return self._shards.shards()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether groups are being loaded, so that a list of the groups would not be whole."""
+        return self._shards.is_loading
+
+    def append_marker(self, index: int, marker: EndTxnMarker, transaction_version: int) -> None:
+        """Append a marker and commit or drop the pending offsets, without other work in between (rule MRK-08, docs/rules.md).
+
+        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and the errors of `Partition.append_marker`.
+        """
+        shard, runtime = self._shards.get(index)
+        runtime.partition.append_marker(marker, transaction_version)
+        shard.replay_marker(marker.producer_id, commit=marker.commit)
+
+    # time
+
+    def tick(self) -> None:
+        """Do the timed work that is due in each group. A group whose record the log refuses does not stop the others."""
+        self._shards.drop_offline()
+        now_ms = self._env.steady_ms()
+        for shard, runtime in self._shards.items():
+            for group_id, result in shard.tick(now_ms, batch_bytes(runtime)):
+                try:
+                    runtime.execute(result)
+                    self._errors.succeeded(group_id)
+                except KafkaError as error:
+                    self._errors.failed("group_change_postponed", str(error), key=group_id, group=group_id)
+
+    def expire_offsets(self) -> Steps[None]:
+        now_ms = self._env.steady_ms()
+        for shard, runtime in self._shards.items():
+            for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, batch_bytes(runtime)):
+                if not self._shards.serves(shard):
+                    break
+                try:
+                    runtime.execute(tombstones)
+                except KafkaError as error:
+                    log.warning("offsets_not_expired", partition=shard.partition, error=str(error))
+                yield None
+            yield None
+
+    # deleted topics
+
+    def _forget_offsets_of(self, topic: str) -> None:
+        """Write tombstones for the offsets of a deleted topic: some at once, the rest in the background.
+
+        Offsets that are committed from now on belong to a new topic of the same name, and stay.
+        """
+        forgotten = [
+            ForgottenTopic(topic, shard.partition, runtime.partition.log.log_end_offset)
+            for shard, runtime in self._shards.items()
+            if shard.offsets.keys_of_topic(topic)
+        ]
+        self._forgotten |= dict.fromkeys(forgotten)
+        steps = self._forget(forgotten)
+        # Of a topic with few offsets all are removed at once, so that a client that creates the topic again never reads old ones.
+        for _ in range(FORGET_STEPS_AT_ONCE):
+            if next(steps, "done") == "done":
+                return
+
+    def forget_topics(self) -> Steps[None]:
+        """Remove the offsets and share states of deleted topics that are left. The next round repeats what the log refuses."""
+        yield from self._forget(list(self._forgotten))
+        if self._has_share_states_to_forget:
+            self._has_share_states_to_forget = False
+            yield from self._forget_share_states()
+
+    def _forget_share_states(self) -> Steps[None]:
+        """Remove deleted topics from share groups. The share coordinator removes its own states of them."""
+        for shard, runtime in self._shards.items():
+            for changed in shard.shares.forget_topics(batch_bytes(runtime)):
+                if not self._shards.serves(shard):
+                    break
+                try:
+                    runtime.execute(changed)
+                except KafkaError as error:
+                    self._has_share_states_to_forget = True
+                    log.warning("share_states_not_forgotten", partition=shard.partition, error=str(error))
+                yield None
+
+    def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
+        for one in forgotten:
+            if one not in self._forgotten:
+                # The shard was dropped since the last step. Another one at its place may have other offsets.
+                continue
+            try:
+                shard, runtime = self._shards.get(one.partition)
+                for tombstones in shard.forget_topic(one.topic, one.before_offset, OFFSETS_PER_STEP, batch_bytes(runtime)):
+                    if not self._shards.serves(shard):
+                        break
+                    runtime.execute(tombstones)
+                    yield None
+            except KafkaError as error:
+                log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
+            else:
+                self._forgotten.pop(one, None)

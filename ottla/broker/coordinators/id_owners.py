@@ -1,0 +1,69 @@
+"""Logs a line when a producer takes over a transactional id and thereby fences the producer before.
+
+An operator who sees a producer fail with ProducerFencedException can find the other producer in the log.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import structlog
+
+from ottla.broker.hooks.transaction_history import Asker, Happened, Kind, TransactionListener, cut
+from ottla.broker.loop.env import Clock
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+
+MAX_REMEMBERED_ABORTS = 10_000
+"""How many ids with an aborted transaction are remembered for their successor. Beyond that the oldest are forgotten."""
+
+log = structlog.get_logger("transactions")
+
+
+class Takeovers:
+    """Remembers the fenced producer from the abort of its transaction until its successor's InitProducerId succeeds."""
+
+    def __init__(self, clock: Clock, listener: TransactionListener | None = None) -> None:
+        self._clock = clock
+        self._listener = listener
+        self._aborted: OrderedDict[str, ProducerIdAndEpoch] = OrderedDict()
+
+    def note_abort(self, transactional_id: str, fenced: ProducerIdAndEpoch) -> None:
+        """Note that a producer's open transaction is aborted for a successor, whose InitProducerId must be repeated."""
+        self._aborted.setdefault(transactional_id, fenced)
+        if len(self._aborted) > MAX_REMEMBERED_ABORTS:
+            self._aborted.popitem(last=False)
+
+    def forget_abort(self, transactional_id: str) -> None:
+        """Forget it where a producer has got the id without fencing another one."""
+        self._aborted.pop(transactional_id, None)
+
+    def note_takeover(
+        self, transactional_id: str, before: ProducerIdAndEpoch, now: ProducerIdAndEpoch, client_id: str, client_host: str
+    ) -> None:
+        """Log that a successor has got the id, and which producer it has fenced."""
+        aborted = self._aborted.pop(transactional_id, None)
+        fenced = before if aborted is None else aborted
+        log.info(
+            "transactional_id_taken_over",
+            transactional_id=transactional_id,
+            fenced_producer_id=fenced.producer_id,
+            fenced_epoch=fenced.epoch,
+            producer_id=now.producer_id,
+            epoch=now.epoch,
+            client_id=client_id,
+            client_host=client_host,
+            aborted_transaction=aborted is not None,
+        )
+        if self._listener is not None:
+            self._listener.happened(
+                Happened(
+                    time_ms=self._clock.now_ms(),
+                    kind=Kind.FENCED,
+                    transactional_id=transactional_id,
+                    producer_id=fenced.producer_id,
+                    producer_epoch=fenced.epoch,
+                    new_producer_id=now.producer_id,
+                    new_producer_epoch=now.epoch,
+                    asker=Asker(client_id=cut(client_id), client_host=client_host),
+                )
+            )

@@ -1,0 +1,94 @@
+"""Partitions that a power cut has taken from their open transaction: which they are, and when nothing may be lost like that.
+
+The rule, and why it suffices to look at the partitions, is in `coordinator.transaction.lost_additions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.runtime import Runtime
+from ottla.coordinator.transaction.lost_additions import LostAddition, find_lost_additions
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.transaction.states import COMPLETED, PREPARED
+from ottla.protocol.transaction_states import TV2
+from ottla.storage.log_dir import LogDirectory
+
+log = structlog.get_logger("transactions")
+
+
+class LostAdditions:
+    """The additions that this start has to make again, by transactional id.
+
+    Also knows for which ids an addition must be on the disk before the partition's first batch is written, because a start could
+    not know afterwards to which transaction the batch belongs.
+    """
+
+    def __init__(self, gate: Gate, directory: LogDirectory) -> None:
+        self._gate = gate
+        self._directory = directory
+        self._by_id: dict[str, LostAddition] = {}
+        self._has_synced = gate.is_always_open
+        self._of_both_versions: set[str] = set()
+
+    def __contains__(self, transactional_id: object) -> bool:
+        return transactional_id in self._by_id
+
+    def transactional_ids(self) -> list[str]:
+        return list(self._by_id)
+
+    def find(self, shards: Iterable[TransactionShard]) -> None:
+        """Compare the open transactions of all partitions with the coordinators' metadata."""
+        open_transactions = {
+            (partition_log.topic, partition_log.partition): {
+                producer_id: partition_log.producers.entries[producer_id].epoch for producer_id in partition_log.producers.open_txns
+            }
+            for partition_log in self._directory.logs.values()
+            if partition_log.producers.open_txns
+        }
+        for shard in shards if open_transactions else ():
+            self._by_id |= {lost.transactional_id: lost for lost in find_lost_additions(shard.ids.values(), open_transactions)}
+
+    def add_again(self, transactional_id: str, shard: TransactionShard, runtime: Runtime, now_ms: int) -> None:
+        """Log the records that a power cut has taken: of a decision's completion, and of the partitions of the transaction after.
+
+        Raises `KafkaError` where the log refuses a record; what is missing then is to be added later.
+        """
+        lost = self._by_id[transactional_id]
+        if shard.ids[transactional_id].state in PREPARED:
+            # The batches of the next transaction were written after the markers of this one were on the disk.
+            runtime.execute(shard.complete(transactional_id, now_ms))
+        runtime.execute(shard.add_partitions(transactional_id, lost.identity, lost.partitions, now_ms, TV2))
+        del self._by_id[transactional_id]
+        log.info("partitions_added_again", transactional_id=transactional_id, partitions=sorted(lost.partitions))
+
+    def forget(self) -> None:
+        """Forget everything, because ``__transaction_state`` was deleted."""
+        self._by_id.clear()
+        self._of_both_versions.clear()
+
+    # what must be on the disk first
+
+    def note_synced(self) -> None:
+        """What earlier lives of the broker have written is on the disk."""
+        self._has_synced = True
+
+    def note_addition(self, before: TxnMetadata) -> None:
+        """Note the state of an id before a client's first batch adds a partition.
+
+        A transaction of version 1 has the same epoch as its successor, which is of version 2 once the feature was upgraded. While
+        the completion of the former is not on the disk, a start could take batches of the latter for batches of the former, and
+        end them by its markers.
+        """
+        if before.state in COMPLETED and before.client_version < TV2 and not self._gate.is_always_open:
+            transactional_id = before.transactional_id
+            self._of_both_versions.add(transactional_id)
+            self._gate.effect(lambda: self._of_both_versions.discard(transactional_id))
+
+    def may_be_added_again(self, transactional_id: str) -> bool:
+        """Whether a start could tell from a partition's batch alone to which transaction of the id it belongs."""
+        return self._has_synced and transactional_id not in self._of_both_versions

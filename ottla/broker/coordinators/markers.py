@@ -1,0 +1,418 @@
+"""The second phase of a transaction: sends markers to every partition, until all are written (TransactionMarkerChannelManager).
+
+A transport carries WriteTxnMarkers requests to brokers. Local partitions use the same path, through `LocalTransport`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from ottla.broker.hooks.interception import Interception, Latch, Point, Reached
+from ottla.broker.hooks.transaction_history import Kind, TransactionListener, of_transaction
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.transaction.metadata import TxnMetadata
+from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.errors import Code, KafkaError, known_code
+from ottla.protocol.internal_topics import OFFSETS_TOPIC
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TxnState
+from ottla.storage.steps import Steps, run
+
+RETRY_MS = 100
+MARKERS_AT_ONCE = 50
+"""How many markers of one transaction are written without a pause. Each takes about 50 us."""
+RETRIABLE_MARKER_CODES = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.REQUEST_TIMED_OUT,
+    Code.KAFKA_STORAGE_ERROR,
+}
+"""The answers to a marker after which it is sent again. Any other error is final for that partition.
+
+A coordinator that was replaced without knowing it is answered TRANSACTION_COORDINATOR_FENCED, or INVALID_PRODUCER_EPOCH where the
+producer has begun its next transaction (TransactionMarkerRequestCompletionHandler).
+"""
+
+log = structlog.get_logger("markers")
+
+
+class MarkerTransport(Protocol):
+    """Carries the markers of one transaction to the brokers that lead the partitions.
+
+    ``on_response`` is called once for each partition that is named, with the partitions of one broker together, possibly before the
+    call returns.
+    """
+
+    def write_txn_markers(
+        self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]
+    ) -> None: ...
+
+
+class LocalTransport:
+    """Calls this broker's own WriteTxnMarkers handler. Many markers are written in steps, so that other work can run."""
+
+    def __init__(
+        self,
+        *,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        write: Callable[[WriteTxnMarkersRequest], Steps[WriteTxnMarkersResponse | Later]],
+        failed: Callable[[WriteTxnMarkersRequest, int, Code], WriteTxnMarkersResponse],
+    ) -> None:
+        """``write`` handles a request in steps; ``failed`` makes the response that has one error for all partitions."""
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._write = write
+        self._failed = failed
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: Callable[[WriteTxnMarkersResponse], None]) -> None:
+        def gave_up(error: Exception) -> None:
+            on_response(self._failed(request, 0, Code.UNKNOWN_SERVER_ERROR))
+            raise error
+
+        def written(response: WriteTxnMarkersResponse | Later) -> None:
+            if isinstance(response, Later):
+                response.on_ready(on_response)
+            else:
+                on_response(response)
+
+        count = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
+        steps = self._write(request)
+        if count <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
+            written(run(steps))
+        else:
+            self._stepping.run(steps, written, gave_up)
+
+
+class _Sending(msgspec.Struct, kw_only=True):
+    """The markers of one transaction that are under way: in how many requests, and who waits until all were answered."""
+
+    under_way: int = 0
+    waiting: list[Callable[[], None]] = []
+
+
+class MarkerSender:
+    """Sends the markers of prepared transactions, and repeats those that fail with a retriable error."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        cluster_state: ClusterState,
+        transport: MarkerTransport,
+        is_served: Callable[[TransactionShard], bool],
+        on_written: Callable[[TransactionShard, str], None],
+        interception: Interception | None = None,
+        listener: TransactionListener | None = None,
+    ) -> None:
+        """``is_served`` says whether a shard is still in service. ``on_written`` is called with the shard and the transactional id
+        when every marker of a transaction is written. ``interception`` may stop a transaction between two markers.
+        ``listener`` learns which markers were written.
+        """
+        self._env = env
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._cluster_state = cluster_state
+        self._transport = transport
+        self._is_served = is_served
+        self._on_written = on_written
+        self._interception = interception
+        self._listener = listener
+        self._owed: dict[str, frozenset[TopicPartition]] = {}
+        # The ids whose markers are being written in steps or by other brokers.
+        self._sending: dict[str, _Sending] = {}
+
+    def owed(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+        """The partitions of a prepared transaction whose marker is not written yet; all partitions of another transaction."""
+        return self._owed.get(metadata.transactional_id, metadata.partitions)
+
+    def is_owing(self, transactional_id: str) -> bool:
+        """Whether a marker of a decided transaction is not written yet."""
+        return transactional_id in self._owed
+
+    def forget(self, shard: TransactionShard) -> None:
+        """Forget the transactions of a shard that was dropped."""
+        for metadata in shard.prepared():
+            self._owed.pop(metadata.transactional_id, None)
+            sending = self._sending.pop(metadata.transactional_id, None)
+            for then in () if sending is None else sending.waiting:
+                then()
+
+    def is_sending(self, transactional_id: str) -> bool:
+        """Whether the markers of an id are being written in steps or by other brokers."""
+        return transactional_id in self._sending
+
+    def when_sent(self, transactional_id: str, then: Callable[[], None]) -> None:
+        """Call ``then`` when the id's markers that are under way were answered; at once where there are none."""
+        sending = self._sending.get(transactional_id)
+        if sending is None:
+            then()
+        else:
+            sending.waiting.append(then)
+
+    def _began(self, transactional_id: str) -> _Sending:
+        sending = self._sending.setdefault(transactional_id, _Sending())
+        sending.under_way += 1
+        return sending
+
+    def _ended(self, transactional_id: str, sending: _Sending) -> None:
+        sending.under_way -= 1
+        if not sending.under_way and self._sending.get(transactional_id) is sending:
+            del self._sending[transactional_id]
+            for then in sending.waiting:
+                then()
+
+    def drive(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
+        """Send the markers of a prepared transaction. ``on_written`` is called when all are written."""
+        assert metadata.state in PREPARED, f"markers of {metadata.transactional_id}, which is {metadata.state.label}"
+        self._owed[metadata.transactional_id] = metadata.partitions
+        self._send(shard, metadata, metadata.partitions)
+
+    def _send(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+        if len(partitions) <= MARKERS_AT_ONCE or not self._lifecycle.is_serving:
+            self._send_to(shard, metadata, *self._addressed(shard, metadata, partitions))
+        else:
+            sending = self._began(metadata.transactional_id)
+            steps = self._send_many(shard, metadata, partitions)
+            self._stepping.run(steps, lambda _: self._ended(metadata.transactional_id, sending), self._failed)
+
+    def _send_many(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> Steps[None]:
+        addressed: list[tuple[set[TopicPartition], WritableTxnMarker]] = []
+        yield lambda: addressed.append(self._addressed(shard, metadata, partitions))
+        if self._is_current(shard, metadata):
+            self._send_to(shard, metadata, *addressed[0])
+
+    @staticmethod
+    def _failed(error: Exception) -> None:
+        raise error
+
+    def _addressed(
+        self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]
+    ) -> tuple[set[TopicPartition], WritableTxnMarker]:
+        """The partitions that do not exist (the topic was deleted, or is smaller than AddOffsetsToTxn expected), and the marker."""
+        known = self._cluster_state.topics
+        deleted = {p for p in partitions if p[0] not in known or p[1] >= known[p[0]].partition_count}
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(partitions - deleted):
+            topics.setdefault(topic, []).append(index)
+        marker = WritableTxnMarker(
+            producer_id=metadata.producer_id,
+            producer_epoch=metadata.producer_epoch,
+            transaction_result=metadata.state is TxnState.PREPARE_COMMIT,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=indexes) for topic, indexes in topics.items()],
+            coordinator_epoch=shard.coordinator_epoch,
+            transaction_version=metadata.client_version,
+        )
+        return deleted, marker
+
+    def _send_to(
+        self, shard: TransactionShard, metadata: TxnMetadata, deleted: set[TopicPartition], marker: WritableTxnMarker
+    ) -> None:
+        if deleted or not marker.topics:
+            self._written(shard, metadata, deleted)
+        unanswered = sum(len(topic.partition_indexes) for topic in marker.topics)
+        sending: _Sending | None = None
+
+        def answered(response: WriteTxnMarkersResponse) -> None:
+            nonlocal unanswered
+            unanswered -= sum(len(topic.partitions) for topic in response.markers[0].topics)
+            self._answered(shard, metadata, response)
+            if sending is not None and not unanswered:
+                self._ended(metadata.transactional_id, sending)
+
+        def walk_ended(response: WriteTxnMarkersResponse) -> None:
+            nonlocal unanswered
+            # Nobody waits for the markers behind a stop.
+            unanswered = sum(len(topic.partitions) for topic in response.markers[0].topics)
+            answered(response)
+
+        request = WriteTxnMarkersRequest([marker])
+        if marker.topics and self._interception is not None and not _BY_MARKER.isdisjoint(self._interception.watched_points):
+            walk = _MarkerWalk(self._interception, self._transport, metadata, marker)
+            walk.markers_written = len(metadata.partitions) - len(self.owed(metadata))
+            walk.on_ended = walk_ended
+            walk.on_released = lambda left: self._retry(shard, metadata, left)
+            walk.go_on()
+        elif marker.topics:
+            self._transport.write_txn_markers(request, answered)
+        if unanswered:
+            sending = self._began(metadata.transactional_id)
+
+    def _answered(self, shard: TransactionShard, metadata: TxnMetadata, response: WriteTxnMarkersResponse) -> None:
+        written, again = set[TopicPartition](), set[TopicPartition]()
+        refused: dict[Code, list[TopicPartition]] = {}
+        for topic in response.markers[0].topics:
+            for partition in topic.partitions:
+                where, code = (topic.name, partition.partition_index), known_code(partition.error_code)
+                if code in (Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT):
+                    written.add(where)
+                    continue
+                refused.setdefault(code, []).append(where)
+                if code in RETRIABLE_MARKER_CODES:
+                    again.add(where)
+                else:
+                    # The marker was fenced, or there is a bug. A retry cannot help, and to complete the transaction would lose the
+                    # marker.
+                    is_late = code is Code.TRANSACTION_COORDINATOR_FENCED or (
+                        code is Code.INVALID_PRODUCER_EPOCH and not self._cluster_state.is_alone
+                    )
+                    refused_by = log.warning if is_late else log.error
+                    refused_by("marker_refused", transactional_id=metadata.transactional_id, topic=topic.name, code=code.name)
+        if self._listener is not None and refused:
+            _report_markers(self._listener, self._env.now_ms(), metadata, refused)
+        if again:
+            partitions = frozenset(again)
+            self._env.call_later(RETRY_MS, lambda: self._retry(shard, metadata, partitions))
+        self._written(shard, metadata, written)
+
+    def _written(self, shard: TransactionShard, metadata: TxnMetadata, partitions: set[TopicPartition]) -> None:
+        """Note that these partitions need no marker any more. When none does, call ``on_written``."""
+        known = self._owed.get(metadata.transactional_id)
+        if known is None or not self._is_current(shard, metadata):
+            return
+        owed = known - partitions
+        if owed:
+            self._owed[metadata.transactional_id] = owed
+            return
+        del self._owed[metadata.transactional_id]
+        self._on_written(shard, metadata.transactional_id)
+
+    def _retry(self, shard: TransactionShard, metadata: TxnMetadata, partitions: frozenset[TopicPartition]) -> None:
+        if self._is_current(shard, metadata) and not self._lifecycle.is_stopping:
+            self._send(shard, metadata, partitions)
+
+    def _is_current(self, shard: TransactionShard, metadata: TxnMetadata) -> bool:
+        """Whether the id still has this decided transaction: a late response must not complete a later one (KAFKA-16352)."""
+        if not self._is_served(shard):
+            return False
+        current = shard.ids.get(metadata.transactional_id)
+        return (
+            current is not None
+            and current.state in PREPARED
+            and (current.producer_id, current.producer_epoch, current.start_ms)
+            == (metadata.producer_id, metadata.producer_epoch, metadata.start_ms)
+        )
+
+
+def _report_markers(
+    listener: TransactionListener, now_ms: int, metadata: TxnMetadata, refused: Mapping[Code, Collection[TopicPartition]]
+) -> None:
+    outcome = "commit" if metadata.state is TxnState.PREPARE_COMMIT else "abort"
+    for code, partitions in refused.items():
+        listener.happened(of_transaction(Kind.MARKERS, metadata, outcome, now_ms, partitions, code))
+
+
+_BY_MARKER = frozenset((Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS))
+"""The points that lie between two markers of a transaction."""
+
+
+def reached(point: Point, metadata: TxnMetadata) -> Reached:
+    """The argument for `Interception.reached` of a decided transaction at a point."""
+    return Reached(
+        point=point,
+        transactional_id=metadata.transactional_id,
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.producer_epoch,
+        commit=metadata.state in (TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT),
+    )
+
+
+class _MarkerWalk:
+    """Sends the markers of one transaction one after the other, because an interception may stop the transaction between two.
+
+    ``on_ended`` is called with the results up to the end, or up to the marker at which the walk was stopped. After a stop,
+    ``on_released`` is called with the partitions that are left, when the walk may go on. ``markers_written`` counts the markers of
+    the whole transaction.
+    """
+
+    def __init__(
+        self, interception: Interception, transport: MarkerTransport, metadata: TxnMetadata, marker: WritableTxnMarker
+    ) -> None:
+        self._interception = interception
+        self._transport = transport
+        self._metadata = metadata
+        self._marker = marker
+        self._left = deque((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+        self._answers: list[WritableTxnMarkerTopicResult] = []
+        self.markers_written = 0
+        self.on_ended: Callable[[WriteTxnMarkersResponse], None]
+        self.on_released: Callable[[frozenset[TopicPartition]], None]
+
+    def go_on(self) -> None:
+        """Send markers up to the end, up to the next stop, or up to a marker that is not answered at once."""
+        while self._left:
+            topic, index = self._left[0]
+            try:
+                latch = self._latch(topic, index)
+            except KafkaError as error:
+                self._left.popleft()
+                self._note(topic, index, error.code)
+                continue
+            if latch is not None:
+                self._end()
+                latch.when_open(lambda: self.on_released(frozenset(self._left)))
+                return
+            self._left.popleft()
+            if not self._send(topic, index):
+                return
+        self._end()
+
+    def _latch(self, topic: str, index: int) -> Latch | None:
+        """The latch to wait for before a marker, if any. Raises the `KafkaError` with which an interception refuses the marker."""
+        points = [Point.BETWEEN_MARKERS] if self.markers_written else []
+        points += [Point.BEFORE_OFFSETS] if topic == OFFSETS_TOPIC else []
+        for point in points:
+            if point in self._interception.watched_points:
+                at = reached(point, self._metadata)._replace(markers_written=self.markers_written, topic=topic, partition=index)
+                latch = self._interception.reached(at)
+                if latch is not None:
+                    return latch
+        return None
+
+    def _send(self, topic: str, index: int) -> bool:
+        """Send one marker; returns whether it was answered at once. Otherwise the walk goes on when the answer comes."""
+        one = msgspec.structs.replace(self._marker, topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])])
+        is_answered, has_returned = False, False
+
+        def answered(response: WriteTxnMarkersResponse) -> None:
+            nonlocal is_answered
+            is_answered = True
+            self._note(topic, index, known_code(response.markers[0].topics[0].partitions[0].error_code))
+            if has_returned:
+                self.go_on()
+
+        self._transport.write_txn_markers(WriteTxnMarkersRequest([one]), answered)
+        has_returned = True
+        return is_answered
+
+    def _note(self, topic: str, index: int, code: Code) -> None:
+        self.markers_written += code is Code.NONE
+        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+        self._answers.append(WritableTxnMarkerTopicResult(name=topic, partitions=[result]))
+
+    def _end(self) -> None:
+        result = WritableTxnMarkerResult(producer_id=self._marker.producer_id, topics=self._answers)
+        self.on_ended(WriteTxnMarkersResponse([result]))

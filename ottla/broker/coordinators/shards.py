@@ -1,0 +1,225 @@
+"""The shards of a coordinator: one for each partition of its topic that this broker leads (CoordinatorRuntime).
+
+A broker that is elected for a partition reads its log in steps, and meanwhile its clients are told COORDINATOR_LOAD_IN_PROGRESS. A
+broker that leads the partition no more drops the shard as a whole: what it knows may be lost, or be known better elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.runtime import Replaying, Runtime, coordinator_partition
+from ottla.coordinator.cluster import ClusterState
+from ottla.protocol.errors import Code, KafkaError
+
+LOAD_TIMES_KEPT = 1_000
+
+log = structlog.get_logger("coordinator")
+
+
+class Numbered(Protocol):
+    """The shard of one partition."""
+
+    partition: int
+
+
+S = TypeVar("S", bound=Numbered)
+
+
+class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+    """A new shard, what runs it, and how its log is replayed."""
+
+    shard: S
+    runtime: Runtime
+    replaying: Replaying
+
+
+class Shards(Generic[S]):
+    """Finds the shard of a partition. ``open`` makes one without state, in a leader epoch.
+
+    ``loaded`` is called with each shard whose log was read while the broker serves clients. ``dropped`` is called with each shard
+    that goes out of service, while it can still answer whoever waits. With ``is_renewed_by_epoch`` a shard is loaded anew where its
+    broker is elected once more: what it has sent to other brokers under its last epoch may be refused.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        *,
+        clock: Clock,
+        lifecycle: Lifecycle,
+        stepping: Stepping,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+        open: Callable[[Partition, int], Opening[S]],
+        loaded: Callable[[S], None] = lambda shard: None,
+        dropped: Callable[[S, Runtime], None] = lambda shard, runtime: None,
+        is_renewed_by_epoch: bool = False,
+    ) -> None:
+        self._topic = topic
+        self._clock = clock
+        self._lifecycle = lifecycle
+        self._stepping = stepping
+        self._partitions = partitions
+        self._cluster_state = cluster_state
+        self._open = open
+        self._loaded = loaded
+        self._dropped = dropped
+        self._is_renewed_by_epoch = is_renewed_by_epoch
+        self._serving: dict[int, tuple[S, Runtime]] = {}
+        self._loading: dict[int, Runtime] = {}
+        # The leader epoch in which each of these shards was made.
+        self._epochs: dict[int, int] = {}
+        self.load_ms: list[float] = []
+        """How long the last loads took."""
+
+    def _load_now(self, partition: Partition) -> tuple[S, Runtime]:
+        index = partition.log.partition
+        opening, began_ms = self._open(partition, partition.log.leader_epoch), self._clock.monotonic_ms()
+        opening.runtime.load(opening.replaying)
+        self._epochs[index] = partition.log.leader_epoch
+        return self._serve(index, opening, began_ms)
+
+    def _serve(self, index: int, opening: Opening[S], began_ms: float) -> tuple[S, Runtime]:
+        self.load_ms.append(self._clock.monotonic_ms() - began_ms)
+        del self.load_ms[:-LOAD_TIMES_KEPT]
+        served = self._serving[index] = (opening.shard, opening.runtime)
+        return served
+
+    # elections
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads a partition from now on, in a leader epoch that is also the coordinator's. Begins to load its log.
+
+        At a start, when there are no clients yet, the log is loaded at once. Implements `local_partitions.Coordinator`.
+        """
+        known_epoch = self._epochs.get(index)
+        if known_epoch is not None and (known_epoch == leader_epoch or not self._is_renewed_by_epoch):
+            self._epochs[index] = leader_epoch
+            return
+        self.resigned(index)
+        try:
+            partition = coordinator_partition(self._partitions, self._topic, index)
+        except KafkaError as error:
+            log.warning("coordinator_not_loaded", topic=self._topic, partition=index, error=str(error))
+            return
+        if partition.log.log_end_offset == partition.log.log_start_offset:
+            # Most partitions of a new topic are never used, so a shard without records is made when it is first asked for.
+            return
+        if not self._lifecycle.is_serving:
+            # The error of a partition that goes offline here is logged already. Requests for its shard are refused.
+            with suppress(KafkaError):
+                self._load_now(partition)
+            return
+        opening, began_ms = self._open(partition, leader_epoch), self._clock.monotonic_ms()
+        runtime = self._loading[index] = opening.runtime
+        self._epochs[index] = leader_epoch
+
+        def replayed(count: int) -> None:
+            if self._loading.get(index) is runtime:
+                del self._loading[index]
+                self._serve(index, opening, began_ms)
+                log.info("coordinator_loaded", topic=self._topic, partition=index, leader_epoch=leader_epoch, records=count)
+                self._loaded(opening.shard)
+
+        def failed(error: Exception) -> None:
+            if self._loading.get(index) is runtime:
+                # The next request finds no shard, and tries once more.
+                del self._loading[index], self._epochs[index]
+            if not isinstance(error, KafkaError):
+                raise error
+
+        self._stepping.run(runtime.load_in_steps(opening.replaying), replayed, failed)
+
+    def resigned(self, index: int) -> None:
+        """This broker leads a partition no more. Whoever waits for its shard is answered that the coordinator is another one."""
+        self._epochs.pop(index, None)
+        loading = self._loading.pop(index, None)
+        if loading is not None:
+            loading.close()
+        served = self._serving.pop(index, None)
+        if served is not None:
+            shard, runtime = served
+            self._dropped(shard, runtime)
+            runtime.close()
+            log.info("coordinator_dropped", topic=self._topic, partition=index)
+
+    def topic_deleted(self) -> None:
+        """The coordinator's topic is gone, with all that the shards know."""
+        for index in (*self._serving, *self._loading):
+            self.resigned(index)
+
+    # use
+
+    def partition_count(self, refusal: str | None = None) -> int:
+        """The number of partitions of the coordinator's topic.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
+        topic = self._cluster_state.topics.get(self._topic)
+        if topic is None:
+            raise KafkaError(Code.NOT_COORDINATOR, refusal)
+        return topic.partition_count
+
+    def get(self, index: int) -> tuple[S, Runtime]:
+        """The shard of a partition. Raises COORDINATOR_LOAD_IN_PROGRESS while it loads, NOT_COORDINATOR where it is elsewhere."""
+        served = self._serving.get(index)
+        if served is not None:
+            if not served[1].partition.log.is_offline:
+                partition = served[1].partition
+                if partition.gate.is_replicated:
+                    partition.gate.stand_on(partition)
+                return served
+            # No record can be written any more, so the shard's state in memory must not be used either.
+            self.resigned(index)
+        elif index in self._loading:
+            raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
+        partition = coordinator_partition(self._partitions, self._topic, index)
+        opened = self._load_now(partition)
+        self._loaded(opened[0])
+        if partition.gate.is_replicated:
+            partition.gate.stand_on(partition)
+        return opened
+
+    def runtime_of(self, shard: S) -> Runtime | None:
+        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the shard was dropped."""
+        served = self._serving.get(shard.partition)
+        if served is None or served[0] is not shard or served[1].partition.log.is_offline:
+            return None
+        return served[1]
+
+    def serves(self, shard: S) -> bool:
+        """Whether a shard is still in service. Work in steps asks after each step, because the shard may have been dropped."""
+        served = self._serving.get(shard.partition)
+        return served is not None and served[0] is shard
+
+    def items(self) -> list[tuple[S, Runtime]]:
+        """The shards in service, with their runtimes."""
+        return list(self._serving.values())
+
+    def shards(self) -> list[S]:
+        return [shard for shard, _ in self._serving.values()]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether any shard is being loaded, so that a list of what the shards know would not be whole."""
+        return bool(self._loading)
+
+    def drop_offline(self) -> None:
+        """Drop the shards whose log is offline: no record can be written for them any more."""
+        for index in [i for i, (_, runtime) in self._serving.items() if runtime.partition.log.is_offline]:
+            self.resigned(index)
+
+
+def batch_bytes(runtime: Runtime) -> int:
+    """The size limit of a batch of many records, such as tombstones, in bytes: half of max.message.bytes."""
+    return runtime.partition.log.config.max_message_bytes // 2

@@ -1,0 +1,143 @@
+"""The group coordinator's calls to the share coordinator: initialise, delete and read states of share groups.
+
+In Apache Kafka these are requests to another broker (Persister). Here both coordinators are in one process, so the work is done
+before the group's request is answered. Each share partition costs an append, so that work for many partitions runs in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import structlog
+
+from ottla.broker.coordinators.groups import Groups
+from ottla.broker.coordinators.share_states import STATE_WORK, ShareStates
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import Partitions
+from ottla.coordinator.group.share.initialization import PartitionsByTopic
+from ottla.coordinator.group.share.requests import Initialization
+from ottla.coordinator.share.batches import NO_OFFSET
+from ottla.coordinator.share.records import ShareKey
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
+from ottla.protocol.java_hash import id_work
+from ottla.protocol.uuids import uuid_text
+from ottla.storage.steps import Pace, Steps
+
+SUMMARY_WORK = 10
+"""The cost of reading the summary of one share partition's state, in units of `storage.steps.Pace`."""
+
+Refusals = Mapping[tuple[bytes, int], KafkaError]
+"""The errors of share partitions, by topic id and partition."""
+
+log = structlog.get_logger("share_groups")
+
+
+class ShareOffset(NamedTuple):
+    """The start offset of a group in a partition. The defaults mean that none is known.
+
+    ``lag`` is the number of records whose delivery to the group is not complete; -1 where unknown.
+    """
+
+    start_offset: int = NO_OFFSET
+    leader_epoch: int = 0
+    lag: int = -1
+
+
+class ShareGroupStates:
+    """``fence`` is called with each share partition whose state was initialised or deleted (`SharePartitions.fence`)."""
+
+    def __init__(
+        self,
+        groups: Groups,
+        share_states: ShareStates,
+        cluster: ClusterCommands,
+        partitions: Partitions,
+        fence: Callable[[ShareKey], None],
+    ) -> None:
+        self._groups = groups
+        self._share_states = share_states
+        self._cluster = cluster
+        self._partitions = partitions
+        self._fence = fence
+
+    def initialize(self, asked: Initialization) -> Steps[Refusals]:
+        """Initialise states, then record in the group that they are. Returns the errors.
+
+        Where one state is refused, the group records none, and its next heartbeat asks for all of them again.
+        """
+        refusals, pace = dict[tuple[bytes, int], KafkaError](), Pace(double_first=True)
+        work = id_work(asked.group_id)
+        for topic_id, offsets in asked.start_offsets.items():
+            for partition, start_offset in offsets.items():
+                if pace.spend(STATE_WORK + 2 * work):
+                    yield None
+                key = ShareKey(asked.group_id, topic_id, partition)
+                try:
+                    if not self._groups.shard(asked.group_id)[0].shares.is_initializing(key.group_id, topic_id, partition):
+                        # Since the last step the group was deleted, or its states of the topic were.
+                        continue
+                    self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
+                    self._share_states.initialize(key, asked.state_epoch, start_offset)
+                    self._fence(key)
+                except KafkaError as error:
+                    refusals[topic_id, partition] = error
+        try:
+            shard, runtime = self._groups.shard(asked.group_id)
+            note = shard.shares.not_initialized if refusals else shard.shares.initialized
+            runtime.execute(note(asked.group_id, asked.partitions()))
+        except KafkaError as error:
+            log.warning("share_states_not_noted", group=asked.group_id, error=str(error))
+        if refusals:
+            log.warning("share_states_not_begun", group=asked.group_id, error=str(next(iter(refusals.values()))))
+        return refusals
+
+    def state_lost(self, key: ShareKey) -> None:
+        """A member fetches a partition that is initialized, and the share coordinator has no state of it: it begins anew."""
+        try:
+            shard, runtime = self._groups.shard(key.group_id)
+            result = shard.shares.state_lost(*key)
+            if result.records:
+                log.warning("share_state_lost", group=key.group_id, topic_id=uuid_text(key.topic_id), partition=key.partition)
+            runtime.execute(result)
+        except KafkaError as error:
+            log.warning("share_states_not_noted", group=key.group_id, error=str(error))
+
+    def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
+        """Delete states. Returns the first error of each topic, by topic id."""
+        refusals, pace, work = dict[bytes, KafkaError](), Pace(double_first=True), id_work(group_id)
+        for topic_id, numbers in partitions.items():
+            for partition in sorted(numbers):
+                if pace.spend(STATE_WORK + work):
+                    yield None
+                key = ShareKey(group_id, topic_id, partition)
+                try:
+                    self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
+                    self._share_states.delete(key)
+                    self._fence(key)
+                except KafkaError as error:
+                    refusals.setdefault(topic_id, error)
+        return refusals
+
+    def delete_all(self, group_id: str) -> Steps[None]:
+        """Delete all states of a group that is about to be deleted. Raises `KafkaError`."""
+        shard, runtime = self._groups.shard(group_id)
+        partitions = runtime.execute(shard.shares.delete_all_offsets(group_id))
+        refusals = yield from self.delete(group_id, partitions)
+        if refusals:
+            raise next(iter(refusals.values()))
+
+    def offset(self, key: ShareKey) -> ShareOffset:
+        """The offset of a group in a partition. Where the coordinator refuses to read it, the offset counts as unknown."""
+        topic = self._cluster.state.topics_by_id.get(key.topic_id)
+        try:
+            self._cluster.ensure_coordinator(SHARE_STATE_TOPIC)
+            summary = self._share_states.read_summary(key)
+            partition = None if topic is None else self._partitions.get(topic.name, key.partition)
+        except KafkaError:
+            return ShareOffset()
+        lag = -1
+        if partition is not None and summary.start_offset != NO_OFFSET and summary.delivery_complete_count != -1:
+            lag = partition.log.high_watermark - summary.start_offset - summary.delivery_complete_count
+        return ShareOffset(summary.start_offset, summary.leader_epoch, lag)

@@ -1,0 +1,410 @@
+"""Keeps share partitions in memory (SharePartitionManager of Kafka). The share coordinator persists their state.
+
+The first fetch loads a share partition. It stays in memory as long as its group has a share session, and the next fetch loads it
+again. Records that were acquired and not acknowledged are released when their member's session ends, or when their lock ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+
+import structlog
+
+from ottla.broker.config.groups import (
+    EARLIEST_RESET,
+    LATEST_RESET,
+    RESET_BY_DURATION,
+    is_share_read_committed,
+    share_offset_reset,
+    share_partition_config,
+)
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.rules import duration_ms
+from ottla.broker.config.settings import Settings
+from ottla.broker.coordinators.dead_letters import DeadLetterTopics
+from ottla.broker.coordinators.share_states import ShareStates
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
+from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
+from ottla.coordinator.share.batches import NO_OFFSET
+from ottla.coordinator.share.changes import DeadLetters, SharePartitionConfig
+from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import StateRead
+from ottla.coordinator.share.sessions import SessionKey, ShareSession, ShareSessions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.java_hash import id_work
+from ottla.storage.reading import offset_for_timestamp
+from ottla.storage.steps import Pace, Steps
+
+LOCK_TICK_MS = 50
+"""How often locks are checked for their end, in ms."""
+RELEASE_WORK, FORGET_WORK = 60, 2
+"""The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
+`storage.steps.Pace`."""
+
+_FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
+"""Errors that mean that a share partition in memory differs from the share coordinator's state, so that it must be loaded again."""
+_OF_THE_PERSISTER = {
+    Code.NOT_COORDINATOR: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.GROUP_ID_NOT_FOUND: Code.GROUP_ID_NOT_FOUND,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.FENCED_LEADER_EPOCH: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.FENCED_STATE_EPOCH: Code.NOT_LEADER_OR_FOLLOWER,
+}
+
+log = structlog.get_logger("share_partitions")
+
+
+def persister_error(error: KafkaError) -> KafkaError:
+    """The error that a client gets for an error of the share coordinator (SharePartition.fetchPersisterError)."""
+    return KafkaError(_OF_THE_PERSISTER.get(error.code, Code.UNKNOWN_SERVER_ERROR), error.message)
+
+
+class OpenSharePartition:
+    """A share partition in memory, with the partition that it reads. Each waiter is called once when it may have records."""
+
+    __slots__ = ("_leaderships_lost", "armed_ms", "dead_letters", "is_fenced", "key", "partition", "source", "waiters")
+
+    def __init__(self, key: ShareKey, partition: SharePartition, source: Partition) -> None:
+        self.key = key
+        self.partition = partition
+        self.source = source
+        self.waiters: dict[Callable[[], None], None] = {}
+        # The earliest noted time at which a lock may end, in ms; None where none is noted.
+        self.armed_ms: int | None = None
+        self.is_fenced = False
+        self._leaderships_lost = source.gate.leaderships_lost
+        # The records whose dead letters are to be written, in order. The share partition stays in memory until they are written.
+        self.dead_letters: deque[DeadLetters] = deque()
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether another broker leads the partition, or has led it meanwhile, and has given its records to members."""
+        return self.source.was_lost_since(self._leaderships_lost)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the share partition is out of date, so that its users must open it again."""
+        return self.is_fenced or self.has_moved
+
+
+class SharePartitions:
+    """All share partitions in memory, and the share sessions of members.
+
+    Each change is one synchronous function call: it is decided, persisted, and then applied.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        stepping: Stepping,
+        live_config: LiveConfig,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+        share_states: ShareStates,
+        dead_letters: DeadLetterTopics,
+    ) -> None:
+        self._env = env
+        self._errors = RepeatedErrors(env, log)
+        self._stepping = stepping
+        self._live_config = live_config
+        self._partitions = partitions
+        self._cluster_state = cluster_state
+        self._share_states = share_states
+        self._dead_letters = dead_letters
+        settings = live_config.settings
+        self.on_state_lost: Callable[[ShareKey], None] = lambda key: None
+        """Is told of a share partition of which the share coordinator has no state."""
+        self.sessions = ShareSessions(settings.group_share_max_share_sessions, settings.ottla_fetch_session_max_partitions)
+        self._shared: dict[ShareKey, OpenSharePartition] = {}
+        self._of_groups: dict[str, dict[ShareKey, None]] = {}
+        # A heap of (time in ms at which a lock may end, order of noting, share partition).
+        self._deadlines: list[tuple[int, int, ShareKey]] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._shared)
+
+    # settings of a group
+
+    def config(self, group_id: str) -> SharePartitionConfig:
+        own = self._cluster_state.config_of(GROUP_RESOURCE, group_id)
+        return share_partition_config(own, self._live_config.current, self._cluster_state.features.get("share.version", 0))
+
+    def reads_committed(self, group_id: str) -> bool:
+        return is_share_read_committed(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+
+    # loading
+
+    def get(self, key: ShareKey) -> OpenSharePartition | None:
+        return self._shared.get(key)
+
+    def open(self, key: ShareKey, topic: str) -> Steps[OpenSharePartition]:
+        """The share partition in memory. Loads its state from the share coordinator if needed. Raises `KafkaError`."""
+        shared = self._current(key)
+        if shared is not None:
+            return shared
+        source = self._partitions.get(topic, key.partition)
+        source.log.check_online()
+        leader_epoch, first_offset = source.log.leader_epoch, NO_OFFSET
+        read = self._read(key, leader_epoch)
+        if read.start_offset == NO_OFFSET:
+            first_offset = yield from self._first_offset(key.group_id, source)
+            shared = self._current(key)
+            if shared is not None:
+                return shared
+            # The state may have changed during the steps.
+            read = self._read(key, leader_epoch)
+        partition = SharePartition.load(read, first_offset, leader_epoch, self.config(key.group_id))
+        shared = self._shared[key] = OpenSharePartition(key, partition, source)
+        self._of_groups.setdefault(key.group_id, {})[key] = None
+        self._begin_dead_letters(shared, partition.dead_letters())
+        return shared
+
+    def _current(self, key: ShareKey) -> OpenSharePartition | None:
+        shared = self._shared.get(key)
+        if shared is not None and shared.is_gone:
+            self.forget(key)
+            return None
+        return shared
+
+    def _read(self, key: ShareKey, leader_epoch: int) -> StateRead:
+        try:
+            return self._share_states.read(key, leader_epoch)
+        except KafkaError as error:
+            if error.code is Code.INVALID_REQUEST:
+                self.on_state_lost(key)
+            raise persister_error(error) from error
+
+    def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
+        """The start offset for a group that has none yet (``share.auto.offset.reset``).
+
+        Raises OFFSET_NOT_AVAILABLE where the setting names a duration and no record is that new.
+        """
+        reset = share_offset_reset(self._cluster_state.config_of(GROUP_RESOURCE, group_id), self._live_config.current)
+        if reset == EARLIEST_RESET:
+            return source.log.log_start_offset
+        if reset == LATEST_RESET:
+            return source.log.high_watermark
+        since_ms = self._env.now_ms() - duration_ms(reset.removeprefix(RESET_BY_DURATION))
+        try:
+            record = yield from offset_for_timestamp(source.log, since_ms, source.log.high_watermark)
+        except OSError as error:
+            raise source.unreadable(error) from error
+        if record is None:
+            raise KafkaError(Code.OFFSET_NOT_AVAILABLE, f"Offset for timestamp {since_ms} not found for {source.log.name}.")
+        return record.offset
+
+    # commands of members
+
+    def _configured(self, shared: OpenSharePartition) -> SharePartition:
+        """The share partition with the group's present configs. Each command gets it here, as configs may change at any time."""
+        shared.partition.config = self.config(shared.key.group_id)
+        return shared.partition
+
+    def acquire(self, shared: OpenSharePartition, request: AcquireRequest) -> list[AcquiredRecords]:
+        acquired = self._configured(shared).acquire(request, self._env.steady_ms())
+        self._arm(shared)
+        return acquired
+
+    def acknowledge(self, key: ShareKey, member_id: str, acknowledgements: Iterable[Acknowledgement]) -> None:
+        """Acknowledge a member's records. Raises `KafkaError` with nothing changed."""
+        shared = self._shared.get(key)
+        if shared is None or shared.has_moved:
+            self.forget(key)
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        if shared.is_gone:
+            self.forget(key)
+            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, "The state of the share partition is another by now.")
+        change = self._configured(shared).acknowledge(member_id, acknowledgements, self._env.steady_ms())
+        self._carry_out(shared, change)
+
+    def _carry_out(self, shared: OpenSharePartition, change: Change) -> None:
+        """Persist a change, then apply it. Raises `KafkaError` with nothing changed."""
+        if change.write is not None:
+            try:
+                self._share_states.write(shared.key, change.write)
+            except KafkaError as error:
+                refusal = persister_error(error)
+                if refusal.code in _FENCED:
+                    self.forget(shared.key)
+                raise refusal from error
+        self._apply(shared, change)
+
+    def _apply(self, shared: OpenSharePartition, change: Change) -> None:
+        shared.partition.apply(change)
+        self._arm(shared)
+        self._wake(shared)
+        self._begin_dead_letters(shared, change.dead_letters)
+
+    def _apply_anyway(self, shared: OpenSharePartition, change: Change) -> None:
+        """Persist a change if possible, and apply it in any case. The log says where it was not persisted."""
+        try:
+            self._carry_out(shared, change)
+            self._errors.succeeded(shared.key)
+        except KafkaError as error:
+            where = repr(shared.source.log)
+            self._errors.failed("share_state_not_written", str(error), key=shared.key, group=shared.key.group_id, partition=where)
+            self._apply(shared, change)
+
+    def _wake(self, shared: OpenSharePartition) -> None:
+        waiters, shared.waiters = shared.waiters, {}
+        for waiter in waiters:
+            self._env.call_soon(waiter)
+
+    # dead letters
+
+    def _begin_dead_letters(self, shared: OpenSharePartition, letters: Sequence[DeadLetters]) -> None:
+        if not letters:
+            return
+        is_under_way = bool(shared.dead_letters)
+        shared.dead_letters.extend(letters)
+        if not is_under_way:
+            self._stepping.run(self._write_all_dead_letters(shared), lambda _: None, self._step_failed)
+
+    def _write_all_dead_letters(self, shared: OpenSharePartition) -> Steps[None]:
+        """Write the share partition's dead letters in order. Where the broker stops before the end, the next load goes on."""
+        while shared.dead_letters and not shared.is_gone:
+            try:
+                yield from self._write_dead_letters(shared, shared.dead_letters[0])
+            except Exception as error:
+                # A bug is reported, and the dead letters behind these are written all the same.
+                self._stepping.guarded(self._step_failed, error)
+            shared.dead_letters.popleft()
+        shared.dead_letters.clear()
+        if not shared.is_gone and not self.sessions.has_any_of(shared.key.group_id):
+            self.forget(shared.key)
+
+    def _write_dead_letters(self, shared: OpenSharePartition, letters: DeadLetters) -> Steps[None]:
+        """Write dead letters, then archive their records, which also happens where the dead letters cannot be written."""
+        try:
+            yield from self._dead_letters.write(shared.key.group_id, shared.source, letters)
+        except KafkaError as error:
+            partition = repr(shared.source.log)
+            self._errors.failed(
+                "dead_letters_not_written", str(error), key=shared.key, group=shared.key.group_id, partition=partition
+            )
+        except Exception as error:
+            self._stepping.guarded(self._step_failed, error)
+        # No `finally`: a stop closes the generator, and must archive no record whose dead letter is not written.
+        if not shared.is_gone:
+            self._apply_anyway(shared, shared.partition.dead_lettered(letters.first_offset, letters.last_offset))
+
+    # end of sessions
+
+    def end_session(self, key: SessionKey) -> Steps[None]:
+        """End a member's session and release the records that it has acquired."""
+        session = self.sessions.end(key)
+        if session is not None:
+            yield from self._release(session)
+
+    def disconnected(self, connection_id: int) -> None:
+        """End the sessions that began on a connection that was closed."""
+        for session in self.sessions.disconnected(connection_id):
+            self._stepping.run(self._release(session), lambda _: None, self._step_failed)
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    def _release(self, session: ShareSession) -> Steps[None]:
+        """Release the records of an ended session. The member keeps records of partitions that its new session has."""
+        group_id, member_id = session.key
+        pace = Pace(double_first=True)
+        for where in session.partitions:
+            if pace.spend(RELEASE_WORK + id_work(group_id)):
+                yield None
+            shared = self._shared.get(ShareKey(group_id, *where))
+            if shared is None or shared.is_gone or self.sessions.names(session.key, where):
+                continue
+            try:
+                self._carry_out(shared, self._configured(shared).release(member_id))
+            except KafkaError as error:
+                log.warning("share_records_not_released", group=group_id, partition=repr(shared.source.log), error=str(error))
+        for key in list(self._of_groups.get(group_id, ())):
+            if self.sessions.has_any_of(group_id):
+                break
+            shared = self._shared.get(key)
+            if shared is not None and (shared.is_gone or not shared.dead_letters):
+                self.forget(key)
+            if pace.spend(FORGET_WORK):
+                yield None
+
+    # timed work
+
+    def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
+        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
+        repeat("share_locks", lambda _: LOCK_TICK_MS, self.time_out)
+
+    def time_out(self) -> Steps[None]:
+        """Release records whose lock has ended. Where that cannot be persisted, they are released in memory all the same.
+
+        After a restart the delivery is then not counted. A record that was delivered often enough gets its dead letter all the
+        same, because it must not stay archiving in memory. Where its archiving cannot be persisted either, a restart delivers the
+        record again, and it may get a second dead letter.
+        """
+        now_ms = self._env.steady_ms()
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            deadline_ms, _, key = heapq.heappop(self._deadlines)
+            shared = self._shared.get(key)
+            if shared is None or shared.is_gone or shared.armed_ms != deadline_ms:
+                continue
+            shared.armed_ms = None
+            if not shared.partition.has_timed_out(now_ms):
+                self._arm(shared)
+                continue
+            self._apply_anyway(shared, self._configured(shared).time_out(now_ms))
+            yield None
+
+    def _arm(self, shared: OpenSharePartition) -> None:
+        deadline_ms = shared.partition.next_deadline_ms
+        if deadline_ms is not None and (shared.armed_ms is None or deadline_ms < shared.armed_ms):
+            shared.armed_ms = deadline_ms
+            heapq.heappush(self._deadlines, (deadline_ms, next(self._order), shared.key))
+
+    # removal
+
+    def fence(self, key: ShareKey) -> None:
+        """Mark a share partition as out of date, because the share coordinator has initialised or deleted its state.
+
+        The next fetch loads it again. In Kafka the partition's leader notices when its next write is refused, and the client gets
+        the error. So here an acknowledgement that comes before the next fetch gets an error as well: its records were acquired
+        before.
+        """
+        shared = self._shared.get(key)
+        if shared is not None:
+            shared.is_fenced = True
+            self._wake(shared)
+
+    def forget(self, key: ShareKey) -> None:
+        """Remove a share partition that is out of date or no longer fetched. Its waiters are called, and load it again."""
+        shared = self._shared.pop(key, None)
+        if shared is None:
+            return
+        shared.is_fenced = True
+        of_group = self._of_groups[key.group_id]
+        del of_group[key]
+        if not of_group:
+            del self._of_groups[key.group_id]
+        self._wake(shared)
+
+    def topic_deleted(self, topic: str) -> None:
+        for key, shared in list(self._shared.items()):
+            if shared.source.log.topic == topic or shared.source.log.is_deleted:
+                self.forget(key)
+
+    def features_changed(self) -> None:
+        """Remove all sessions and share partitions where the feature level no longer allows share groups."""
+        if self._cluster_state.features.get("share.version", 0) < 1:
+            self.sessions.clear()
+            for key in list(self._shared):
+                self.forget(key)

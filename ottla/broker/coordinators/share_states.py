@@ -1,0 +1,210 @@
+"""Runs the share coordinator: one shard for each partition of ``__share_group_state``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.runtime import Replaying, Runtime
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.result import LogRecord, Result
+from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.coordinator.share.shard import ShareShard
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
+from ottla.protocol.java_hash import partition_for
+from ottla.protocol.uuids import uuid_text
+from ottla.storage.log import Log
+from ottla.storage.steps import Steps
+
+STATE_WORK = 60
+"""The cost of initialising, writing, reading or deleting the state of one share partition, without its batches, in units of
+`storage.steps.Pace`."""
+DELETED_STATES_RETRY_MS = 60_000
+"""How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
+
+log = structlog.get_logger("share_states")
+
+KEYS_PER_STEP = 1_000
+"""How many share partitions one step checks for deleted topics."""
+
+
+class ShareStates:
+    """The share coordinator of this broker: commands by share partition. Each command is one synchronous function call."""
+
+    def __init__(
+        self,
+        env: Env,
+        lifecycle: Lifecycle,
+        stepping: Stepping,
+        settings: Settings,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+        delete_records: Callable[[Log, int], None],
+    ) -> None:
+        """``delete_records`` raises the start offset of a log."""
+        self._env = env
+        self._stepping = stepping
+        self._partitions = partitions
+        self._cluster_state = cluster_state
+        self._delete_records = delete_records
+        self._shards = Shards(
+            SHARE_STATE_TOPIC,
+            clock=env,
+            lifecycle=lifecycle,
+            stepping=stepping,
+            partitions=partitions,
+            cluster_state=cluster_state,
+            open=self._open,
+        )
+        # Whether topics were deleted since the last run of `forget_topics` began, and whether `_forget_deleted_topics` is running.
+        self._has_deleted_topics = self._is_forgetting = False
+        self._config = ShareStateConfig(
+            updates_per_snapshot=settings.share_coordinator_snapshot_update_records_per_snapshot,
+            cold_snapshot_interval_ms=settings.share_coordinator_cold_partition_snapshot_interval_ms,
+            max_state_batches=settings.group_share_max_partition_max_record_locks,
+        )
+
+    def _open(self, partition: Partition, leader_epoch: int) -> Opening[ShareShard]:
+        shard = ShareShard(partition.log.partition, self._config, self._has_partition)
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record, offset)
+
+        runtime = Runtime(self._env, partition, replay, self._stepping)
+        return Opening(shard=shard, runtime=runtime, replaying=Replaying(start_over=shard.clear))
+
+    # elections
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads partition ``index`` of ``__share_group_state`` from now on."""
+        self._shards.elected(index, leader_epoch)
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads the partition from now on."""
+        self._shards.resigned(index)
+
+    def _has_partition(self, topic_id: bytes, partition: int) -> bool:
+        topic = self._cluster_state.topics_by_id.get(topic_id)
+        return topic is not None and partition < topic.partition_count
+
+    def partition_of(self, key: ShareKey) -> int:
+        """The partition of ``__share_group_state`` for a share partition.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
+        count = self._shards.partition_count("This is not the correct coordinator.")
+        return partition_for(f"{key.group_id}:{uuid_text(key.topic_id)}:{key.partition}", count)
+
+    def shards(self) -> list[ShareShard]:
+        return self._shards.shards()
+
+    def _shard(self, key: ShareKey) -> tuple[ShareShard, Runtime]:
+        return self._shards.get(self.partition_of(key))
+
+    # commands
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
+        shard, runtime = self._shard(key)
+        runtime.execute(shard.initialize(key, state_epoch, start_offset, self._env.now_ms()))
+
+    def read(self, key: ShareKey, leader_epoch: int) -> StateRead:
+        shard, runtime = self._shard(key)
+        return runtime.execute(shard.read(key, leader_epoch, self._env.now_ms()))
+
+    def write(self, key: ShareKey, write: StateWrite) -> None:
+        shard, runtime = self._shard(key)
+        runtime.execute(shard.write(key, write, self._env.now_ms()))
+
+    def read_summary(self, key: ShareKey) -> StateSummary:
+        return self._shard(key)[0].read_summary(key)
+
+    def batch_count(self, key: ShareKey) -> int:
+        """The number of state batches of a share partition; 0 also where its coordinator is not available."""
+        try:
+            return self._shard(key)[0].batch_count(key)
+        except KafkaError:
+            return 0
+
+    def delete(self, key: ShareKey) -> None:
+        shard, runtime = self._shard(key)
+        runtime.execute(shard.delete(key))
+
+    # deleted topics and timed work
+
+    def topic_deleted(self, topic: str) -> None:
+        """Remove the states of a deleted topic. With ``__share_group_state`` itself all states are gone."""
+        if topic == SHARE_STATE_TOPIC:
+            self._shards.topic_deleted()
+        elif self._shards.items():
+            self._has_deleted_topics = True
+            if not self._is_forgetting:
+                self._is_forgetting = True
+                self._stepping.run(self._forget_deleted_topics(), lambda _: None, self._step_failed)
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    def _forget_deleted_topics(self) -> Steps[None]:
+        """Run `forget_topics` until no topic was deleted during a run. One run serves all topics that were deleted before it."""
+        try:
+            while self._has_deleted_topics:
+                self._has_deleted_topics = False
+                yield from self.forget_topics()
+        finally:
+            self._is_forgetting = False
+
+    def begin_housekeeping(self, repeat: Callable[[str, Callable[[Settings], int], Callable[[], Steps[None]]], object]) -> None:
+        """Start the timed work. ``repeat`` takes a name, the interval in ms, and the work (`Housekeeping.repeat`)."""
+        repeat("share_states_of_deleted_topics", lambda _: DELETED_STATES_RETRY_MS, self.forget_topics)
+        repeat("share_snapshots", lambda s: s.share_coordinator_cold_partition_snapshot_interval_ms, self.snapshot_cold)
+        repeat("share_pruning", lambda s: s.share_coordinator_state_topic_prune_interval_ms, self.delete_what_is_not_needed)
+
+    def forget_topics(self) -> Steps[None]:
+        """Write tombstones for the share partitions of deleted topics. The next run repeats the ones that the log refuses."""
+        for shard, runtime in self._shards.items():
+            known, gone = self._cluster_state.topics_by_id, set[bytes]()
+            keys = list(shard.persisted)
+            for start in range(0, len(keys), KEYS_PER_STEP):
+                gone |= {key.topic_id for key in keys[start : start + KEYS_PER_STEP] if key.topic_id not in known}
+                yield None
+            if gone:
+                for tombstones in shard.forget_topics(gone, batch_bytes(runtime)):
+                    self._execute(shard, runtime, tombstones)
+                    yield None
+
+    def snapshot_cold(self) -> Steps[None]:
+        """Write new snapshots of states that were not written for long, so that the records before the snapshots can be deleted."""
+        now_ms = self._env.now_ms()
+        for shard, runtime in self._shards.items():
+            for snapshots in shard.cold_snapshots(now_ms, batch_bytes(runtime)):
+                self._execute(shard, runtime, snapshots)
+                yield None
+
+    def delete_what_is_not_needed(self) -> Steps[None]:
+        """Raise each log's start offset to the first record that a state still needs."""
+        for shard, runtime in self._shards.items():
+            offset, partition_log = shard.first_needed_offset(), runtime.partition.log
+            if self._shards.serves(shard) and offset is not None and offset > partition_log.log_start_offset:
+                try:
+                    self._delete_records(partition_log, offset)
+                except KafkaError as error:
+                    log.warning("share_states_not_pruned", partition=shard.partition, error=str(error))
+            yield None
+
+    def _execute(self, shard: ShareShard, runtime: Runtime, result: Result[None]) -> None:
+        if not self._shards.serves(shard):
+            return
+        try:
+            runtime.execute(result)
+        except KafkaError as error:
+            log.warning("share_states_not_written", partition=shard.partition, error=str(error))

@@ -1,0 +1,370 @@
+"""Runs the transaction coordinator: one shard for each partition of ``__transaction_state``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.coordinators.completion import SecondPhase
+from ottla.broker.coordinators.lost_partitions import LostAdditions
+from ottla.broker.coordinators.markers import MarkerTransport
+from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
+from ottla.broker.hooks.interception import DecisionDelayed, Interception, Point, Reached
+from ottla.broker.hooks.transaction_history import UNASKED_OUTCOMES, Kind, TransactionListener, of_transaction
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.broker.partitions.runtime import Replaying, Runtime
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.invariants import check_transactions
+from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
+from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata
+from ottla.coordinator.transaction.requests import Ended, Initialised, NewProducerId, ProducerIdAndEpoch, TxnConfig
+from ottla.coordinator.transaction.shard import TransactionShard
+from ottla.coordinator.transaction.states import PREPARED
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.java_hash import partition_for
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.protocol.transaction_states import TV2
+from ottla.storage.steps import Steps
+
+RETRY_MS = 1_000
+IDS_AT_ONCE = 1_000
+
+log = structlog.get_logger("transactions")
+
+
+class Transactions:
+    """The transaction coordinator of this broker: commands by transactional id. Each command is one synchronous function call."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        settings: Settings,
+        counters: Counters,
+        gate: Gate,
+        partitions: Partitions,
+        cluster_state: ClusterState,
+        new_producer_id: NewProducerId,
+        transport: MarkerTransport,
+        interception: Interception | None = None,
+        listener: TransactionListener | None = None,
+    ) -> None:
+        """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
+        ``listener`` learns of decisions and of how they are carried out."""
+        self._env = env
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._counters = counters
+        self._gate = gate
+        self._cluster_state = cluster_state
+        self._new_producer_id = new_producer_id
+        self._interception = interception
+        self._listener = listener
+        self._second_phase = SecondPhase(
+            env=env,
+            stepping=stepping,
+            lifecycle=lifecycle,
+            gate=gate,
+            cluster_state=cluster_state,
+            transport=transport,
+            runtime_of=self.runtime_of,
+            interception=interception,
+            listener=listener,
+        )
+        self._shards = Shards(
+            TRANSACTION_TOPIC,
+            clock=env,
+            lifecycle=lifecycle,
+            stepping=stepping,
+            partitions=partitions,
+            cluster_state=cluster_state,
+            open=self._open,
+            loaded=self._second_phase.resume,
+            dropped=self._dropped,
+            is_renewed_by_epoch=True,
+        )
+        self._lost_additions = LostAdditions(gate, partitions.directory)
+        # The ids whose time-out could not be logged, with the time of the next attempt in ms.
+        self._retry_after_ms: dict[str, int] = {}
+        self._config = TxnConfig(
+            max_timeout_ms=settings.transaction_max_timeout_ms,
+            id_expiration_ms=settings.transactional_id_expiration_ms,
+            two_phase_commit=settings.transaction_two_phase_commit_enable,
+        )
+
+    def _open(self, partition: Partition, leader_epoch: int) -> Opening[TransactionShard]:
+        version = self._cluster_state.transaction_version
+        shard = TransactionShard(partition.log.partition, self._config, version, leader_epoch)
+
+        def replay(record: LogRecord, offset: int, producer_id: int) -> None:
+            shard.replay(record)
+
+        def carry_out(effect: Effect) -> None:
+            match effect:
+                case SendMarkers(transactional_id=transactional_id):
+                    self._second_phase.begin(shard, partition.log, transactional_id)
+                case CountDecision(transactional_id=transactional_id, outcome=outcome, open_ms=open_ms):
+                    self._counters.transaction_ended(outcome, open_ms)
+                    if self._listener is not None and outcome in UNASKED_OUTCOMES:
+                        metadata = shard.ids[transactional_id]
+                        self._listener.happened(of_transaction(Kind.DECIDED, metadata, outcome, self._env.now_ms()))
+                case _:
+                    shard.apply(effect)
+
+        runtime = Runtime(self._env, partition, replay, self._stepping, carry_out, lambda: check_transactions(shard))
+        replaying = Replaying(replaced=(TXN_KEY_VERSION,), start_over=shard.clear)
+        return Opening(shard=shard, runtime=runtime, replaying=replaying)
+
+    # elections
+
+    def resume(self) -> None:
+        """Send the markers of transactions that were decided before the last stop, without waiting for a client (rule CRD-01).
+
+        The markers wait until the decisions are durable. Clients may connect before that; the markers of their new decisions wait
+        for the records of those decisions. Before all that, partitions are added again to transactions that a power cut has taken
+        them from.
+        """
+        if self._cluster_state.is_alone:
+            self._lost_additions.find(self.shards())
+        self._add_again()
+        for shard in self.shards():
+            self._second_phase.resume(shard, except_ids=self._lost_additions)
+        self._gate.effect(self._lost_additions.note_synced)
+
+    def _add_again(self) -> None:
+        """Add partitions again to their transactions. What the log refuses is tried again by each sweep and command."""
+        for transactional_id in self._lost_additions.transactional_ids():
+            with suppress(KafkaError):
+                self._shard(transactional_id)
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads partition ``index`` of ``__transaction_state`` from now on, with this coordinator epoch."""
+        self._shards.elected(index, leader_epoch)
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads the partition from now on, and finishes what is decided and open there."""
+        self._shards.resigned(index)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Drop all shards where ``__transaction_state`` itself was deleted."""
+        if topic == TRANSACTION_TOPIC:
+            self._shards.topic_deleted()
+            self._lost_additions.forget()
+
+    def _dropped(self, shard: TransactionShard, runtime: Runtime) -> None:
+        self._second_phase.forget(shard)
+        for transactional_id in shard.ids:
+            self._retry_after_ms.pop(transactional_id, None)
+
+    # shards
+
+    def runtime_of(self, shard: TransactionShard) -> Runtime | None:
+        """The runtime of a shard, to be asked for after each wait; None where the log is offline or the shard was dropped."""
+        return self._shards.runtime_of(shard)
+
+    def set_version(self, transaction_version: int) -> None:
+        """Use another finalized level of ``transaction.version`` from now on."""
+        for shard in self.shards():
+            shard.transaction_version = transaction_version
+
+    def partition_of(self, transactional_id: str) -> int:
+        """The partition of ``__transaction_state`` for a transactional id.
+
+        Raises NOT_COORDINATOR while the topic does not exist. FindCoordinator creates it, as in Kafka.
+        """
+        return partition_for(transactional_id, self._shards.partition_count())
+
+    def _shard(self, transactional_id: str) -> tuple[TransactionShard, Runtime]:
+        """The shard of an id. Raises `KafkaError` where it is not in service, or does not know all partitions of the id yet."""
+        opened = self._shards.get(self.partition_of(transactional_id))
+        if transactional_id in self._lost_additions:
+            self._lost_additions.add_again(transactional_id, *opened, self._env.steady_ms())
+        return opened
+
+    def is_synced(self, transactional_id: str) -> bool:
+        """Whether every record of a transactional id is as durable as promised."""
+        return self._gate.is_synced(self._shard(transactional_id)[1].partition.log)
+
+    def may_be_added_again(self, transactional_id: str) -> bool:
+        """Whether a start could add a partition again whose addition a power cut has taken (`LostAdditions`).
+
+        With several brokers the logs of the coordinator and of the partition may be elsewhere after a power cut.
+        """
+        return self._cluster_state.is_alone and self._lost_additions.may_be_added_again(transactional_id)
+
+    def shards(self) -> list[TransactionShard]:
+        return self._shards.shards()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether transactional ids are being loaded, so that a list of the ids would not be whole."""
+        return self._shards.is_loading
+
+    @property
+    def delayed(self) -> int:
+        """How many completions could not be logged and are about to be tried again."""
+        return self._second_phase.delayed
+
+    @property
+    def load_ms(self) -> list[float]:
+        """How long the last loads of a partition took."""
+        return self._shards.load_ms
+
+    def shard_of(self, transactional_id: str) -> TransactionShard:
+        return self._shard(transactional_id)[0]
+
+    def owed_partitions(self, metadata: TxnMetadata) -> frozenset[TopicPartition]:
+        """The partitions of a transaction; of a decided transaction only the partitions whose marker is not written yet."""
+        return self._second_phase.owed(metadata) if metadata.state in PREPARED else metadata.partitions
+
+    # commands
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        *,
+        two_phase_commit: bool,
+        keep_prepared: bool,
+    ) -> ProducerIdAndEpoch:
+        """Give a producer its id and epoch. Raises the errors of `TransactionShard.init_producer_id`, and `DecisionDelayed`.
+
+        Raises CONCURRENT_TRANSACTIONS while an earlier transaction of the id is being aborted or completed.
+        """
+        shard, runtime = self._shard(transactional_id)
+        result: Result[Initialised] = shard.init_producer_id(
+            transactional_id,
+            timeout_ms,
+            expected,
+            self._env.steady_ms(),
+            self._new_producer_id,
+            two_phase_commit=two_phase_commit,
+            keep_prepared=keep_prepared,
+        )
+        self._check_decision(shard, transactional_id, result)
+        answer = runtime.execute(result)
+        if answer.aborting:
+            raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
+        return answer.identity
+
+    def add_partitions(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition], client_version: int
+    ) -> bool:
+        """Add partitions to a transaction; returns whether that needed a record, because one of them was not part of it yet."""
+        shard, runtime = self._shard(transactional_id)
+        before = shard.ids.get(transactional_id)
+        result = shard.add_partitions(transactional_id, identity, partitions, self._env.steady_ms(), client_version)
+        runtime.execute(result)
+        if client_version >= TV2 and before is not None:
+            self._lost_additions.note_addition(before)
+        return bool(result.records)
+
+    def verify(
+        self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Code]:
+        return self._shard(transactional_id)[0].verify_partitions(transactional_id, identity, partitions)
+
+    def end(self, transactional_id: str, identity: ProducerIdAndEpoch, *, commit: bool, client_version: int) -> ProducerIdAndEpoch:
+        """Commit or abort; returns the producer id and epoch for the client's next transaction.
+
+        Raises the errors of `TransactionShard.end_txn`, and `DecisionDelayed` where an interception delays the decision.
+        """
+        shard, runtime = self._shard(transactional_id)
+        result: Result[Ended] = shard.end_txn(
+            transactional_id,
+            identity,
+            commit=commit,
+            client_version=client_version,
+            now_ms=self._env.steady_ms(),
+            new_producer_id=self._new_producer_id,
+        )
+        self._check_decision(shard, transactional_id, result, commit=commit)
+        answer = runtime.execute(result)
+        if answer.refused is not Code.NONE:
+            raise KafkaError(answer.refused)
+        return answer.identity
+
+    def _check_decision(self, shard: TransactionShard, transactional_id: str, result: Result[Any], *, commit: bool = False) -> None:
+        """Ask the interception before a Prepare record is logged.
+
+        Raises its `KafkaError`, or `DecisionDelayed` where the decision must wait.
+        """
+        interception = self._interception
+        if interception is None or Point.BEFORE_PREPARE not in interception.watched_points:
+            return
+        if not any(isinstance(effect, SendMarkers) for effect in result.effects):
+            return
+        metadata = shard.ids[transactional_id]
+        latch = interception.reached(
+            Reached(Point.BEFORE_PREPARE, transactional_id, metadata.producer_id, metadata.producer_epoch, commit)
+        )
+        if latch is not None:
+            raise DecisionDelayed(latch)
+
+    def has_ended(self, transactional_id: str) -> bool:
+        """Whether everything that `end` began is done, so that the client may be answered at once (`SecondPhase.has_ended`)."""
+        return self._second_phase.has_ended(transactional_id)
+
+    def when_ended(self, transactional_id: str, then: Callable[[bool], None]) -> None:
+        """Call ``then`` after everything that `end` began is done and durable (`SecondPhase.when_ended`)."""
+        self._second_phase.when_ended(self._shard(transactional_id)[1].partition.log, transactional_id, then)
+
+    # time
+
+    def abort_timed_out(self) -> Steps[None]:
+        now_ms = self._env.steady_ms()
+        self._add_again()
+        if self._retry_after_ms:
+            # Forget ids whose producer has ended the transaction by itself since.
+            unfinished = {m.transactional_id for shard in self.shards() for m in shard.unfinished()}
+            self._retry_after_ms = {i: at for i, at in self._retry_after_ms.items() if i in unfinished}
+        for shard, runtime in self._shards.items():
+            for transactional_id in shard.timed_out(now_ms):
+                if self.runtime_of(shard) is None:
+                    break
+                is_due = self._retry_after_ms.get(transactional_id, 0) <= now_ms and transactional_id not in self._lost_additions
+                if is_due and shard.is_timed_out(transactional_id, now_ms):
+                    self._abort_timed_out(shard, runtime, transactional_id, now_ms)
+                    yield None
+
+    def _abort_timed_out(self, shard: TransactionShard, runtime: Runtime, transactional_id: str, now_ms: int) -> None:
+        """Abort one timed-out transaction. Where the log refuses the record, try again after `RETRY_MS`."""
+        try:
+            result = shard.abort_timed_out(transactional_id, now_ms, self._new_producer_id)
+            self._check_decision(shard, transactional_id, result)
+            runtime.execute(result)
+        except KafkaError as error:
+            if transactional_id not in self._retry_after_ms:
+                # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
+                report = log.warning if error.code is Code.COORDINATOR_NOT_AVAILABLE else log.error
+                report("time_out_delayed", transactional_id=transactional_id, error=str(error))
+            self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
+            return
+        self._retry_after_ms.pop(transactional_id, None)
+        log.info("transaction_timed_out", transactional_id=transactional_id)
+
+    def expire_ids(self) -> Steps[None]:
+        now_ms = self._env.steady_ms()
+        for shard, runtime in self._shards.items():
+            for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, batch_bytes(runtime)):
+                if self.runtime_of(shard) is None:
+                    break
+                try:
+                    runtime.execute(tombstones)
+                except KafkaError as error:
+                    log.warning("ids_not_expired", partition=shard.partition, error=str(error))
+                yield None

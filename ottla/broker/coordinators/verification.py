@@ -1,0 +1,195 @@
+"""Asks the transaction coordinator whether a batch belongs to an open transaction, before a partition's first append (KIP-890).
+
+The tables here turn the coordinator's errors into the errors that a client gets, which differ by API.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Clock
+from ottla.broker.partitions.gate import Gate
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Pause
+
+PRODUCE_CODES = {
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS,
+    Code.NOT_COORDINATOR: Code.NOT_ENOUGH_REPLICAS,
+    Code.NETWORK_EXCEPTION: Code.NOT_ENOUGH_REPLICAS,
+    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
+}
+"""The errors of Produce (ReplicaManager.handleProduceAppend)."""
+
+OFFSET_COMMIT_CODES = {
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
+}
+"""The errors of TxnOffsetCommit (GroupCoordinatorService.handleOperationException). Upon COORDINATOR_LOAD_IN_PROGRESS old clients
+try again without looking the coordinator up."""
+
+
+class Verification(Protocol):
+    """Asks a transaction's coordinator, in this broker or elsewhere, whether a partition belongs to the transaction."""
+
+    def join(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partition: TopicPartition,
+        then: Callable[[KafkaError | None], None],
+        *,
+        implicit_add: bool,
+        has_waited: bool = False,
+    ) -> None:
+        """Check that the client has added a partition to its transaction or, with ``implicit_add``, add the partition.
+
+        ``implicit_add`` is for transaction version 2. ``then`` is called with None or with the coordinator's error, possibly before
+        the call returns. The error is TRANSACTION_ABORTABLE where the partition is not part of the transaction. ``has_waited``: the
+        caller has waited for an answer about this transaction before, so that an addition of before is durable by now.
+        """
+        ...
+
+    def join_all(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        then: Callable[[], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Ask about several partitions at once, so that one record of the coordinator adds them all.
+
+        ``then`` is called when `join` has an answer for each partition, possibly before the call returns. The caller calls `join`
+        with ``has_waited`` where it is called later.
+        """
+        ...
+
+
+class LocalVerification:
+    """`Verification` by the coordinator of this broker.
+
+    It answers before `join` returns. With ``ottla.durability=power`` a power cut may then keep a batch and lose the coordinator's
+    record that adds its partition, and the next start adds the partition again (`broker.coordinators.lost_partitions`). Where a
+    start could not do that, the answer waits until the record is on the disk. Otherwise no coordinator would know of the
+    transaction, and the last stable offset of the partition would never move again.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        config: LiveConfig,
+        counters: Counters,
+        transactions: Transactions,
+        cluster_state: ClusterState,
+        gate: Gate,
+    ) -> None:
+        self._clock = clock
+        self._config = config
+        self._counters = counters
+        self._transactions = transactions
+        self._cluster_state = cluster_state
+        self._gate = gate
+
+    def join(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partition: TopicPartition,
+        then: Callable[[KafkaError | None], None],
+        *,
+        implicit_add: bool,
+        has_waited: bool = False,
+    ) -> None:
+        began_ms = self._clock.monotonic_ms()
+        refusal, was_added = None, False
+        try:
+            was_added = self._ask(transactional_id, identity, partition, implicit_add)
+        except KafkaError as error:
+            self._counters.verification_failures += 1
+            refusal = error
+        finally:
+            self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
+        is_settled = refusal is not None or (not was_added and (has_waited or not implicit_add))
+        transactions = self._transactions
+        if self._gate.is_always_open or is_settled or transactions.may_be_added_again(transactional_id):
+            then(refusal)
+        elif transactions.is_synced(transactional_id):
+            then(None)
+        else:
+            # Whether the wait has brought the record to the disk shows when the caller asks again.
+            self._gate.answer(lambda _: then(None))
+
+    def join_all(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        then: Callable[[], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Implements `Verification`. Partitions that are only verified need no record. Errors are left to `join`."""
+        if implicit_add:
+            with contextlib.suppress(KafkaError):
+                self._add(transactional_id, identity, partitions)
+        then()
+
+    def _add(self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Collection[TopicPartition]) -> bool:
+        if self._cluster_state.transaction_version == 0:
+            raise KafkaError(Code.UNSUPPORTED_VERSION)
+        return self._transactions.add_partitions(transactional_id, identity, partitions, client_version=2)
+
+    def _ask(self, transactional_id: str, identity: ProducerIdAndEpoch, partition: TopicPartition, implicit_add: bool) -> bool:
+        """Whether the partition was not part of the transaction and has been added. Raises the coordinator's `KafkaError`."""
+        if implicit_add:
+            return self._add(transactional_id, identity, [partition])
+        if self._config.settings.transaction_partition_verification_enable:
+            code = self._transactions.verify(transactional_id, identity, [partition])[partition]
+            if code is not Code.NONE:
+                raise KafkaError(code, "the partition is not part of the transaction")
+        return False
+
+
+def join_transaction(
+    verification: Verification,
+    transactional_id: str,
+    identity: ProducerIdAndEpoch,
+    partition: TopicPartition,
+    *,
+    implicit_add: bool,
+    has_waited: bool,
+) -> Pause | None:
+    """`Verification.join` for a handler that works in steps. None where the partition is part of the transaction now.
+
+    A `Pause` ends when the coordinator has answered. The handler then has to ask again, with ``has_waited``, because much may have
+    changed meanwhile. It must not wait between an answer of None and its append. Raises the coordinator's error.
+    """
+    answers: list[KafkaError | None] = []
+    pause = Pause()
+
+    def answered(refusal: KafkaError | None) -> None:
+        answers.append(refusal)
+        pause.end()
+
+    verification.join(transactional_id, identity, partition, answered, implicit_add=implicit_add, has_waited=has_waited)
+    if not answers:
+        return pause
+    if answers[0] is not None:
+        raise answers[0]
+    return None

@@ -1,0 +1,164 @@
+"""The part of Produce that asks the transaction coordinator about transactional batches before their append (KIP-890).
+
+`join_partitions` asks about all partitions of a request at once, so that one record of the coordinator adds them all. Then `verify`
+is called directly before each append, because the transaction may have ended since.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.coordinators.verification import PRODUCE_CODES, Verification, join_transaction
+from ottla.broker.handlers.support.produce_partition import BeforeTheLog, partition_of
+from ottla.broker.loop.env import Clock
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, BatchHeader, read_header
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Pace, Pause, Steps
+
+IMPLICIT_ADD_FROM = 12
+"""The first version of Produce whose batches add their partition to the transaction."""
+ABORTABLE_FROM = 11
+"""The first version that knows TRANSACTION_ABORTABLE."""
+
+
+PARTITION_WORK = 2
+"""The cost of looking at one partition in units of `Pace`."""
+
+
+class Ports(Protocol):
+    clock: Clock
+    cluster: ClusterCommands
+    partitions: Partitions
+    verification: Verification
+
+
+def join_partitions(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[bool]:
+    """Ask the coordinator about all partitions of a transactional request, as ReplicaManager.handleProduceAppend does.
+
+    As in Kafka, a partition is added when it is known here and its batch can be told to be transactional. A batch whose records are
+    refused afterwards leaves its partition in the transaction. The answer for each partition is then had from `verify`; returned is
+    the value of its ``has_waited``.
+    """
+    identity: ProducerIdAndEpoch | None = None
+    partitions: dict[TopicPartition, None] = {}
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if pace.spend(PARTITION_WORK):
+                yield None
+            header = _transactional_header(data.records)
+            if header is None:
+                continue
+            producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+            if identity is None:
+                identity = producer
+            try:
+                partition = partition_of(ports, context, topic, data.index)
+                if producer == identity and not _is_open(partition, header):
+                    partitions[partition.log.topic, partition.log.partition] = None
+            except KafkaError:
+                # The batch is refused for this reason when its turn comes.
+                continue
+    if identity is None or not partitions or request.transactional_id is None:
+        return False
+    pause, is_answered = Pause(), False
+
+    def answered() -> None:
+        nonlocal is_answered
+        is_answered = True
+        pause.end()
+
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
+    ports.verification.join_all(request.transactional_id, identity, list(partitions), answered, implicit_add=implicit_add)
+    if is_answered:
+        return False
+    yield pause
+    return True
+
+
+def _is_open(partition: Partition, header: BatchHeader) -> bool:
+    """Whether the producer has written to the partition in this transaction. Raises INVALID_PRODUCER_EPOCH for an older epoch."""
+    # The epoch is checked first: where the transactional id has expired, a fenced producer must still get INVALID_PRODUCER_EPOCH,
+    # and not INVALID_PRODUCER_ID_MAPPING (rule CRD-12, docs/rules.md).
+    state = partition.log.producers.entries.get(header.producer_id)
+    if state is not None:
+        partition.log.producers.check_epoch(header)
+    return state is not None and state.txn_first_offset >= 0 and state.epoch == header.producer_epoch
+
+
+def verify(
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str,
+    partition: Partition,
+    header: BatchHeader,
+    *,
+    has_waited: bool,
+) -> Pause | None:
+    """Check that a partition belongs to the producer's transaction (KIP-890). With transaction version 2 this adds the partition.
+
+    None where the batch may be appended now, else a `Pause` as `join_transaction` gives it, which also says what ``has_waited`` is.
+    Raises `KafkaError`.
+    """
+    if _is_open(partition, header):
+        return None
+    key = (partition.log.topic, partition.log.partition)
+    identity = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+    implicit_add = context.version >= IMPLICIT_ADD_FROM
+    try:
+        return join_transaction(
+            ports.verification, transactional_id, identity, key, implicit_add=implicit_add, has_waited=has_waited
+        )
+    except KafkaError as error:
+        if not implicit_add:
+            partition.log.producers.note_unverified(header, ports.clock.now_ms())
+        raise BeforeTheLog(verification_code(error.code, context.version), error.message) from None
+
+
+def verdict_on_refused(
+    ports: Ports,
+    context: RequestContext,
+    transactional_id: str | None,
+    partition: Partition | None,
+    records: Buffer | None,
+    error: KafkaError,
+    *,
+    has_waited: bool,
+) -> KafkaError | Pause:
+    """The error of a batch whose records were refused with ``error``: that of `verify`, where verification refuses the batch too.
+
+    As in Kafka, a transactional batch is verified before its records are looked at, and so may join the transaction although it is
+    refused. Kafka looks at the shape and the compression of the batch even earlier. A `Pause` as `verify` gives it.
+    """
+    if transactional_id is None or partition is None or records is None or error.code is Code.UNSUPPORTED_COMPRESSION_TYPE:
+        return error
+    header = _transactional_header(records)
+    if header is None:
+        return error
+    try:
+        return verify(ports, context, transactional_id, partition, header, has_waited=has_waited) or error
+    except KafkaError as unverified:
+        return unverified
+
+
+def _transactional_header(records: Buffer | None) -> BatchHeader | None:
+    """The header of a single transactional batch; None for other records, which no coordinator is asked about."""
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2:
+        return None
+    header = read_header(records)
+    is_single = header.size_bytes == len(records)
+    return header if is_single and header.is_transactional and header.producer_id >= 0 else None
+
+
+def verification_code(code: Code, version: int) -> Code:
+    if code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return Code.INVALID_TXN_STATE
+    if code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_ADD_FROM:
+        return Code.NOT_ENOUGH_REPLICAS
+    return PRODUCE_CODES.get(code, code)

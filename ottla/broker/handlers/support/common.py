@@ -1,0 +1,67 @@
+"""Helpers of several handlers: names and ids of topics, authorised operations, error codes of versions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol, TypeVar
+
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.coordinator.topics import Topic
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.primitives import NO_UUID
+
+TOPIC_OPERATIONS = 3576
+"""Read, write, create, delete, alter, describe, describe configs and alter configs, as bits (AclOperation codes)."""
+CLUSTER_OPERATIONS = 8096
+GROUP_OPERATIONS = 3400
+NOT_ASKED = -2147483648
+
+
+class _AnsweredTopic(Protocol):
+    partitions: Any
+
+
+AnsweredTopic = TypeVar("AnsweredTopic", bound=_AnsweredTopic)
+
+
+def refused_first(refused: dict[Hashable, AnsweredTopic], asked: dict[Hashable, AnsweredTopic]) -> list[AnsweredTopic]:
+    """The answers of refused partitions and of those that the coordinator was asked about, joined in Kafka's order.
+
+    Refused partitions come first in their topic, and topics with such partitions before the others (OffsetCommitResponse.Builder).
+    """
+    for key, topic in asked.items():
+        if key in refused:
+            refused[key].partitions.extend(topic.partitions)
+        else:
+            refused[key] = topic
+    return list(refused.values())
+
+
+def topic_name(cluster: ClusterCommands, topic_id: bytes) -> str:
+    """The name of the topic with this id. Raises UNKNOWN_TOPIC_ID."""
+    topic = cluster.state.topics_by_id.get(topic_id)
+    if topic is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_ID)
+    return topic.name
+
+
+def topic_id(cluster: ClusterCommands, name: str) -> bytes:
+    topic: Topic | None = cluster.state.topics.get(name)
+    return NO_UUID if topic is None else topic.topic_id
+
+
+def fenced_code(code: Code, version: int, new_from: int) -> Code:
+    """The code for a version: PRODUCER_FENCED exists from version ``new_from`` on; before, INVALID_PRODUCER_EPOCH stands for it."""
+    return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < new_from else code
+
+
+_COORDINATOR_MESSAGES = {
+    Code.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
+    Code.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    Code.NOT_COORDINATOR: "This is not the correct coordinator.",
+}
+
+
+def share_error_message(error: KafkaError) -> str | None:
+    """The message of an error in the APIs of share groups. Unlike those of other groups they have one for a missing coordinator."""
+    return error.message or _COORDINATOR_MESSAGES.get(error.code)

@@ -1,0 +1,218 @@
+"""Checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
+
+The checks consider all configs that the resource would have, and come before any change. They are those of
+kafka.server.ConfigAdminManager and org.apache.kafka.controller.ConfigurationControlManager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ottla.broker.config.client_metrics import validate_client_metrics
+from ottla.broker.config.definitions import LISTENER_PREFIX, ConfigError, broker_definitions
+from ottla.broker.config.groups import validate_group
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.topics import validate_all
+from ottla.broker.handlers.support.each import made
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.coordinator.cluster import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterState,
+)
+from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, ConfigTotals, characters_of
+from ottla.coordinator.controller.policies import has_eligible_leader_replicas
+from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
+from ottla.coordinator.topic_names import check_topic_name
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.steps import WORK_A_STEP, Steps
+
+MAX_CONFIGS = 1_000
+"""How many configs a request may change on one resource, and a broker may have set. Kafka knows some 370 names but accepts any.
+
+Kafka's own limit is 10,000 records in one operation, and has the same error code.
+"""
+PATTERNS_WORK = 2 * WORK_A_STEP
+"""The cost of a client metrics subscription, whose patterns must be compiled, in units of `storage.steps.Pace`."""
+CHANGE_WORK = 100
+ENTRY_WORK = 10
+_FIXED = {"listeners", "listener.security.protocol.map"}
+"""Configs that are dynamic in Kafka, but not here, because listeners are opened at the start only."""
+
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+    live_config: LiveConfig
+
+
+class _Config(Protocol):
+    name: str
+    value: str | None
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+
+    @property
+    def configs(self) -> Sequence[Any]: ...
+
+
+def repeated(resources: Sequence[_Resource]) -> Steps[set[tuple[int, str]]]:
+    """The resources that a request names more than once. Kafka refuses each mention of them."""
+
+    def find() -> set[tuple[int, str]]:
+        counts = Counter((r.resource_type, r.resource_name) for r in resources)
+        return {resource for resource, count in counts.items() if count > 1}
+
+    return made(find, len(resources))
+
+
+def check_named_once(resource: _Resource, twice: set[tuple[int, str]]) -> None:
+    """Raises INVALID_REQUEST for a resource that the request names more than once."""
+    if (resource.resource_type, resource.resource_name) in twice:
+        raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
+
+
+def check_resource(ports: Ports, resource_type: int, name: str) -> None:
+    """Check that a resource of this type may have this name. Raises INVALID_TOPIC_EXCEPTION or INVALID_REQUEST."""
+    if resource_type == TOPIC_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Default topic resources are not allowed.")
+        check_topic_name(name)
+    elif resource_type == BROKER_RESOURCE:
+        if name and not (name.isascii() and name.isdigit()):
+            raise KafkaError(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        _check_node(ports, name)
+    elif resource_type == GROUP_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Default group resources are not allowed.")
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise KafkaError(Code.INVALID_REQUEST, "Subscription name can't be empty")
+    else:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unknown resource type {resource_type}")
+
+
+def _check_node(ports: Ports, name: str) -> None:
+    """Raises INVALID_REQUEST or BROKER_ID_NOT_REGISTERED for a node that the cluster does not have."""
+    node_id, registrations = str(ports.live_config.settings.node_id), ports.cluster.state.registrations
+    if name in ("", node_id):
+        return
+    if not registrations.brokers:
+        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}")
+    if name not in {str(registered) for registered in (*registrations.brokers, *registrations.controllers)}:
+        raise KafkaError(Code.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
+
+
+def check_count(count: int) -> None:
+    """Raises POLICY_VIOLATION for more than `MAX_CONFIGS` (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+    if count > MAX_CONFIGS:
+        reason = f"{count} configs of one resource, at most {MAX_CONFIGS} are taken"
+        raise KafkaError(Code.POLICY_VIOLATION, f"Unable to perform excessively large batch operation: {reason}.")
+
+
+def change_work(resource: _Resource) -> int:
+    """The cost of changing a resource's configs, in units of `storage.steps.Pace`."""
+    if resource.resource_type == CLIENT_METRICS_RESOURCE and resource.configs:
+        return PATTERNS_WORK
+    return CHANGE_WORK + len(resource.configs) * ENTRY_WORK
+
+
+def check_keys(configs: Sequence[_Config], may_be_null: Callable[[Any], bool] = lambda _: False) -> None:
+    """Raises INVALID_REQUEST for a repeated key or one without a value, POLICY_VIOLATION for too many."""
+    check_count(len(configs))
+    if len({c.name for c in configs}) < len(configs):
+        raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [c.name for c in configs if c.value is None and not may_be_null(c)]
+    if nulls:
+        raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def apply(ports: Ports, resource_type: int, name: str, changes: Mapping[str, str | None], *, validate_only: bool) -> None:
+    """Set configs of one resource, or remove those whose value is None.
+
+    Raises INVALID_REQUEST for a broker's configs; INVALID_CONFIG, then UNKNOWN_TOPIC_OR_PARTITION, for a topic's; and either of
+    INVALID_REQUEST and INVALID_CONFIG, or POLICY_VIOLATION, for others.
+    """
+    own = ports.cluster.state.config_of(resource_type, name)
+    wanted = {key: value for key, value in {**own, **changes}.items() if value is not None}
+    if resource_type == TOPIC_RESOURCE:
+        try:
+            validate_all(wanted, ports.live_config.current)
+        except ConfigError as error:
+            raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+        if name not in ports.cluster.state.topics:
+            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    elif resource_type == BROKER_RESOURCE:
+        _check_broker(ports, name, wanted)
+        _check_min_insync_replicas(ports.cluster.state, name, changes)
+    else:
+        _check_kept(ports, resource_type, name, wanted)
+    if not validate_only:
+        changed = {k: v for k, v in changes.items() if own.get(k) != v}
+        ports.cluster.set_configs(resource_type, name, changed)
+        ports.live_config.report_without_effect(resource_type, [k for k, v in changed.items() if v is not None])
+
+
+def _check_min_insync_replicas(state: ClusterState, node: str, changes: Mapping[str, str | None]) -> None:
+    """Raises INVALID_CONFIG for changes that would end the one ``min.insync.replicas`` of a cluster with eligible leader replicas
+    (ConfigurationControlManager.validateAlterConfig)."""
+    has_one = has_eligible_leader_replicas(state) and MIN_INSYNC_REPLICAS in state.config_of(BROKER_RESOURCE, "")
+    if not has_one or MIN_INSYNC_REPLICAS not in changes:
+        return
+    if node:
+        raise KafkaError(Code.INVALID_CONFIG, f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.")
+    if changes[MIN_INSYNC_REPLICAS] is None:
+        raise KafkaError(Code.INVALID_CONFIG, f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.")
+
+
+def _check_kept(ports: Ports, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
+    """Check the configs of a group or of client metrics, which need not exist yet. Raises `KafkaError`."""
+    if resource_type == GROUP_RESOURCE:
+        try:
+            validate_group(wanted, ports.live_config.current)
+        except ConfigError as error:
+            raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
+    else:
+        validate_client_metrics(wanted)
+    state = ports.cluster.state
+    if not wanted:
+        return
+    kept = state.config_totals.get(resource_type, ConfigTotals())
+    if (resource_type, name) not in state.configs and kept.resources >= MAX_KEPT:
+        reason = f"{MAX_KEPT} resources of this type have configs; take some back first"
+        raise KafkaError(Code.POLICY_VIOLATION, reason)
+    added = characters_of(name, wanted) - characters_of(name, state.config_of(resource_type, name))
+    if added > 0 and kept.characters + added > MAX_KEPT_CHARACTERS:
+        reason = f"configs of this type have {MAX_KEPT_CHARACTERS} characters with their names; take some back first"
+        raise KafkaError(Code.POLICY_VIOLATION, reason)
+
+
+def _check_broker(ports: Ports, name: str, wanted: Mapping[str, str]) -> None:
+    """Raises INVALID_REQUEST (DynamicBrokerConfig.validate). Unknown names are accepted, as Kafka's plugins may use them."""
+    check_count(len(wanted))
+    known = {key: broker_definitions()[key] for key in wanted if key in broker_definitions()}
+    static = [key for key, definition in known.items() if not definition.is_dynamic or key in _FIXED]
+    if static:
+        raise KafkaError(Code.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(static)}]")
+    single = [key for key in wanted if key.startswith(LISTENER_PREFIX) or (key in known and known[key].is_per_broker)]
+    if single and not name:
+        reason = "Cannot update these configs at default cluster level, broker id must be specified"
+        raise KafkaError(Code.INVALID_REQUEST, f"{reason}: [{', '.join(single)}]")
+    twice = [key for key, definition in known.items() if definition.repeats(wanted[key])]
+    if twice:
+        raise KafkaError(Code.INVALID_REQUEST, f"Configuration '{twice[0]}' values must not be duplicated.")
+    state = ports.cluster.state
+    try:
+        if name:
+            ports.live_config.current.with_dynamic({**state.config_of(BROKER_RESOURCE, ""), **wanted})
+        else:
+            ports.live_config.current.with_dynamic(wanted)
+            ports.live_config.current.with_dynamic({**wanted, **state.config_of(BROKER_RESOURCE, str(state.node_id))})
+    except ConfigError as error:
+        raise KafkaError(Code.INVALID_REQUEST, str(error)) from None

@@ -1,0 +1,40 @@
+"""Who leads a partition that was asked of the wrong broker, in answers to Produce and Fetch (KIP-951)."""
+
+from __future__ import annotations
+
+from ottla.broker.handlers.support.brokers import Ports, addresses_of
+from ottla.broker.partitions.partitions import NotLeader
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages import fetch, produce
+
+
+def leader_for_produce(error: KafkaError) -> produce.LeaderIdAndEpoch | None:
+    if not isinstance(error, NotLeader):
+        return None
+    return produce.LeaderIdAndEpoch(leader_id=error.leader_id, leader_epoch=error.leader_epoch)
+
+
+def leader_for_fetch(error: KafkaError) -> fetch.LeaderIdAndEpoch | None:
+    if not isinstance(error, NotLeader):
+        return None
+    return fetch.LeaderIdAndEpoch(leader_id=error.leader_id, leader_epoch=error.leader_epoch)
+
+
+def with_produce_endpoints(ports: Ports, listener: str, response: produce.ProduceResponse) -> produce.ProduceResponse:
+    """Add the addresses of the leaders that the answer names."""
+    named = [p.current_leader.leader_id for t in response.responses for p in t.partition_responses if p.current_leader is not None]
+    response.node_endpoints = [
+        produce.NodeEndpoint(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+        for broker in addresses_of(ports, listener, set(named))
+    ]
+    return response
+
+
+def with_fetch_endpoints(ports: Ports, listener: str, response: fetch.FetchResponse) -> fetch.FetchResponse:
+    """Add the addresses of the leaders that the answer names."""
+    named = [p.current_leader.leader_id for t in response.responses for p in t.partitions if p.current_leader is not None]
+    response.node_endpoints = [
+        fetch.NodeEndpoint(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)
+        for broker in addresses_of(ports, listener, set(named))
+    ]
+    return response

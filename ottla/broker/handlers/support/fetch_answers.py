@@ -1,0 +1,113 @@
+"""Parts of Fetch's response: partitions without records, and the whole response."""
+
+from __future__ import annotations
+
+from ottla.broker.handlers.support.current_leaders import leader_for_fetch
+from ottla.broker.limits.fetch_sessions import NO_SESSION, ConsumerFetchSession, RequestedPartition
+from ottla.broker.partitions.partitions import Partition, leader_epoch_end
+from ottla.coordinator.replication.leader import divergence
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.storage.steps import Pace, Steps
+
+_NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
+
+
+def is_news(requested: RequestedPartition, data: PartitionData) -> bool:
+    """Whether an incremental fetch (KIP-227) must name the partition, because something differs from the last response."""
+    return bool(
+        data.records
+        or data.error_code
+        or data.diverging_epoch is not None
+        or data.preferred_read_replica >= 0
+        or data.high_watermark != requested.sent_high_watermark
+        or data.log_start_offset != requested.sent_log_start_offset
+    )
+
+
+def diverging_answer(partition: Partition, requested: RequestedPartition) -> PartitionData | None:
+    """The offset at which the client's log diverges from this one, or None: its last leader epoch ends before its offset (KIP-595).
+
+    Raises OFFSET_OUT_OF_RANGE for a future epoch, and for an offset below the log start offset (Partition.readRecords).
+    """
+    if requested.last_epoch < 0:
+        return None
+    partition.log.check_online()
+    log = partition.log
+    diverging = divergence(requested.last_epoch, requested.fetch_offset, leader_epoch_end(partition, requested.last_epoch))
+    if requested.fetch_offset < log.log_start_offset:
+        raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+    if diverging is None:
+        return None
+    data = _without_records(partition)
+    data.diverging_epoch = EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
+    return data
+
+
+def read_elsewhere(partition: Partition, replica_id: int) -> PartitionData:
+    """The response that sends a consumer to a follower, which has what it asks for (KIP-392)."""
+    data = _without_records(partition)
+    data.preferred_read_replica = replica_id
+    return data
+
+
+def _without_records(partition: Partition) -> PartitionData:
+    log = partition.log
+    return PartitionData(
+        partition_index=log.partition,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def not_here(index: int, error: KafkaError, *, names_leader: bool) -> PartitionData:
+    """The response for a partition that is not on this broker; with its leader, where it has one elsewhere (KIP-951)."""
+    data = refusal(index, error.code)
+    if names_leader:
+        data.current_leader = leader_for_fetch(error)
+    return data
+
+
+def refusal(index: int, code: Code, *, is_there: bool = False) -> PartitionData:
+    """The response for a refused partition. As in Kafka, its aborted transactions are an empty list, or None if it exists."""
+    aborted: list[AbortedTransaction] | None = None if is_there else []
+    return PartitionData(partition_index=index, error_code=code, high_watermark=-1, aborted_transactions=aborted, records=b"")
+
+
+def response(
+    session: ConsumerFetchSession | None, answers: list[tuple[RequestedPartition, PartitionData]], *, is_whole: bool
+) -> Steps[FetchResponse]:
+    """The response, in the order of the request. Adjacent partitions of a topic are joined; unknown topics come last.
+
+    Clients hand the partitions to their application in this order (FetchResponse.toMessage, KafkaApis.handleFetchRequest).
+    ``is_whole`` is False for an incremental fetch, whose response only names partitions that have changed.
+    """
+    pace = Pace()
+    there: list[FetchableTopicResponse] = []
+    missing: list[FetchableTopicResponse] = []
+    for requested, data in answers:
+        if pace.spend(1):
+            yield None
+        if session is not None:
+            if not is_whole and not is_news(requested, data):
+                continue
+            requested.sent_high_watermark, requested.sent_log_start_offset = data.high_watermark, data.log_start_offset
+            if data.records:
+                session.served(requested.key)
+        topic_id, name, _ = requested.key
+        topics = missing if data.error_code in _NOT_THERE else there
+        if not topics or (topics[-1].topic_id, topics[-1].topic) != (topic_id, name):
+            topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+    if there and missing and (there[-1].topic_id, there[-1].topic) == (missing[0].topic_id, missing[0].topic):
+        there[-1].partitions += missing.pop(0).partitions
+    return FetchResponse(session_id=session.session_id if session is not None else NO_SESSION, responses=there + missing)

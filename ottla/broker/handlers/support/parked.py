@@ -1,0 +1,170 @@
+"""A fetch that waits for more data, for room in the budget of responses, or for its time-out (DelayedOperation of Kafka)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.loop.env import Timer, Timers
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.loop.stepping import Stepping
+from ottla.storage.steps import Steps, run_first_step
+
+MAX_WAIT_MS = 0x7FFFFFFF
+
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+Waiter = Callable[[], None]
+
+log = structlog.get_logger("fetch")
+
+
+class Ports(Protocol):
+    @property
+    def timers(self) -> Timers: ...
+
+    @property
+    def stepping(self) -> Stepping: ...
+
+    @property
+    def response_budget(self) -> ResponseBudget: ...
+
+    @property
+    def lifecycle(self) -> Lifecycle: ...
+
+
+class Fetching(Protocol[A_co]):
+    """The fetch that waits: reads data and makes the response."""
+
+    def listen(self, waiter: Waiter) -> None:
+        """Call ``waiter`` once, soon after there may be more to read, even if there is more several times."""
+        ...
+
+    def ignore(self, waiter: Waiter) -> None:
+        """Undo `listen`."""
+        ...
+
+    def may_have_enough(self) -> bool:
+        """Whether reading again may give enough data for a response."""
+        ...
+
+    def read(self, *, is_last: bool) -> Steps[A_co | None]:
+        """The response, or None where the fetch must wait on. With ``is_last`` the time is up, and the result is always a
+        response."""
+        ...
+
+    def refused(self) -> A_co:
+        """The response after an unexpected exception in `read`."""
+        ...
+
+    def abandoned(self) -> None:
+        """The client has disconnected: release everything that the fetch holds."""
+        ...
+
+
+class ParkedFetch(Generic[A]):
+    """Reads again whenever there may be enough data; at once, where reading takes a single step.
+
+    The fetch listens before each reading, so that data which arrives during the steps of a reading is noticed.
+    """
+
+    def __init__(self, ports: Ports, fetching: Fetching[A]) -> None:
+        self._ports = ports
+        self._fetching = fetching
+        self._later: Later | None = None
+        self._timer: Timer | None = None
+        self._is_reading = False
+        self._is_woken = False
+
+    def listen(self) -> None:
+        """Begin to listen before the first reading of a fetch that may wait. `park` or `stop` must follow."""
+        self._fetching.listen(self._woken)
+
+    def park(self, wait_ms: int, *, is_large: bool) -> Later:
+        self._later = later = Later(on_abandoned=self._abandoned)
+        later.is_large = is_large
+        self._timer = self._ports.timers.call_later(min(wait_ms, MAX_WAIT_MS), self._timed_out)
+        self._fetching.listen(self._woken)
+        if self._is_woken:
+            self._ports.timers.call_soon(self._woken)
+        return later
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a client waits for the response."""
+        return self._later is not None and not self._later.is_done
+
+    def wake(self) -> None:
+        """Read again soon, because there is more data already."""
+        self._ports.timers.call_soon(self._woken)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._fetching.ignore(self._woken)
+        self._ports.response_budget.forget(self._woken)
+        self._ports.response_budget.forget(self._timed_out)
+
+    def _abandoned(self) -> None:
+        self.stop()
+        self._fetching.abandoned()
+
+    def _woken(self) -> None:
+        if self._later is None or self._is_reading:
+            self._is_woken = True
+        elif not self._later.is_done and not self._must_wait(self._woken):
+            self._fetching.listen(self._woken)
+            if self._fetching.may_have_enough():
+                self._work(is_last=False)
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if self.is_waiting and not self._is_reading and not self._must_wait(self._timed_out):
+            self._work(is_last=True)
+
+    def _must_wait(self, go_on: Callable[[], None]) -> bool:
+        """Whether the budget has no room for a response. Then ``go_on`` is called as soon as there is room."""
+        if self._ports.response_budget.is_used_up:
+            self._ports.response_budget.wait(go_on)
+            return True
+        return False
+
+    def _work(self, *, is_last: bool) -> None:
+        """Read outside of dispatch. An unexpected exception must be answered here, or the connection would wait for ever."""
+        self._is_reading, self._is_woken = True, False
+        try:
+            answer = run_first_step(self._fetching.read(is_last=is_last))
+            if isinstance(answer, Generator):
+                self._ports.stepping.run(answer, self._worked, self._failed)
+            else:
+                self._worked(answer)
+        except Exception as error:
+            self._failed(error)
+
+    def _worked(self, answer: A | None) -> None:
+        self._is_reading = False
+        if not self.is_waiting:
+            return
+        if answer is not None:
+            self._finish(answer)
+        elif self._timer is None:
+            # The time-out has passed during the reading.
+            self._timed_out()
+        elif self._is_woken:
+            self.wake()
+
+    def _failed(self, error: Exception) -> None:
+        self._is_reading = False
+        log.exception("parked_fetch_failed", of=type(self._fetching).__name__)
+        self._ports.lifecycle.unexpected_errors += 1
+        self._finish(self._fetching.refused())
+
+    def _finish(self, answer: A) -> None:
+        self.stop()
+        if self._later is not None:
+            self._later.resolve(answer)

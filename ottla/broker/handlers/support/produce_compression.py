@@ -1,0 +1,54 @@
+"""The part of Produce that gives a batch the compression that its topic is configured to have (``compression.type``).
+
+What compressing needs is imported at first use: most topics keep the compression of producers, and a start would pay for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.limits.inflating import InflatingMemory
+from ottla.protocol.inflating import memory_bytes as inflating_bytes
+from ottla.protocol.records import GZIP, HEADER_BYTES, LZ4, SNAPPY, ZSTD, BatchHeader
+from ottla.storage.config import AS_PRODUCED, LogConfig
+from ottla.storage.steps import Steps
+
+if TYPE_CHECKING:
+    from ottla.protocol.recompressing import Target
+
+_NUMBERS = {"uncompressed": 0, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+
+
+class Ports(Protocol):
+    inflating: InflatingMemory
+
+
+def target_of(config: LogConfig, header: BatchHeader) -> Target | None:
+    """The compression that a batch must be given; None where the batch is stored as it is (BrokerCompressionType).
+
+    As in Kafka, a batch that has the topic's compression already keeps the level that its producer has chosen.
+    """
+    if config.compression_type == AS_PRODUCED:
+        return None
+    from ottla.protocol.recompressing import Target
+
+    number = _NUMBERS[config.compression_type]
+    if number == header.compression:
+        return None
+    levels = {GZIP: config.compression_gzip_level, LZ4: config.compression_lz4_level, ZSTD: config.compression_zstd_level}
+    return Target(number, levels.get(number))
+
+
+def recompressed(
+    ports: Ports, batch: memoryview, header: BatchHeader, target: Target, inflated_bytes: int, limit_bytes: int
+) -> Steps[tuple[memoryview, BatchHeader]]:
+    """The batch with another compression, as `recompress` returns it. Waits for memory from the budget that all requests share."""
+    from ottla.protocol.recompressing import memory_bytes, recompress
+
+    needed_bytes = memory_bytes(target, inflated_bytes, limit_bytes)
+    needed_bytes += inflating_bytes(batch[HEADER_BYTES:], header.compression)
+    yield from ports.inflating.take(needed_bytes)
+    try:
+        return (yield from recompress(batch, header, target, inflated_bytes, limit_bytes))
+    finally:
+        ports.inflating.give(needed_bytes)

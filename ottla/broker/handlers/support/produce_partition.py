@@ -1,0 +1,39 @@
+"""Finds the partition of a batch in a Produce request."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.handlers.support.common import topic_name
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
+from ottla.protocol.messages.produce import TopicProduceData
+
+IDS_FROM = 13
+"""The first version that names topics by their ids."""
+ADMIN_CLIENT_ID = "__admin_client"
+"""The only client id that may write to internal topics, as in Kafka."""
+
+
+class BeforeTheLog(KafkaError):
+    """An error from before the log was asked, so that the answer has no log start offset."""
+
+
+class Ports(Protocol):
+    partitions: Partitions
+    cluster: ClusterCommands
+
+
+def partition_of(ports: Ports, context: RequestContext, topic: TopicProduceData, index: int) -> Partition:
+    """The partition of a batch.
+
+    Raises `KafkaError` for an unknown partition, and for an internal topic that clients may not write.
+    """
+    name = topic.name if context.version < IDS_FROM else topic_name(ports.cluster, topic.topic_id)
+    partition = ports.partitions.get(name, index)
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"{name} is internal")
+    return partition

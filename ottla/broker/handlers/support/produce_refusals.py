@@ -1,0 +1,87 @@
+"""Refusals of Produce: the errors for a request as a whole, and the response for a partition whose batch was refused.
+
+See ProduceRequest.validateRecords and KafkaApis.handleProduceRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ottla.broker.apis.api import RequestContext
+from ottla.broker.handlers.support.current_leaders import leader_for_produce
+from ottla.broker.handlers.support.produce_partition import IDS_FROM, BeforeTheLog
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT, read_header
+from ottla.protocol.validation import RecordsRefused
+from ottla.storage.steps import Pace, Steps
+
+ACKS = (-1, 0, 1)
+_UNCOUNTED = (-1, -1)
+"""Stands for the producer of a transactional batch to an unknown partition. Producer ids below 0 are not counted, as in Kafka."""
+_WITHOUT_START = {
+    Code.MESSAGE_TOO_LARGE,
+    Code.RECORD_LIST_TOO_LARGE,
+    Code.CORRUPT_MESSAGE,
+    Code.KAFKA_STORAGE_ERROR,
+}
+"""Errors of a log whose answer has no log start offset (ReplicaManager.appendRecordsToLeader)."""
+
+
+class Ports(Protocol):
+    partitions: Partitions
+
+
+def whole_refusal(ports: Ports, context: RequestContext, request: ProduceRequest, pace: Pace) -> Steps[Code]:
+    """The error for the whole request, NONE where it may be handled."""
+    if request.acks not in ACKS:
+        return Code.INVALID_REQUIRED_ACKS
+    producers = set()
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            producer = transactional_producer_of(ports, context, topic, data)
+            if producer is not None:
+                if request.transactional_id is None:
+                    return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                if producer[0] >= 0:
+                    producers.add(producer)
+            if pace.spend(1):
+                yield None
+    return Code.INVALID_PRODUCER_ID_MAPPING if len(producers) > 1 else Code.NONE
+
+
+def transactional_producer_of(
+    ports: Ports, context: RequestContext, topic: TopicProduceData, data: PartitionProduceData
+) -> tuple[int, int] | None:
+    """Producer id and epoch of a transactional batch, `_UNCOUNTED` where its partition does not exist; None for other batches."""
+    records = data.records
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != 2 or not records[22] & TRANSACTIONAL_BIT:
+        return None
+    if context.version < IDS_FROM and ports.partitions.find(topic.name, data.index) is None:
+        return _UNCOUNTED
+    header = read_header(records)
+    return header.producer_id, header.producer_epoch
+
+
+def refused_partition(index: int, error: KafkaError, partition: Partition | None) -> PartitionProduceResponse:
+    """The response for a partition whose batch was refused. It has the log start offset for the errors for which Kafka has it."""
+    errors = error.errors if isinstance(error, RecordsRefused) else []
+    log_start_offset = -1
+    if partition is not None and error.code not in _WITHOUT_START and not isinstance(error, BeforeTheLog):
+        log_start_offset = partition.log.log_start_offset
+    return PartitionProduceResponse(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message) for at, message in errors],
+        error_message=error.message,
+        current_leader=leader_for_produce(error),
+    )

@@ -1,0 +1,382 @@
+"""The broker's only access to the outside world: clock, randomness, files, timers and sockets.
+
+A simulation can replace `RealEnv`. A lint test keeps every other module from bypassing this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import time
+import uuid
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any, Protocol
+
+from ottla.addresses import joined_address
+from ottla.protocol.uuids import typeable_uuid
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.real_filesystem import RealFilesystem
+
+
+def random_uuid() -> bytes:
+    """A random UUID of version 4, 16 bytes, as Kafka gives them out."""
+    return typeable_uuid(lambda: uuid.uuid4().bytes)
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970."""
+        ...
+
+    def monotonic_ms(self) -> float: ...
+
+    def steady_ms(self) -> int:
+        """The wall clock at the start plus the elapsed time, in ms.
+
+        It never jumps, so all time-outs of the broker's state use it.
+        """
+        ...
+
+
+class Randomness(Protocol):
+    def random_uuid(self) -> bytes:
+        """Sixteen random bytes, a version-4 UUID that may be typed (`typeable_uuid`)."""
+        ...
+
+
+class Timers(Protocol):
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None: ...
+
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        """Call ``callback`` after ``delay_ms`` of the clock that `Clock.steady_ms` shows, which a test may stop and move.
+
+        `call_later` uses the machine's time instead. Time-outs of the broker's state use the clock; waiting for a client or a disk
+        uses the machine's time.
+        """
+        ...
+
+
+class Env(Clock, Randomness, Timers, Protocol):
+    """All access to the outside world. Most parts of the broker need only one of the protocols in it."""
+
+    fs: Filesystem
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        """Run blocking ``work``, which must share no state, in another thread.
+
+        ``done`` is then called on the event loop with the exception that ``work`` has raised, or None.
+        """
+        ...
+
+    def finish_aside(self) -> None:
+        """Block until no work of `run_aside` is running. The ``done`` callbacks are called later, because the loop is blocked."""
+        ...
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening: ...
+
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> ConnectionAttempt:
+        """Connect to a host. Afterwards the protocol that ``factory`` makes is connected, or ``failed`` is called with the error.
+
+        A host that does not answer brings about neither for a long time, so a caller gives up by cancelling the attempt.
+        """
+        ...
+
+    def waiter(self) -> Waiter:
+        """For a coroutine that waits until something has happened."""
+        ...
+
+    def host_name(self) -> str: ...
+
+    def open_file_limit(self) -> int:
+        """Raise the process's limit of file descriptors as far as the operating system allows, and return the limit."""
+        ...
+
+
+class Waiter(Protocol):
+    """Awaited by one coroutine, which goes on in a later turn of the loop than the call of `release`."""
+
+    def __await__(self) -> Generator[Any, Any, None]: ...
+
+    def release(self) -> None:
+        """End the wait. A second call does nothing."""
+        ...
+
+
+class ConnectionAttempt(Protocol):
+    """An attempt to connect."""
+
+    def cancel(self) -> None:
+        """Give the attempt up. Neither of its callbacks is called afterwards. Does nothing after one of them was called."""
+        ...
+
+
+class Listening(Protocol):
+    """An open listener and its port."""
+
+    port: int
+
+    def close(self) -> None: ...
+
+
+class _RealListening:
+    def __init__(self, servers: list[asyncio.Server]) -> None:
+        self._servers = servers
+        self.port: int = servers[0].sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+class _RealAttempt:
+    """A task that connects."""
+
+    def __init__(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> None:
+        self._failed = failed
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._connect(loop, host, port, factory))
+        _CONNECTING.add(self._task)
+        self._task.add_done_callback(_CONNECTING.discard)
+
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]
+    ) -> None:
+        try:
+            await loop.create_connection(factory, host, port)
+        except OSError as error:
+            self._failed(error)
+        except (OverflowError, ValueError) as error:
+            # An address that no socket takes, such as a port above 65,535 or a host name that is too long.
+            self._failed(OSError(f"{joined_address((host, port))}: {error}"))
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+
+_CONNECTING: set[asyncio.Task[None]] = set()
+"""The tasks that connect now. An event loop itself keeps only weak references to its tasks."""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""The monotonic clock that goes on while the machine sleeps, on systems that have one."""
+
+
+def _uptime_ms() -> int:
+    return time.clock_gettime_ns(_CLOCK) // 1_000_000
+
+
+MAX_ASIDE_THREADS = 8
+"""The number of threads for `Env.run_aside`. `broker.loop.stepping` uses fewer at a time, `broker.partitions.durability` one."""
+MAX_DESCRIPTORS = 1 << 20
+"""The largest limit of file descriptors that the process asks for."""
+
+
+class TimeSource(Protocol):
+    """The clock of a `RealEnv`."""
+
+    def now_ms(self) -> int: ...
+
+    def steady_ms(self) -> int: ...
+
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class WallClock:
+    """The clock of this machine."""
+
+    def __init__(self) -> None:
+        self._started_ms = self.now_ms() - _uptime_ms()
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        return self._started_ms + _uptime_ms()
+
+    def call_by_clock(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+
+class _LoopWaiter:
+    def __init__(self) -> None:
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._future.__await__()
+
+    def release(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+
+class RealEnv:
+    """`Env` on this machine. ``clock`` replaces the machine's clock."""
+
+    def __init__(self, clock: TimeSource | None = None) -> None:
+        self.fs: Filesystem = RealFilesystem()
+        clock = WallClock() if clock is None else clock
+        self.now_ms = clock.now_ms
+        self.steady_ms = clock.steady_ms
+        self.call_by_clock = clock.call_by_clock
+        self._executor = ThreadPoolExecutor(MAX_ASIDE_THREADS, "aside")
+        self._aside: set[Future[None]] = set()
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic() * 1000
+
+    def random_uuid(self) -> bytes:
+        return random_uuid()
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(callback)
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        loop = asyncio.get_running_loop()
+        future = self._executor.submit(work)
+        self._aside.add(future)
+
+        def finished() -> None:
+            self._aside.discard(future)
+            done(future.exception())
+
+        def wake_loop(_: Future[None]) -> None:
+            # The event loop is closed, so no caller waits for the result.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(finished)
+
+        future.add_done_callback(wake_loop)
+
+    def finish_aside(self) -> None:
+        wait(self._aside)
+
+    async def listen(self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol]) -> Listening:
+        loop = asyncio.get_running_loop()
+        servers = [await loop.create_server(factory, sock=one, backlog=BACKLOG) for one in listening_sockets(host, port)]
+        return _RealListening(servers)
+
+    def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.BufferedProtocol], failed: Callable[[OSError], None]
+    ) -> ConnectionAttempt:
+        return _RealAttempt(host, port, factory, failed)
+
+    def waiter(self) -> Waiter:
+        return _LoopWaiter()
+
+    def host_name(self) -> str:
+        return socket.gethostname()
+
+    def open_file_limit(self) -> int:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            # Some systems have a lower limit than the hard limit that they report.
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                soft = wanted
+        return wanted if soft == resource.RLIM_INFINITY else soft
+
+
+NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
+"""The errors of a machine that has no IPv6, although it may have names for such addresses."""
+BACKLOG = 1024
+
+
+def listening_sockets(host: str, port: int, backlog: int = BACKLOG) -> list[socket.socket]:
+    """A listening socket for each address of ``host``, all on the same port. An empty host is every interface.
+
+    As with Apache Kafka, the wildcard ``::`` accepts IPv4 as well.
+
+    Raises OSError, OverflowError and UnicodeError.
+    """
+    if host in ("", "::") and socket.has_dualstack_ipv6():
+        try:
+            return [socket.create_server(("::", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)]
+        except OSError as error:
+            if host or error.errno not in NO_IPV6:
+                raise
+    return _of_each_address(host or "0.0.0.0", port, backlog)
+
+
+def _of_each_address(host: str, port: int, backlog: int) -> list[socket.socket]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # IPv4 first, so that a port that the system chooses is one of IPv4, where other programs are more likely to listen.
+    addresses = sorted(dict.fromkeys((family, address) for family, _, _, _, address in found), key=lambda a: a[0])
+    listening: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
+        for family, address in addresses:
+            chosen = listening[0].getsockname()[1] if listening else port
+            try:
+                listening.append(socket.create_server((address[0], chosen, *address[2:]), family=family, backlog=backlog))
+            except OSError as error:
+                if len(addresses) == 1 or error.errno not in NO_IPV6:
+                    raise
+                missing = error
+        if missing is not None and not listening:
+            raise missing
+    except BaseException:
+        for one in listening:
+            one.close()
+        raise
+    return listening
+
+
+LISTENING_PORTS = range(20_000, 32_768)
+"""Below the ports that Linux, Windows and macOS give to connections (32768 or 49152 and above)."""
+PORTS_TRIED = 100
+
+
+def free_port(host: str) -> int:
+    """A port of this machine that is free now.
+
+    It is taken from `LISTENING_PORTS`, where that has one, because any connection may take one of the system's free ports before a
+    server listens there.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    first = int.from_bytes(os.urandom(4), "big")
+    for at in range(PORTS_TRIED):
+        port = LISTENING_PORTS[(first + at) % len(LISTENING_PORTS)]
+        with socket.socket(family) as probe, suppress(OSError):
+            probe.bind((host, port))
+            return port
+    with socket.socket(family) as probe:
+        probe.bind((host, 0))
+        own: int = probe.getsockname()[1]
+        return own
+
+
+def process_id() -> int:
+    return os.getpid()
+
+
+_ADVICE = {
+    errno.EADDRINUSE: "another program has the port; port 0 takes a free one",
+    errno.EACCES: "ports below 1024 are for privileged programs",
+    errno.EADDRNOTAVAIL: "the address is none of this machine's",
+}
+
+
+def why_not_bound(error: Exception) -> str:
+    """Why a socket could not be bound, and what to do about it, in one line whichever event loop runs."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None or number <= 0:
+        # Errors of getaddrinfo have negative numbers and texts of their own.
+        return str(getattr(error, "strerror", None) or error)
+    return "; ".join(filter(None, (os.strerror(number), _ADVICE.get(number))))

@@ -1,0 +1,213 @@
+"""Commands on the cluster's metadata: creates and deletes topics, sets configs and features, allocates producer ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NoReturn, Protocol, TypeVar
+
+import structlog
+
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.loop.env import Randomness
+from ottla.broker.metadata.internal_topics import NewTopic, internal_topic
+from ottla.broker.metadata.metadata_log import MetadataLog
+from ottla.broker.metadata.placement import Place
+from ottla.coordinator.client_quotas import Entity
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.result import Result
+from ottla.coordinator.topics import Topic
+from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.storage.steps import Steps
+
+SUPPORTED_FEATURES = {
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 1),
+    "kraft.version": (0, 1),
+    "metadata.version": (7, 33),
+    "share.version": (0, 2),
+    "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+}
+
+PARTITIONS_AT_ONCE = 100
+"""A command for more partitions is computed in another thread."""
+
+T = TypeVar("T")
+
+
+class TopicCreation(Protocol):
+    """A controller elsewhere, as far as it makes topics that a broker needs."""
+
+    def create_topic(self, topic: NewTopic) -> NoReturn:
+        """Ask for a topic. Raises UNKNOWN_TOPIC_OR_PARTITION, as long as it is not there: clients ask again."""
+        ...
+
+
+log = structlog.get_logger("cluster")
+
+
+class ClusterCommands:
+    """The shard of the cluster's metadata. Each command is in force when it returns: ``publish`` has the broker follow it."""
+
+    def __init__(
+        self,
+        *,
+        randomness: Randomness,
+        config: LiveConfig,
+        state: ClusterState,
+        metadata_log: MetadataLog,
+        publish: Callable[[], None],
+        controller: TopicCreation | None = None,
+        decide_features: Callable[[Mapping[str, int]], Result[None]] | None = None,
+    ) -> None:
+        """``controller`` makes topics where the controller is elsewhere. ``decide_features`` sets feature levels, by default as
+        `ClusterState.set_features` does."""
+        self._randomness = randomness
+        self._config = config
+        self.state = state
+        self.metadata_log = metadata_log
+        self._publish = publish
+        self._controller = controller
+        self._decide_features = state.set_features if decide_features is None else decide_features
+        self._least_producer_id = 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this broker is the whole cluster, and its own controller."""
+        return self.state.is_alone
+
+    def _execute(self, result: Result[T]) -> T:
+        response = self.metadata_log.execute(result)
+        self._publish()
+        return response
+
+    def _execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        response = yield from self.metadata_log.execute_large(command)
+        self._publish()
+        return response
+
+    def set_up(self, features: Mapping[str, int], *, is_new: bool) -> None:
+        """Set the feature levels of a start. A new log gets the default feature levels besides ``features``."""
+        self._execute(self.state.set_features(levels_with(DEFAULT_FEATURES, features) if is_new else dict(features)))
+        self._drop_metadata_topic()
+
+    def _drop_metadata_topic(self) -> None:
+        """Delete a topic with the metadata log's name, and keep the log.
+
+        Earlier versions of ottla let a client create such a topic, and wrote its batches into the metadata log. Replay skips them.
+        """
+        if METADATA_TOPIC in self.state.topics:
+            self._execute(self.state.delete_topic(METADATA_TOPIC))
+            log.warning("topic_over_the_metadata_removed", topic=METADATA_TOPIC, hint="what clients wrote to it is not served")
+
+    # topics
+
+    def create_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Topic:
+        """Create a topic, by default with partitions of this broker's. Raises `KafkaError`, with nothing changed."""
+        if self._controller is not None:
+            self.state.check_new_topic(name)
+            factor = self._config.settings.default_replication_factor
+            self._controller.create_topic(
+                NewTopic(name=name, partition_count=count, configs=dict(configs), replication_factor=factor)
+            )
+        topic_id = self._randomness.random_uuid()
+        self._execute(self.state.create_topic(name, topic_id, count, configs, place and place()))
+        return self.state.topics[name]
+
+    def create_large_topic(self, name: str, count: int, configs: Mapping[str, str], place: Place | None = None) -> Steps[Topic]:
+        """`create_topic` in steps, for thousands of partitions. Raises `KafkaError`, with nothing changed."""
+        if self._controller is not None:
+            return self.create_topic(name, count, configs)
+        topic_id = self._randomness.random_uuid()
+        command = lambda: self.state.create_topic(name, topic_id, count, configs, place and place())  # noqa: E731
+        yield from self._execute_large(command)
+        return self.state.topics[name]
+
+    def ensure_internal(self, name: str) -> Topic:
+        """The internal topic of a coordinator. It is created when a client first needs it. Raises `KafkaError`."""
+        topic = self.state.topics.get(name)
+        if topic is not None:
+            return topic
+        made = internal_topic(name, self._config.current)
+        if self._controller is not None:
+            self._controller.create_topic(made)
+        return self.create_topic(name, made.partition_count, made.configs)
+
+    def ensure_coordinator(self, name: str) -> None:
+        """Create the internal topic of a coordinator if it does not exist.
+
+        Raises COORDINATOR_NOT_AVAILABLE for every error, because clients retry on this code and give up on others.
+        """
+        try:
+            self.ensure_internal(name)
+        except KafkaError as error:
+            raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE) from error
+
+    def create_partitions(self, name: str, count: int, place: Place | None = None) -> Steps[None]:
+        """Raise a topic's number of partitions to ``count``. Raises `KafkaError`, with nothing changed."""
+        added = count - self.state.topic(name).partition_count
+        if added <= PARTITIONS_AT_ONCE:
+            self._execute(self.state.create_partitions(name, count, place and place()))
+        else:
+            yield from self._execute_large(lambda: self.state.create_partitions(name, count, place and place()))
+
+    def delete_topic(self, name: str) -> None:
+        self._execute(self.state.delete_topic(name))
+
+    def set_configs(self, resource_type: int, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set or, with None, remove configs of a resource. Raises `KafkaError`, with nothing changed."""
+        self._execute(self.state.set_configs(resource_type, name, changes))
+
+    def alter_quotas(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        result = self.state.client_quotas.alter(entity, changes)
+        if not validate_only:
+            self._execute(result)
+
+    def set_credential(self, name: str, mechanism: int, salt: bytes, salted_password: bytes, iterations: int) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        self._execute(self.state.credentials.set(name, mechanism, salt, salted_password, iterations))
+
+    def remove_credential(self, name: str, mechanism: int) -> None:
+        """Raises `KafkaError`, with nothing changed."""
+        self._execute(self.state.credentials.remove(name, mechanism))
+
+    # features and ids
+
+    @property
+    def features_epoch(self) -> int:
+        """A number that grows with every change of a feature level: the metadata log's end offset."""
+        return self.metadata_log.end_offset
+
+    @property
+    def transaction_version(self) -> int:
+        return self.state.transaction_version
+
+    def set_features(self, levels: Mapping[str, int]) -> None:
+        """Set feature levels. Raises `KafkaError`, with nothing changed."""
+        self._execute(self._decide_features({n: level for n, level in levels.items() if self.state.features.get(n, 0) != level}))
+
+    @property
+    def next_producer_id(self) -> int:
+        """The first producer id that is in no allocated block."""
+        return max(self.state.next_producer_id, self._least_producer_id)
+
+    def skip_producer_ids(self, highest: int) -> bool:
+        """Never allocate ids up to ``highest``, which are in use; returns whether the metadata log lacks their blocks.
+
+        Nothing is written, so that a start needs no disk space. Until a block is logged, each start finds the same ids again.
+        """
+        if self.next_producer_id > highest:
+            return False
+        self._least_producer_id = highest + 1
+        return True
+
+    def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
+        """Implements `ProducerIdBlocks` by a controller in this broker: calls ``then`` before returning."""
+        try:
+            block: range | KafkaError = range(*self._execute(self.state.allocate_producer_ids(self._least_producer_id)))
+        except KafkaError as error:
+            block = error
+        then(block)

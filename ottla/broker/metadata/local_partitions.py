@@ -1,0 +1,395 @@
+"""The replicas that the cluster's metadata gives this broker: opens and removes their logs, and has them led and followed.
+
+A broker alone, whose metadata is its own log, and a broker under a controller elsewhere take the same path
+(ReplicaManager.applyDelta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.config.topics import log_config
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.metadata_faults import MetadataFaults
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.log_failures import log_offline
+from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
+from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata_delta import MetadataDelta
+from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.replication.leader import sole_leader
+from ottla.coordinator.topics import Topic
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.config import LogConfig
+from ottla.storage.filesystem import described
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.recovery import RecoveryReport
+from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.storage.transaction_history import TransactionHistory
+
+WORK_AT_ONCE = 1_500
+"""How much of one change is carried out at once, in units of `storage.steps.Pace`. The rest follows in steps."""
+OPEN_WORK = 15
+"""The cost of putting a new partition into service, in the same units."""
+SETTLE_WORK = 8
+"""The cost of having a partition led or followed that is in service already, in the same units."""
+LOG_CONFIGS_KEPT = 1_000
+
+log = structlog.get_logger("cluster")
+
+
+class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a broker has before its metadata. The directory has its meta.properties."""
+
+    env: Env
+    stepping: Stepping
+    config: LiveConfig
+    directory: LogDirectory
+    disk: DiskHealth
+    gate: Gate
+    partitions: Partitions
+
+
+class ReplicaActions(Protocol):
+    """Carries out what the metadata says of a partition of which this broker has a replica."""
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Lead a partition, in a new leader epoch or in the present one with other replicas or another in-sync set."""
+        ...
+
+    def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
+        """Follow the partition's leader, or wait for one where the registration names none."""
+        ...
+
+    def stop(self, partition: Partition) -> None:
+        """The broker is no replica of the partition any more, or the topic was deleted. Called before the partition is removed."""
+        ...
+
+    def brokers_changed(self) -> None:
+        """Brokers have registered, were fenced or unfenced, or have gone."""
+        ...
+
+
+class SoleReplicas:
+    """`ReplicaActions` of a broker without others: it is the only replica of what it leads, and fetches from nobody."""
+
+    def __init__(self, broker_id: int) -> None:
+        self._broker_id = broker_id
+
+    def lead(self, partition: Partition, registration: PartitionRegistration) -> None:
+        partition.lead(sole_leader(self._broker_id, registration.leader_epoch, partition.log.log_end_offset))
+
+    def follow(self, partition: Partition, registration: PartitionRegistration) -> None:
+        partition.follow(registration.leader, registration.leader_epoch)
+
+    def stop(self, partition: Partition) -> None:
+        pass
+
+    def brokers_changed(self) -> None:
+        pass
+
+
+class Coordinator(Protocol):
+    """A coordinator that works on the partitions of an internal topic that this broker leads."""
+
+    def elected(self, index: int, leader_epoch: int) -> None:
+        """This broker leads a partition of the coordinator's topic from now on, in this leader epoch."""
+        ...
+
+    def resigned(self, index: int) -> None:
+        """This broker does not lead the partition any more."""
+        ...
+
+
+class _Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of a coordinator's topic that this broker leads from now on, or, where ``leader_epoch`` is None, no longer."""
+
+    topic: str
+    index: int
+    leader_epoch: int | None
+
+
+class LocalPartitions:
+    """Keeps `Partitions` in line with the cluster's metadata: `begin` at a start, `apply` after each change."""
+
+    def __init__(self, parts: MetadataParts, state: ClusterState, replicas: ReplicaActions) -> None:
+        self._env = parts.env
+        self._stepping = parts.stepping
+        self._config = parts.config
+        self._directory = parts.directory
+        self._disk = parts.disk
+        self._gate = parts.gate
+        self._partitions = parts.partitions
+        self._state = state
+        self._replicas = replicas
+        self.coordinators: dict[str, Coordinator] = {}
+        """By internal topic, in the order in which a start loads them."""
+        self.has_lost = False
+        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        # The transactions that recovery has read in each partition, kept until the start has searched them for torn transactions.
+        self._read: dict[TopicPartition, TransactionHistory] = {}
+        # Partitions that are to be brought in line with the metadata in steps, by topic id and number, in order.
+        self._unsettled: dict[tuple[bytes, int], None] = {}
+        self._is_settling = False
+        self._log_configs: dict[tuple[BrokerConfig, frozenset[tuple[str, str]]], LogConfig] = {}
+        parts.partitions.open_missing = self.open_missing
+        parts.partitions.led_elsewhere = self.led_elsewhere
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        """The transactions that recovery has read in each partition. They are dropped here, so this may be called once."""
+        read, self._read = self._read, {}
+        return read
+
+    # start
+
+    def begin(self) -> None:
+        """Put every replica into service, set directories aside that belong to none, and load the coordinators."""
+        on_disk, set_aside = set(), set()
+        for name, index in list(self._directory.partitions_on_disk()):
+            if self._belongs(name, index):
+                on_disk.add((name, index))
+            elif (name, index) != (METADATA_TOPIC, 0):
+                set_aside.add((name, index))
+                self._set_aside(name, index)
+        moves: list[_Move] = []
+        for topic in self._state.topics.values():
+            config = self.log_config(topic.name)
+            for index, registration in enumerate(topic.partitions):
+                if self._is_replica(topic, registration):
+                    where = (topic.name, index)
+                    # While a member of a cluster was away, others may have made the topic anew. What the checkpoints say of the
+                    # directory that was set aside is not about the present topic then. One broker alone makes topics itself, so
+                    # there it is damage, and the partition goes offline.
+                    was_made_anew = where in set_aside and not self._state.is_alone
+                    exists = where in on_disk or (not was_made_anew and self._directory.was_written(*where))
+                    self._assign(self._open(topic, index, config, exists=exists), registration, moves)
+        self._directory.loaded()
+        for name in self.coordinators:
+            self._move([move for move in moves if move.topic == name])
+
+    def _belongs(self, name: str, index: int) -> bool:
+        """Whether a directory belongs to a replica of the present topic, and not to a deleted topic of the same name."""
+        topic = self._state.topics.get(name)
+        if topic is None or index >= topic.partition_count or not self._is_replica(topic, topic.partitions[index]):
+            return False
+        try:
+            return self._directory.topic_id_on_disk(name, index) in (topic.topic_id, None)
+        except OSError:
+            # The directory's topic id cannot be read. Opening the partition then takes it offline.
+            return True
+
+    def _set_aside(self, name: str, index: int) -> None:
+        directory = self._directory
+        if not directory.fs.is_dir(directory.directory_of(name, index)):
+            return
+        try:
+            renamed = directory.set_aside(name, index, self._env.random_uuid().hex())
+        except OSError as error:
+            log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
+        else:
+            log.warning("stray_directory_set_aside", directory=renamed)
+
+    # changes
+
+    def apply(self, delta: MetadataDelta, faults: MetadataFaults) -> None:
+        """Follow a change of the metadata: first what was deleted, then who follows, then who leads, then the coordinators."""
+        if delta.has_changed_brokers:
+            faults.attempt(self._replicas.brokers_changed, "brokers")
+        for topic in delta.deleted:
+            faults.attempt(partial(self._remove, topic, range(topic.partition_count)), "remove", topic=topic.name)
+        changed = list(self._changed(delta.partitions))
+        led = [self._leads(topic.partitions[index]) for topic, index in changed]
+        wanted = [where for where, leads in zip(changed, led, strict=True) if not leads]
+        wanted += [where for where, leads in zip(changed, led, strict=True) if leads]
+        for topic_id in delta.created:
+            topic = self._state.topics_by_id[topic_id]
+            wanted += [(topic, index) for index in range(topic.partition_count)]
+        moves: list[_Move] = []
+        for topic, index in self._first(wanted):
+            faults.attempt(partial(self._settle, topic, index, moves), "change", topic=topic.name, partition=index)
+        self._move_all(moves, faults)
+
+    def _changed(self, partitions: dict[bytes, dict[int, None]]) -> Iterable[tuple[Topic, int]]:
+        for topic_id, indexes in partitions.items():
+            topic = self._state.topics_by_id.get(topic_id)
+            if topic is not None:
+                yield from ((topic, index) for index in indexes if 0 <= index < topic.partition_count)
+
+    def _move_all(self, moves: list[_Move], faults: MetadataFaults) -> None:
+        for move in moves:
+            faults.attempt(partial(self._move, [move]), "coordinator", topic=move.topic, partition=move.index)
+
+    # large changes
+
+    def _first(self, wanted: Sequence[tuple[Topic, int]]) -> Sequence[tuple[Topic, int]]:
+        """The first of the partitions that are to be brought in line, which the caller does at once. The others follow in steps.
+
+        Until then they are as they were before the change, as if it came later. A client that names a new one has it opened.
+        """
+        count, left = 0, WORK_AT_ONCE
+        while count < len(wanted) and left > 0:
+            left -= self._work_of(*wanted[count])
+            count += 1
+        self._unsettled.update(dict.fromkeys((topic.topic_id, index) for topic, index in wanted[count:]))
+        if self._unsettled and not self._is_settling:
+            self._is_settling = True
+            self._stepping.run(self._settle_rest(), lambda _: None, self._step_failed)
+        return wanted[:count]
+
+    def _work_of(self, topic: Topic, index: int) -> int:
+        return OPEN_WORK if self._partitions.known(topic.name, index) is None else SETTLE_WORK
+
+    def _settle_rest(self) -> Steps[None]:
+        """Bring partitions in line as the metadata is when each has its turn, until none is left."""
+        pace, faults = Pace(), MetadataFaults()
+        while self._unsettled:
+            topic_id, index = next(iter(self._unsettled))
+            topic = self._state.topics_by_id.get(topic_id)
+            if topic is None:
+                del self._unsettled[topic_id, index]
+                continue
+            work = self._work_of(topic, index)
+            moves: list[_Move] = []
+            faults.attempt(partial(self._settle, topic, index, moves), "change", topic=topic.name, partition=index)
+            self._move_all(moves, faults)
+            if pace.spend(work):
+                yield None
+        self._is_settling = False
+        faults.raise_first()
+
+    def open_missing(self, name: str, index: int) -> Partition | None:
+        """Put a replica into service if it is not, and return it; None where this broker has no such replica."""
+        topic = self._state.topics.get(name)
+        if topic is None or not 0 <= index < topic.partition_count:
+            return None
+        partition = self._partitions.known(name, index)
+        if partition is None:
+            moves: list[_Move] = []
+            partition = self._settle(topic, index, moves)
+            self._move(moves)
+        return partition
+
+    def led_elsewhere(self, name: str, index: int) -> NotLeader | None:
+        """Implements `Partitions.led_elsewhere`."""
+        topic = self._state.topics.get(name)
+        if topic is None or not 0 <= index < topic.partition_count or self._leads(topic.partitions[index]):
+            return None
+        return NotLeader(topic.partitions[index].leader, topic.partitions[index].leader_epoch)
+
+    def _leads(self, registration: PartitionRegistration) -> bool:
+        return self._state.is_alone or registration.leader == self._state.node_id
+
+    def _is_replica(self, topic: Topic, registration: PartitionRegistration) -> bool:
+        """Whether this broker has a replica. A topic with the name of the metadata log has none: its files would be that log's."""
+        return topic.name != METADATA_TOPIC and (self._state.is_alone or self._state.node_id in registration.replicas)
+
+    def _settle(self, topic: Topic, index: int, moves: list[_Move]) -> Partition | None:
+        """Bring one partition in line with its registration; returns it where this broker has a replica."""
+        self._unsettled.pop((topic.topic_id, index), None)
+        registration = topic.partitions[index]
+        partition = self._partitions.known(topic.name, index)
+        if not self._is_replica(topic, registration):
+            if partition is not None:
+                if partition.is_led:
+                    moves.append(_Move(topic=topic.name, index=index, leader_epoch=None))
+                self._remove(topic, range(index, index + 1))
+            return None
+        if partition is None:
+            partition = self._open(topic, index, self.log_config(topic.name), exists=False)
+        self._assign(partition, registration, moves)
+        return partition
+
+    def _assign(self, partition: Partition, registration: PartitionRegistration, moves: list[_Move]) -> None:
+        """Lead or follow a partition, and note in ``moves`` where a coordinator has to learn of it."""
+        topic, index = partition.log.topic, partition.log.partition
+        led_epoch = partition.leader.leader_epoch if partition.is_led else None
+        if self._leads(registration):
+            self._replicas.lead(partition, registration)
+            if topic in self.coordinators and led_epoch != registration.leader_epoch:
+                moves.append(_Move(topic=topic, index=index, leader_epoch=registration.leader_epoch))
+        else:
+            self._replicas.follow(partition, registration)
+            if led_epoch is not None:
+                moves.append(_Move(topic=topic, index=index, leader_epoch=None))
+
+    def _move(self, moves: list[_Move]) -> None:
+        for move in moves:
+            coordinator = self.coordinators.get(move.topic)
+            if coordinator is None:
+                continue
+            if move.leader_epoch is None:
+                coordinator.resigned(move.index)
+            else:
+                coordinator.elected(move.index, move.leader_epoch)
+
+    def _open(self, topic: Topic, index: int, config: LogConfig, *, exists: bool) -> Partition:
+        if exists:
+            partition_log, report = self._directory.open(topic.name, index, config, self._env.now_ms(), topic.topic_id)
+            self.has_lost |= has_losses(partition_log.directory, report)
+            if partition_log.offline_reason is not None:
+                log_offline(partition_log)
+            elif report.history is not None:
+                self._read[topic.name, index] = report.history
+        else:
+            partition_log = self._directory.create(topic.name, index, config, topic.topic_id)
+            if self._directory.has_forgotten:
+                self._directory.has_forgotten = False
+                for path in self._directory.checkpoints.paths:
+                    self._gate.wrote_file(path, self._directory.path)
+        # After a failed sync no log accepts appends, new logs included.
+        partition_log.is_failed |= self._disk.has_failed
+        return self._partitions.add(partition_log, is_led=False)
+
+    def _remove(self, topic: Topic, indexes: range) -> None:
+        for index in indexes:
+            partition = self._partitions.known(topic.name, index)
+            if partition is not None:
+                self._replicas.stop(partition)
+        left = run_first_step(self._partitions.remove(topic.name, indexes))
+        if left is not None:
+            self._stepping.run(left, lambda _: None, self._step_failed)
+
+    @staticmethod
+    def _step_failed(error: Exception) -> None:
+        raise error
+
+    # configs
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The log settings of a topic. They are cached by the topic's own configs, because most topics have the same or none."""
+        own = self._state.config_of(TOPIC_RESOURCE, topic)
+        key = (self._config.current, frozenset(own.items()))
+        known = self._log_configs.get(key)
+        if known is None:
+            if len(self._log_configs) >= LOG_CONFIGS_KEPT:
+                self._log_configs.clear()
+            known = self._log_configs[key] = log_config(own, self._config.current)
+        return known
+
+    def set_log_configs(self, topics: Iterable[str]) -> None:
+        """Put the present settings of topics into force."""
+        for name in topics:
+            config = self.log_config(name)
+            for index in range(self._state.topics[name].partition_count):
+                partition = self._partitions.known(name, index)
+                if partition is not None:
+                    partition.log.config = config
+
+
+def has_losses(directory: str, report: RecoveryReport) -> bool:
+    """Log what recovery has cut from a log and rebuilt beside it; returns whether anything was cut."""
+    for loss in report.losses:
+        log.warning("log_cut", directory=directory, reason=loss)
+    if report.rebuilt:
+        log.warning("log_rebuilt", directory=directory, rebuilt=report.rebuilt)
+    return bool(report.losses)

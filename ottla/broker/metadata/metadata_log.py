@@ -1,0 +1,156 @@
+"""The log of the cluster's metadata in this broker's directory, where this broker is the controller itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.metadata.local_partitions import has_losses
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.runtime import Runtime
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.replication.leader import sole_leader
+from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.steps import Steps
+
+MAX_OBSERVERS = 1_000
+UNKNOWN_MS = -1
+
+T = TypeVar("T")
+
+
+class Observer(msgspec.Struct, kw_only=True):
+    """A broker that fetches the log, by its last fetch."""
+
+    replica_id: int
+    directory_id: bytes
+    end_offset: int
+    fetched_ms: int
+    caught_up_ms: int = UNKNOWN_MS
+
+
+class MetadataLog(Protocol):
+    """Takes the decisions on the cluster's metadata. Each method raises `KafkaError`, with nothing changed, where it is refused."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+    def observers(self) -> list[Observer]:
+        """Those who fetch the log from this process, by id."""
+        ...
+
+    def execute(self, result: Result[T]) -> T:
+        """Append the records of a decision, and replay them."""
+        ...
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        """`execute` in steps, for a command with thousands of records (`Runtime.execute_large`)."""
+        ...
+
+
+def _no_metadata(reason: str) -> DirectoryError:
+    return DirectoryError(f"cannot start without the cluster's metadata: {reason}; restore it, or start with another directory")
+
+
+def metadata_not_written(error: KafkaError) -> DirectoryError:
+    """The error of a start that could not append a record to the metadata log."""
+    return DirectoryError(f"cannot write the cluster's metadata: {error.message}; make room, then start again")
+
+
+class LocalMetadataLog:
+    """Implements `MetadataLog`. The constructor opens the log, and `load` replays it. Both raise `DirectoryError`."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        directory: LogDirectory,
+        disk: DiskHealth,
+        gate: Gate,
+        state: ClusterState,
+        carry_out_effect: Callable[[Effect], None] | None = None,
+    ) -> None:
+        self._state = state
+        self._observers: dict[int, Observer] = {}
+        self.log, report = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms())
+        self.has_lost = has_losses(self.log.directory, report)
+        """Whether recovery has cut the log."""
+        if self.log.offline_reason is not None:
+            raise _no_metadata(self.log.offline_reason)
+        # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
+        self.partition = Partition(env, self.log, gate, disk, state.node_id)
+        self._runtime = Runtime(env, self.partition, self._replay, stepping, carry_out_effect, refused=lambda error: error)
+
+    def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
+        self._state.replay(record, offset)
+
+    def load(self) -> bool:
+        """Replay the log; returns whether it is new."""
+        try:
+            return self._runtime.load() == 0
+        except KafkaError as error:
+            raise _no_metadata(str(error.message)) from error
+
+    def begin_epoch(self) -> None:
+        """Go on in a leader epoch that is newer than all in the log.
+
+        So brokers that have fetched what a crash has taken from the log find out where it parts from theirs.
+        """
+        epoch = max(self.log.epochs.latest, 0) + 1
+        self.partition.lead(sole_leader(self._state.node_id, epoch, self.log.log_end_offset))
+
+    @property
+    def end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.log.leader_epoch
+
+    def fetched(self, replica_id: int, directory_id: bytes, offset: int, now_ms: int) -> None:
+        """Note that a broker has everything below ``offset``."""
+        if replica_id not in self._observers:
+            if len(self._observers) >= MAX_OBSERVERS:
+                return
+            self._observers[replica_id] = Observer(
+                replica_id=replica_id, directory_id=directory_id, end_offset=offset, fetched_ms=now_ms
+            )
+        observer = self._observers[replica_id]
+        observer.directory_id, observer.end_offset, observer.fetched_ms = directory_id, offset, now_ms
+        if offset >= self.log.log_end_offset:
+            observer.caught_up_ms = now_ms
+
+    def observers(self) -> list[Observer]:
+        return [self._observers[replica_id] for replica_id in sorted(self._observers)]
+
+    def forget_observers(self, before_ms: int) -> None:
+        """Forget the observers that have not fetched since ``before_ms``."""
+        self._observers = {key: observer for key, observer in self._observers.items() if observer.fetched_ms >= before_ms}
+
+    def execute(self, result: Result[T]) -> T:
+        return self._runtime.execute(result)
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        return self._runtime.execute_large(command)

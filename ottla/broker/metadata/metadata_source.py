@@ -1,0 +1,74 @@
+"""Where a broker has the cluster's metadata from: its own log (`own_metadata`), or a controller elsewhere (`membership`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ottla.broker.config.settings import Settings
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.local_partitions import LocalPartitions
+from ottla.broker.metadata.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata.producer_ids import ProducerIds
+from ottla.coordinator.cluster import ClusterState
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Steps
+from ottla.storage.transaction_history import TransactionHistory
+
+Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | None]], None]
+"""Repeats a task at an interval (`Housekeeping.repeat`)."""
+
+
+class MetadataSource(Protocol):
+    """The metadata, and the parts that follow it."""
+
+    state: ClusterState
+    local_partitions: LocalPartitions
+    publisher: MetadataPublisher
+    cluster: ClusterCommands
+    producer_ids: ProducerIds
+
+    async def load(self, features: Mapping[str, int]) -> None:
+        """Read the metadata, put every partition into service, and load the coordinators.
+
+        Raises `DirectoryError` and `ConfigError`.
+        """
+        ...
+
+    def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
+        """Allocate no producer id below ``least``, nor one up to ``known()`` where ids in use may have been forgotten."""
+        ...
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch with which the controller has registered the broker; 0 without a controller elsewhere."""
+        ...
+
+    def begin_housekeeping(self, repeat: Repeat) -> None:
+        """Start the timed work."""
+        ...
+
+    async def serve(self) -> None:
+        """Called when the broker listens."""
+        ...
+
+    async def leave(self) -> None:
+        """Called before the broker stops."""
+        ...
+
+    def close(self) -> None:
+        """Called when the broker's work has ended."""
+        ...
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether recovery has cut a log. This may happen even in a directory that is marked clean."""
+        ...
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        """The transactions that recovery has read in each partition, once."""
+        ...
+
+    def topics_born(self) -> dict[str, int]:
+        """The creation time in ms of the newest topic of each name, as far as it is known."""
+        ...

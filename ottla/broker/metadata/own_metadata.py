@@ -1,0 +1,89 @@
+"""The cluster's metadata where this broker is its own controller: the state, its log, commands, and those who follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.local_partitions import LocalPartitions, MetadataParts, SoleReplicas
+from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
+from ottla.broker.metadata.metadata_publisher import MetadataPublisher
+from ottla.broker.metadata.metadata_source import Repeat
+from ottla.broker.metadata.producer_ids import ProducerIds
+from ottla.coordinator.cluster import ClusterState
+from ottla.operations.metadata_log import topics_born
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.reading import all_batches
+from ottla.storage.transaction_history import TransactionHistory
+
+log = structlog.get_logger("broker")
+
+
+class OwnMetadata:
+    """Implements `metadata_source.MetadataSource`. The constructor raises `DirectoryError` where the log cannot be opened."""
+
+    broker_epoch = 0
+
+    def __init__(self, parts: MetadataParts) -> None:
+        node_id = parts.config.settings.node_id
+        self._was_clean = parts.directory.was_clean
+        self.state = ClusterState(node_id, ignores_case=parts.directory.ignores_case())
+        self.local_partitions = LocalPartitions(parts, self.state, SoleReplicas(node_id))
+        self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
+        self.log = LocalMetadataLog(
+            env=parts.env,
+            stepping=parts.stepping,
+            directory=parts.directory,
+            disk=parts.disk,
+            gate=parts.gate,
+            state=self.state,
+        )
+        self.cluster = ClusterCommands(
+            randomness=parts.env, config=parts.config, state=self.state, metadata_log=self.log, publish=self.publisher.publish
+        )
+        self.producer_ids = ProducerIds(self.cluster)
+
+    async def load(self, features: Mapping[str, int]) -> None:
+        is_new = self.log.load()
+        try:
+            self.cluster.set_up(features, is_new=is_new)
+        except KafkaError as error:
+            raise metadata_not_written(error) from error
+        self.publisher.begin()
+
+    def skip_known_ids(self, least: int, known: Callable[[], int]) -> None:
+        """A power cut may remove the end of the metadata log exactly between two batches, which recovery cannot detect. So every
+        producer id that is in use anywhere is skipped then."""
+        try:
+            self.cluster.skip_producer_ids(least - 1)
+            if self.log.has_lost or not self._was_clean:
+                highest = known()
+                if self.cluster.skip_producer_ids(highest):
+                    log.warning("producer_ids_skipped", next_producer_id=highest + 1)
+        except KafkaError as error:
+            raise metadata_not_written(error) from error
+
+    def begin_housekeeping(self, repeat: Repeat) -> None:
+        """A sole replica has no timed work."""
+
+    async def serve(self) -> None:
+        """Nobody else has to learn that the broker listens."""
+
+    async def leave(self) -> None:
+        """Nobody else can lead."""
+
+    def close(self) -> None:
+        """The log belongs to the directory, which is closed with all others."""
+
+    @property
+    def has_lost(self) -> bool:
+        return self.log.has_lost or self.local_partitions.has_lost
+
+    def take_read(self) -> dict[TopicPartition, TransactionHistory]:
+        return self.local_partitions.take_read()
+
+    def topics_born(self) -> dict[str, int]:
+        return topics_born(all_batches(self.log.log))

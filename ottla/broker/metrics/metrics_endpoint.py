@@ -1,0 +1,56 @@
+"""Where the broker's metrics are served over HTTP, if they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.addresses import joined_address
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import Settings
+from ottla.broker.loop.env import why_not_bound
+from ottla.broker.metrics.socket_handover import ServedMetrics, ServeMetrics
+from ottla.broker.network.listener import Endpoint
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from ottla.broker.metrics.exposition import Ports
+
+
+class MetricsEndpoint:
+    """``serve`` opens the server where ``ottla.metrics.port`` is set; ``served`` is one that is open already."""
+
+    def __init__(self, settings: Settings, serve: ServeMetrics | None, served: ServedMetrics | None) -> None:
+        self._settings = settings
+        self._serve = serve
+        self.served = served
+
+    def open(self, ports: Ports) -> None:
+        """Serve the metrics of a broker. Raises `ConfigError`."""
+
+        def collect() -> list[Metric]:
+            # Imported where metrics are collected, because prometheus_client takes long.
+            from ottla.broker.metrics.exposition import collect
+
+            return collect(ports)
+
+        settings = self._settings
+        if self.served is None and settings.ottla_metrics_port is not None and self._serve is not None:
+            where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)
+            try:
+                self.served = self._serve(where.host, where.port)
+            except (OSError, ValueError) as error:
+                raise ConfigError(f"cannot serve metrics on {where}: {why_not_bound(error)}") from error
+        if self.served is not None:
+            self.served.collect_from(collect)
+
+    @property
+    def url(self) -> str | None:
+        """The URL of the metrics for Prometheus; None where no metrics are served."""
+        if self.served is None:
+            return None
+        return f"http://{joined_address((self._settings.ottla_metrics_host, self.served.port))}/metrics"
+
+    def close(self) -> None:
+        if self.served is not None:
+            self.served.close()

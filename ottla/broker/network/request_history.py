@@ -1,0 +1,263 @@
+"""Tells a `TransactionListener` of the answers to requests about transactional ids.
+
+The dispatcher asks for a `reporter` once for each API of a connection, and calls it with each answer. So requests of other APIs,
+and all requests of a broker that has no listener, cost one comparison. Each transaction passes here, so the request that every
+transaction has, its EndTxn, is handed on as a bare tuple (`Ended`), and the listener makes its event when it reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice, repeat
+from types import GeneratorType
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from ottla.broker.apis.api import Declared, RequestContext
+from ottla.broker.hooks.transaction_history import (
+    PARTITIONS_KEPT,
+    Asker,
+    Happened,
+    Kind,
+    TransactionListener,
+    cut,
+    first_partitions,
+)
+from ottla.broker.loop.pending_response import Later
+from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.steps import Steps
+
+TRANSACTIONS_REPORTED = 100
+"""How many refused transactions of one AddPartitionsToTxn request are reported. Only brokers name more than one in a request."""
+ERRORS_READ = 1_000
+"""How many errors of one answer are read. A larger answer has the same error in most of its elements."""
+_REQUEST, _NONE = Kind.REQUEST, int(Code.NONE)
+"""Kept apart because Python calls a function each time that a member of an enumeration is looked up by its name."""
+UNFINISHED = frozenset((GeneratorType, Later))
+"""What a handler returns in place of a response that is to come."""
+BROKERS_FROM = 4
+"""The first version of AddPartitionsToTxn that brokers send, with several transactions in a request."""
+_INIT_PRODUCER_ID, _ADD_PARTITIONS, _ADD_OFFSETS, _END, _COMMIT_OFFSETS = 22, 24, 25, 26, 28
+
+
+class Ports(Protocol):
+    cluster: ClusterCommands
+
+
+class _Noted(msgspec.Struct, frozen=True):
+    """Who has asked, and who learns of that: the same for all requests of one API and version on a connection."""
+
+    listener: TransactionListener
+    asker: Asker
+
+
+Reporter: TypeAlias = Callable[[Any, int, Any, Any], None]
+"""Gets the server's services, when the request came in ms since 1970, the request and its response."""
+
+
+def reporter(declared: Declared[Any], listener: TransactionListener, context: RequestContext) -> Reporter | None:
+    """What tells the listener of the answers to one API's requests of one client; None for an API that is not reported."""
+    report = _REPORTS.get(declared.key)
+    if report is None:
+        return None
+    if report is _add_partitions and context.version >= BROKERS_FROM:
+        report = _add_partitions_by_broker
+    asker = Asker(client_id=cut(context.client_id), client_host=context.client_host, api=declared.name, version=context.version)
+    return partial(report, _Noted(listener, asker))
+
+
+def reported_once_there(
+    report: Reporter, services: Any, come_ms: int, request: Any, response: Any, failed: Callable[[Code], Any]
+) -> Steps[Any] | Later:
+    """The steps, or the `Later`, in place of those of a handler, for a response that is reported when it is there."""
+    if type(response) is GeneratorType:
+        return _in_steps(report, services, come_ms, request, response, failed)
+    answer = Later(is_durable=response.is_durable, on_abandoned=response.abandon)
+
+    def on_response(later_response: Any) -> None:
+        report(services, come_ms, request, later_response)
+        answer.is_large = response.is_large
+        answer.resolve(later_response)
+
+    response.on_ready(on_response)
+    return answer
+
+
+def _in_steps(
+    report: Reporter, services: Any, come_ms: int, request: Any, steps: Steps[Any], failed: Callable[[Code], Any]
+) -> Steps[Any]:
+    try:
+        response = yield from steps
+    except KafkaError as error:
+        response = failed(error.code)
+    report(services, come_ms, request, response)
+    return response
+
+
+def _init_producer_id(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
+    if not request.transactional_id:
+        return
+    listener = noted.listener
+    report = listener.happened if response.error_code else listener.taken
+    report(
+        Happened(
+            time_ms=come_ms,
+            kind=_REQUEST,
+            asker=noted.asker,
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            error=response.error_code,
+            new_producer_id=response.producer_id,
+            new_producer_epoch=response.producer_epoch,
+        )
+    )
+
+
+def _end(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
+    noted.listener.ended(
+        (
+            come_ms,
+            noted.asker,
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            response.error_code,
+            request.committed,
+            response.producer_id,
+            response.producer_epoch,
+        )
+    )
+
+
+def _add_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
+    noted.listener.happened(
+        Happened(
+            time_ms=come_ms,
+            kind=_REQUEST,
+            asker=noted.asker,
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            error=response.error_code,
+            group_id=cut(request.group_id),
+        )
+    )
+
+
+def _commit_offsets(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
+    named = ports.cluster.state.topics_by_id
+
+    def name(topic: Any) -> str:
+        return topic.name or (named[topic.topic_id].name if topic.topic_id in named else "")
+
+    noted.listener.happened(
+        Happened(
+            time_ms=come_ms,
+            kind=_REQUEST,
+            asker=noted.asker,
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+            error=_first_error(p.error_code for topic in response.topics for p in topic.partitions),
+            group_id=cut(request.group_id),
+            partitions=first_partitions((name(topic), p.partition_index) for topic in request.topics for p in topic.partitions),
+            partition_count=sum([len(topic.partitions) for topic in request.topics]),
+        )
+    )
+
+
+def _add_partitions(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
+    """Partitions that were added are in the coordinator's log, so they are reported only where their client has not got the id.
+
+    The answer to a request without partitions says nothing: it has no place for an error.
+    """
+    results = response.results_by_topic_v3_and_below
+    transactional_id = request.v3_and_below_transactional_id
+    has_errors = _has_errors(results)
+    if not has_errors and noted.listener.is_held_by(transactional_id, noted.asker):
+        return
+    partitions, count = _named(request.v3_and_below_topics)
+    if not count:
+        return
+    noted.listener.happened(
+        Happened(
+            time_ms=come_ms,
+            kind=_REQUEST,
+            asker=noted.asker,
+            transactional_id=transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            error=_error_of(results) if has_errors else _NONE,
+            partitions=first_partitions(partitions),
+            partition_count=count,
+        )
+    )
+
+
+def _add_partitions_by_broker(noted: _Noted, ports: Ports, come_ms: int, request: Any, response: Any) -> None:
+    """Versions that only leaders of partitions send, for several transactions at once. A leader has none of the ids."""
+    # An answer that is an error as a whole has no results.
+    each = zip(request.transactions, response.results_by_transaction, strict=False)
+    refused = ((one, result.topic_results) for one, result in each if _has_errors(result.topic_results))
+    for one, topics in islice(refused, TRANSACTIONS_REPORTED):
+        partitions, count = _named(one.topics)
+        noted.listener.happened(
+            Happened(
+                time_ms=come_ms,
+                kind=_REQUEST,
+                asker=noted.asker,
+                transactional_id=one.transactional_id,
+                producer_id=one.producer_id,
+                producer_epoch=one.producer_epoch,
+                error=_error_of(topics),
+                partitions=first_partitions(partitions),
+                partition_count=count,
+            )
+        )
+
+
+def _named(topics: list[Any]) -> tuple[list[TopicPartition], int]:
+    """The first partitions, and how many there are."""
+    named: list[TopicPartition] = []
+    count = 0
+    for topic in topics:
+        indexes = topic.partitions
+        count += len(indexes)
+        named += zip(repeat(topic.name), indexes[: PARTITIONS_KEPT - len(named)])
+    return named, count
+
+
+def _has_errors(results: Iterable[Any]) -> bool:
+    """Asked of each transaction of older clients, which have one partition as a rule, so without a generator."""
+    for topic in results:
+        for partition in topic.results_by_partition:
+            if partition.partition_error_code:
+                return True
+    return False
+
+
+def _error_of(results: Iterable[Any]) -> int:
+    return _first_error(partition.partition_error_code for topic in results for partition in topic.results_by_partition)
+
+
+def _first_error(errors: Iterable[int]) -> int:
+    """The error that says most: OPERATION_NOT_ATTEMPTED only says that another partition has an error."""
+    kinds = set(islice(errors, ERRORS_READ))
+    kinds.discard(_NONE)
+    if not kinds:
+        return _NONE
+    return min(kinds - {Code.OPERATION_NOT_ATTEMPTED}, default=min(kinds))
+
+
+_REPORTS: dict[int, Callable[[_Noted, Ports, int, Any, Any], None]] = {
+    _INIT_PRODUCER_ID: _init_producer_id,
+    _ADD_PARTITIONS: _add_partitions,
+    _ADD_OFFSETS: _add_offsets,
+    _END: _end,
+    _COMMIT_OFFSETS: _commit_offsets,
+}

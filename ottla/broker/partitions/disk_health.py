@@ -1,0 +1,146 @@
+"""Tracks whether the log directory accepts writes, for `ottla health`, the metrics and the log.
+
+A write that the disk refuses (no space, a quota, a file-size limit, an input/output error) has changed nothing, and may be tried
+again. A failed sync is final, because it is then unknown which data is on the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+
+import structlog
+
+from ottla.broker.loop.env import Env, Timer
+
+PROBE_FILE = ".probe"
+PROBE_INTERVAL_MS = 1_000
+PROBE_MIN_BYTES = 4_096
+PROBE_MAX_BYTES = 1 << 20
+MAX_UNWRITTEN_LOGGED = 20
+"""How many files that a stop could not write are logged one by one."""
+QUIET_MS = 60_000
+"""How long no write must be refused, in ms, before a probe ends a refusal that had another reason than lack of space."""
+_FOR_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE}
+"""Refusals whose end a probe can detect, because a probe needs space and a descriptor. A probe cannot tell whether the limit of
+another file still holds."""
+
+log = structlog.get_logger("disk")
+
+
+class DiskHealth:
+    """The state of one log directory. The first refusal and the end of refusals are logged once each, however many lie between.
+
+    The refusals end when every refused partition has written again, or when a probe of the largest refused size succeeds.
+    """
+
+    def __init__(self, env: Env, directory: str) -> None:
+        self._env = env
+        self._directory = directory
+        # The partitions and files with a refused write, in the order of the refusals.
+        self._refused: dict[str, None] = {}
+        self._since_ms = 0.0
+        self._last_ms = 0.0
+        self._largest_bytes = 0
+        self._for_space = True
+        self._refusals = 0
+        self._timer: Timer | None = None
+        self.has_failed = False
+        self.refused_writes = 0
+        """The number of refused writes since the start."""
+
+    @property
+    def is_refusing(self) -> bool:
+        return bool(self._refused)
+
+    @property
+    def is_sound(self) -> bool:
+        return not self._refused and not self.has_failed
+
+    def refused(self, what: str, error: OSError, size_bytes: int = PROBE_MIN_BYTES) -> None:
+        """Note that the disk has refused a write of ``size_bytes``. ``what`` names the partition or the file."""
+        now_ms = self._env.monotonic_ms()
+        self.refused_writes += 1
+        self._last_ms = now_ms
+        self._largest_bytes = min(max(self._largest_bytes, size_bytes), PROBE_MAX_BYTES)
+        if not self._refused:
+            self._since_ms, self._refusals, self._for_space = now_ms, 0, True
+            log.error(
+                "disk_refuses_writes",
+                directory=self._directory,
+                what=what,
+                error=error.strerror or str(error),
+                hint="writers get KAFKA_STORAGE_ERROR; all goes on by itself when the disk takes writes again",
+            )
+            self._probe_later()
+        self._refusals += 1
+        self._for_space = self._for_space and error.errno in _FOR_SPACE
+        self._refused[what] = None
+
+    def accepted(self, what: str) -> None:
+        """Note that a write has succeeded. This is cheap where no write was refused."""
+        if self._refused:
+            self._refused.pop(what, None)
+            if not self._refused:
+                self._end_refusals()
+
+    def failed(self, error: BaseException) -> None:
+        """Note that a sync has failed. The state is final."""
+        self._give_up("sync_failed", str(error), "nothing more is written; replace the disk or mend it, then start again")
+
+    def lost(self, reason: str) -> None:
+        """Note that something else has moved or removed the directory. The state is final."""
+        self._give_up("directory_lost", reason, "nothing more is written; put the directory back, then start again")
+
+    def _give_up(self, event: str, error: str, hint: str) -> None:
+        if not self.has_failed:
+            log.error(event, directory=self._directory, error=error, hint=hint)
+        self.has_failed = True
+
+    def _end_refusals(self) -> None:
+        log.info(
+            "disk_takes_writes_again",
+            directory=self._directory,
+            refused_writes=self._refusals,
+            after_ms=round(self._env.monotonic_ms() - self._since_ms),
+        )
+        self._refused.clear()
+        self._largest_bytes = 0
+        self.close()
+
+    def close(self) -> None:
+        """Make no further probe, because writes are accepted again or the broker stops."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _probe_later(self) -> None:
+        self._timer = self._env.call_later(PROBE_INTERVAL_MS, self._probe)
+
+    def _probe(self) -> None:
+        if not self._refused:
+            return
+        is_quiet = self._env.monotonic_ms() - self._last_ms >= QUIET_MS
+        if (self._for_space or is_quiet) and self._has_room():
+            self._end_refusals()
+        else:
+            self._probe_later()
+
+    def _has_room(self) -> bool:
+        path = f"{self._directory}/{PROBE_FILE}"
+        try:
+            self._env.fs.write_file(path, bytes(max(self._largest_bytes, PROBE_MIN_BYTES)))
+        except OSError:
+            return False
+        finally:
+            with suppress(OSError):
+                self._env.fs.unlink(path)
+        return True
+
+
+def log_unwritten(unwritten: list[str]) -> None:
+    """Log the files that a stop could not write, which the next start must recover: a line for each, or their number."""
+    for line in unwritten[:MAX_UNWRITTEN_LOGGED]:
+        log.error("not_written", reason=line)
+    if len(unwritten) > MAX_UNWRITTEN_LOGGED:
+        log.error("more_not_written", count=len(unwritten))

@@ -1,0 +1,203 @@
+"""Syncs files before writes are acknowledged (``ottla.durability=power``).
+
+With ``process``, as in Kafka, acknowledged data survives a kill of the process, because the operating system has the data. With
+``power`` acknowledged data survives a power cut: every answer, and every effect of a coordinator's record, waits until the written
+files are synced. One round of syncs serves everything that waits (group commit). The round runs in another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakKeyDictionary
+
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.stepping import Stepping
+from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.storage.filesystem import Damaged, is_shortage, sync_dir, sync_file
+from ottla.storage.log import Log
+from ottla.storage.segment import Segment
+
+OnDurable = Callable[[bool], None]
+"""Called with True once the data is on the disk. With False the data may be lost: the log directory has failed, or a file of the
+same round is damaged."""
+
+
+_RANK = {OFFSETS_TOPIC: 1, TRANSACTION_TOPIC: 2}
+"""The order of syncs in a round. A decision is synced after the data that it decides on: where a Prepare record is on the disk, the
+transaction's records are too."""
+
+
+SHORTAGE_RETRY_MS = 100
+"""How long after a round that got no descriptor the next round begins, in ms."""
+SPARED_DESCRIPTORS = 8
+"""How many log files such a round closes for the next round, which needs one descriptor at a time."""
+
+
+class _Round:
+    """The files that are synced together, by rank, the directories of new files, and the waiters."""
+
+    __slots__ = ("damaged", "directories", "paths", "waiters")
+
+    def __init__(self, paths: dict[str, int], directories: set[str], waiters: list[OnDurable]) -> None:
+        self.paths = paths
+        self.directories = directories
+        self.waiters = waiters
+        self.damaged: dict[str, Damaged] = {}
+
+
+class GroupCommit:
+    """Syncs the files that partitions have written. ``on_failure`` is called once, when a sync has failed.
+
+    ``on_refused`` is called with the path of a file that could not be opened for its sync, which does not mean that the disk has
+    failed. A damaged file is skipped, and the others are synced all the same. Where no descriptor was left, the round is repeated,
+    and its waiters keep waiting.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        stepping: Stepping,
+        on_failure: Callable[[BaseException], None],
+        on_refused: Callable[[str, OSError], None],
+    ) -> None:
+        self._env = env
+        self._stepping = stepping
+        self._on_failure = on_failure
+        self._on_refused = on_refused
+        # The files to sync with their ranks, and the directories in which new files were created.
+        self._dirty: dict[str, int] = {}
+        self._new_directories: set[str] = set()
+        # For each log the newest segment file whose directory entry is on the disk or is to be synced.
+        self._newest: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
+        self._waiting: list[OnDurable] = []
+        self._round: _Round | None = None
+        self._is_scheduled = False
+        self._is_stopped = False
+        self.has_failed = False
+        self.rounds = 0
+        self.lossy_rounds = 0
+        """How many rounds did not bring everything to the disk that was written before them."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether written data is not on the disk yet."""
+        return bool(self._dirty) or self._round is not None
+
+    def wrote(self, log: Log, segment: Segment | None = None) -> None:
+        """Note that a log has grown in its active segment, or in another one."""
+        path = (segment or log.active).log.path
+        if path not in self._dirty and not self.has_failed:
+            self._dirty[path] = _RANK.get(log.topic, 0)
+            if self._newest.get(log) != path:
+                self._newest[log] = path
+                self._new_directories.add(log.directory)
+
+    def wrote_file(self, path: str, directory: str) -> None:
+        """Note that a file was replaced as a whole."""
+        if self.has_failed:
+            return
+        self._dirty[path] = 0
+        self._new_directories.add(directory)
+
+    def is_synced(self, log: Log) -> bool:
+        """Whether the active segment of a log is on the disk as far as it was written."""
+        path = log.active.log.path
+        return path not in self._dirty and (self._round is None or path not in self._round.paths)
+
+    def stop(self) -> None:
+        """Begin no further round and call no waiter, because the directory is about to be closed and may then get another broker.
+
+        A round that is running goes on, because it only syncs files.
+        """
+        self._is_stopped = True
+        self._waiting.clear()
+
+    def then(self, waiter: OnDurable) -> None:
+        """Call ``waiter`` when everything written so far is on the disk; at once where it is already."""
+        if self._is_stopped:
+            return
+        if self.has_failed:
+            waiter(False)
+        elif self._dirty:
+            self._waiting.append(waiter)
+            self._schedule()
+        elif self._round is not None:
+            self._round.waiters.append(waiter)
+        else:
+            waiter(True)
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled and self._round is None:
+            self._is_scheduled = True
+            # Later writes of the same turn of the event loop then belong to the same round.
+            self._env.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._is_scheduled = False
+        if self._round is not None or not self._dirty or self._is_stopped:
+            return
+        this = self._round = _Round(self._dirty, self._new_directories, self._waiting)
+        self._dirty, self._new_directories, self._waiting = {}, set(), []
+        self.rounds += 1
+        self._env.run_aside(lambda: self._sync(this), self._synced)
+
+    def _sync(self, this: _Round) -> None:
+        """Sync the files of a round, in another thread.
+
+        A file that no longer exists was deleted, or was replaced by compaction, which syncs the new file itself.
+        """
+        fs = self._env.fs
+        for directory in sorted(this.directories):
+            with suppress(FileNotFoundError):
+                try:
+                    sync_dir(fs, directory)
+                except Damaged as error:
+                    this.damaged[directory] = error
+        for path in sorted(this.paths, key=lambda p: this.paths[p]):
+            with suppress(FileNotFoundError):
+                try:
+                    sync_file(fs, path)
+                except Damaged as error:
+                    this.damaged[path] = error
+
+    def _synced(self, error: BaseException | None) -> None:
+        this, self._round = self._round, None
+        assert this is not None
+        if self._is_stopped:
+            return
+        if isinstance(error, OSError) and is_shortage(error):
+            self._try_again(this, error)
+            return
+        if error is not None or this.damaged:
+            self.lossy_rounds += 1
+        if error is not None:
+            self._failed(error, this)
+        for path, damage in this.damaged.items():
+            self._on_refused(path, damage)
+        for waiter in this.waiters:
+            self._stepping.guarded(waiter, error is None and not this.damaged)
+        if self._waiting and not self.has_failed:
+            self._schedule()
+
+    def _try_again(self, this: _Round, error: OSError) -> None:
+        """Repeat a round that got no descriptor: sync all its files again, together with the files written since."""
+        self._dirty = this.paths | self._dirty
+        self._new_directories |= this.directories
+        self._waiting = this.waiters + self._waiting
+        self._on_refused(error.filename or "", error)
+        self._env.fs.spare_descriptors(SPARED_DESCRIPTORS)
+        self._is_scheduled = True
+        self._env.call_later(SHORTAGE_RETRY_MS, self._begin)
+
+    def _failed(self, error: BaseException, this: _Round) -> None:
+        """What was written and is not known to be on the disk is not shown any more: it may be gone after the next start."""
+        self.has_failed = True
+        unknown = this.paths | self._dirty
+        self._dirty.clear()
+        self._on_failure(error)
+        for path in unknown:
+            self._on_refused(path, Damaged(path, "a sync has failed, and nobody knows what of this file the disk has"))
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            self._stepping.guarded(waiter, False)

@@ -1,0 +1,201 @@
+"""Repeats timed work in the background: retention, compaction, checkpoints, and the timed work of other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.config.settings import Settings
+from ottla.broker.loop.env import Env, Timer
+from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partitions
+from ottla.protocol.errors import Code, KafkaError
+from ottla.storage.cleaning import Interrupted, filthiest
+from ottla.storage.filesystem import SyncFailed
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.settling import settle
+from ottla.storage.steps import Steps
+
+TRASH_CHECK_MS = 1_000
+LEFTOVERS_LOGGED = 20
+"""How many deleted files that could not be removed are logged one by one."""
+PRODUCERS_AT_ONCE = 5_000
+"""How many producers one step of expiry checks, in about a millisecond."""
+
+log = structlog.get_logger("housekeeping")
+
+
+class Housekeeping:
+    """Repeats each task at its interval. A task that fails is logged and repeated."""
+
+    def __init__(
+        self,
+        *,
+        env: Env,
+        stepping: Stepping,
+        lifecycle: Lifecycle,
+        config: LiveConfig,
+        directory: LogDirectory,
+        partitions: Partitions,
+        disk: DiskHealth,
+        gate: Gate,
+        disk_failed: Callable[[BaseException], None],
+    ) -> None:
+        """``disk_failed`` is called with the error when a sync has failed."""
+        self._env = env
+        self._stepping = stepping
+        self._lifecycle = lifecycle
+        self._config = config
+        self._directory = directory
+        self._partitions = partitions
+        self._disk = disk
+        self._gate = gate
+        self._disk_failed = disk_failed
+        self._timers: dict[str, Timer] = {}
+        self.uncleanable: set[Log] = set()
+        """Logs that the cleaner could not read. They are not compacted until the next start."""
+
+    def start(self) -> None:
+        """Start the tasks that concern logs. Other parts add their own tasks with `repeat`."""
+        self.repeat("retention", lambda s: s.log_retention_check_interval_ms, self.apply_retention, waits_after_start=True)
+        self.repeat("compaction", lambda s: s.log_cleaner_backoff_ms, self.compact)
+        self.repeat("producer_expiry", lambda s: s.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self.repeat(
+            "checkpoints",
+            lambda s: s.log_flush_offset_checkpoint_interval_ms,
+            self._checkpoint,
+            waits_after_start=True,
+            is_by_clock=False,
+        )
+        self.repeat("trash", lambda _: TRASH_CHECK_MS, self._empty_trash)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def repeat(
+        self,
+        name: str,
+        interval_ms: Callable[[Settings], int],
+        task: Callable[[], Steps[None] | None],
+        *,
+        waits_after_start: bool = False,
+        is_by_clock: bool = True,
+    ) -> None:
+        """Run a task repeatedly. A task that returns steps lets other work run between two steps.
+
+        The interval begins when a run has ended, so a task never runs twice at once. The first run comes after an interval or, with
+        ``waits_after_start``, after `_initial_delay_ms`. ``is_by_clock``: the interval is measured by `Env.call_by_clock`, which a
+        test may stop. That is right for tasks that depend on the age of something, and wrong for tasks that check the outside
+        world.
+        """
+        call_later = self._env.call_by_clock if is_by_clock else self._env.call_later
+
+        def again() -> None:
+            if not self._lifecycle.is_stopping:
+                self._timers[name] = call_later(interval_ms(self._config.settings), begin)
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, OSError):
+                # The disk has refused a write, which has changed nothing. The next round tries again.
+                self._disk.refused(self._directory.path, error)
+            else:
+                log.exception("task_failed", task=name)
+                self._lifecycle.unexpected_errors += 1
+            again()
+
+        def begin() -> None:
+            try:
+                steps = task()
+            except Exception as error:
+                failed(error)
+                return
+            if steps is None:
+                again()
+            else:
+                self._stepping.run(steps, lambda _: again(), failed)
+
+        first_ms = interval_ms(self._config.settings)
+        if waits_after_start:
+            first_ms = self._initial_delay_ms(first_ms)
+        self._timers[name] = call_later(first_ms, begin)
+
+    def _initial_delay_ms(self, interval_ms: int) -> int:
+        """The time from the start to the first run of a task that concerns logs (log.initial.task.delay.ms).
+
+        Where only the interval is set, and is shorter than Kafka's default delay of half a minute, the interval is used: a user who
+        sets a short interval, as tests do, does not want to wait longer.
+        """
+        delay_ms = self._config.settings.log_initial_task_delay_ms
+        return delay_ms if "log.initial.task.delay.ms" in self._config.current.given else min(delay_ms, interval_ms)
+
+    def apply_retention(self) -> Steps[None]:
+        return self._directory.apply_retention(self._env.now_ms(), self._partitions.disk_refused)
+
+    def _empty_trash(self) -> Steps[None]:
+        left = yield from self._directory.trash.empty(self._env.now_ms())
+        for line in left[:LEFTOVERS_LOGGED]:
+            log.warning("not_removed", reason=line, hint="the next start tries again")
+
+    def _expire_producers(self) -> Steps[None]:
+        expiration_ms = self._config.settings.producer_id_expiration_ms
+        return self._directory.expire_producers(self._env.now_ms(), expiration_ms, PRODUCERS_AT_ONCE)
+
+    def _checkpoint(self) -> Steps[None]:
+        """Write the checkpoints and sync closed segments, so that a start after a crash need not read those segments."""
+        directory = self._directory
+        yield from directory.write_checkpoints()
+        self._disk.accepted(directory.path)
+        try:
+            yield from settle(list(directory.logs.values()), self._partitions.disk_refused)
+        except SyncFailed as error:
+            self._disk_failed(error)
+
+    def compact(self) -> Steps[None]:
+        """Compact one log after the other until no log is dirty enough (LogCleaner.CleanerThread)."""
+        settings = self._config.settings
+        buffer_bytes = int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor)
+        while settings.log_cleaner_enable:
+            now_ms = self._env.now_ms()
+            logs = [one for one in self._directory.logs.values() if one not in self.uncleanable]
+            dirty = yield from filthiest(logs, now_ms)
+            if dirty is None:
+                return
+            try:
+                done = yield from self._directory.clean(dirty, now_ms, buffer_bytes)
+            except Interrupted as reason:
+                log.info("cleaning_interrupted", reason=str(reason))
+            except KafkaError as error:
+                log.error("log_cannot_be_cleaned", partition=repr(dirty.log), reason=error.message)
+                self.uncleanable.add(dirty.log)
+            except SyncFailed as error:
+                self._disk_failed(error)
+                return
+            except OSError as error:
+                self._partitions.disk_refused(dirty.log, error)
+                if not dirty.log.is_offline:
+                    return
+            else:
+                log.info("log_cleaned", partition=repr(dirty.log), bytes_before=done.bytes_before, bytes_after=done.bytes_after)
+
+    def delete_records(self, partition_log: Log, before_offset: int) -> None:
+        """Raise a log's start offset durably, because a restart must not bring deleted records back.
+
+        Raises KAFKA_STORAGE_ERROR with nothing changed.
+        """
+        partition_log.check_writable()
+        directory = self._directory
+        try:
+            path = directory.delete_records(partition_log, before_offset)
+        except OSError as error:
+            self._disk.refused(directory.path, error)
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{directory.path}: {error.strerror or error}") from error
+        self._disk.accepted(directory.path)
+        self._gate.wrote_file(path, directory.path)

@@ -1,0 +1,414 @@
+"""The partitions of which this broker is a replica: their logs, and the requests that wait for the logs to grow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar, Unpack
+
+import structlog
+
+from ottla.broker.loop.env import Env
+from ottla.broker.partitions.disk_health import PROBE_MIN_BYTES, DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.log_failures import disk_refused, note_damage, storage_error, take_offline
+from ottla.coordinator.replication.in_sync import InSync
+from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
+from ottla.invariants import CHECKED
+from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.records import BatchHeader, EndTxnMarker
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.filesystem import Damaged, described, is_damage
+from ottla.storage.invariants import check_log
+from ottla.storage.log import Appended, Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.reading import ReadOptions, Slice, read
+from ottla.storage.steps import Pace, Steps
+from ottla.storage.walk import DamagedBatch
+
+T = TypeVar("T")
+
+DELETE_WORK = 20
+"""The cost of renaming a partition's directory, in units of `storage.steps.Pace`."""
+
+NOBODY = -1
+"""The leader of a partition that has none."""
+
+log = structlog.get_logger("partition")
+
+
+class NotLeader(KafkaError):
+    """NOT_LEADER_OR_FOLLOWER of a partition that another broker leads, with the leader, or -1, and its epoch (KIP-951)."""
+
+    def __init__(self, leader_id: int, leader_epoch: int) -> None:
+        super().__init__(Code.NOT_LEADER_OR_FOLLOWER)
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+
+class Partition:
+    """A log, the state of its replicas, and the callbacks that wait for it to grow. Each of ``waiters`` is called once, soon after
+    a change.
+
+    The leader decides how far the log is committed. Where there is no other replica, that is the log's end after each append. A
+    broker that follows another one takes its decisions over.
+
+    ``appended_bytes`` counts the bytes of data batches that consumers may read at once, so it stands still where there are other
+    replicas. ``fetchable_bytes`` counts those that followers may fetch. ``reveals`` counts what may make any amount of earlier data
+    visible to consumers: markers, and moves of the high watermark. ``bytes_in`` and ``messages_in`` count the batches of clients
+    that were answered with an offset, retries of a stored batch included, as Kafka's BytesInPerSec and MessagesInPerSec
+    (ReplicaManager.appendRecordsToLeader).
+    """
+
+    __slots__ = (
+        "_disk",
+        "_env",
+        "_leader",
+        "_lost",
+        "_on_written",
+        "appended_bytes",
+        "bytes_in",
+        "fetchable_bytes",
+        "gate",
+        "leader_id",
+        "log",
+        "messages_in",
+        "on_expansion",
+        "reveals",
+        "waiters",
+    )
+
+    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth, broker_id: int, *, is_led: bool = True) -> None:
+        """``is_led``: the broker is the only replica, and leads. Else nobody is known to lead yet."""
+        self._env = env
+        self.gate = gate
+        self._on_written = gate.on_written
+        self._disk = disk
+        self.log = partition_log
+        self.appended_bytes = 0
+        self.fetchable_bytes = 0
+        self.reveals = 0
+        self.bytes_in = 0
+        self.messages_in = 0
+        # In the order of waiting: the waiter that has waited longest is called first.
+        self.waiters: dict[Callable[[], None], None] = {}
+        self._leader: Leader | None = None
+        self._lost = 0
+        self.leader_id = NOBODY
+        self.on_expansion: Callable[[InSync], None] | None = None
+        """Called with the in-sync set to ask the controller for, where a follower has caught up."""
+        if is_led:
+            self.lead(sole_leader(broker_id, partition_log.leader_epoch, partition_log.log_end_offset))
+
+    # replicas
+
+    @property
+    def is_led(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def leader(self) -> Leader:
+        """The state of the leader epoch in which this broker leads. Raises `NotLeader`."""
+        leader = self._leader
+        if leader is None:
+            raise NotLeader(self.leader_id, self.log.leader_epoch)
+        return leader
+
+    def check_leads(self) -> None:
+        """Raises `NotLeader`."""
+        if self._leader is None:
+            raise NotLeader(self.leader_id, self.log.leader_epoch)
+
+    def lead(self, leader: Leader) -> None:
+        """Begin a leader epoch, in which this broker leads."""
+        assert leader.leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader.leader_epoch} after {self.log.leader_epoch}"
+        self._leader, self.leader_id = leader, leader.broker_id
+        self.log.leader_epoch = leader.leader_epoch
+        self.advance()
+
+    def follow(self, leader_id: int, leader_epoch: int) -> None:
+        """Begin a leader epoch, in which another broker leads, or nobody. Whoever waits here for the high watermark is answered
+        that this broker does not lead."""
+        assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
+        self._leader, self.leader_id = None, leader_id
+        self.log.leader_epoch = leader_epoch
+        self.gate.forget(self.log)
+        self._lost = self.gate.leaderships_lost
+        if self.waiters:
+            self._wake()
+
+    def was_lost_since(self, leaderships_lost: int) -> bool:
+        """Whether this broker does not lead, or has not all the time since `Gate.leaderships_lost` had this value."""
+        return self._leader is None or self._lost > leaderships_lost
+
+    def advance(self) -> None:
+        """Move the high watermark as far as the replicas that this broker knows of allow."""
+        leader, log = self.leader, self.log
+        leader.min_in_sync = log.config.min_insync_replicas
+        self.commit(leader.high_watermark(log.log_end_offset, log.high_watermark, self._env.steady_ms()))
+
+    def commit(self, high_watermark: int) -> None:
+        """Take over the high watermark that the replication state has decided on. Whoever waits for it goes on."""
+        if high_watermark > self.log.high_watermark:
+            self.log.move_high_watermark(high_watermark)
+            self.reveals += 1
+            self.gate.committed(self.log)
+            if self.waiters:
+                self._wake()
+
+    def replica_fetched(self, broker_id: int, fetch_offset: int, start_offset: int, broker_epoch: int) -> None:
+        """Note how far a follower has come, by the fetch that it has sent. Raises the errors of `Leader.fetched`."""
+        leader, log = self.leader, self.log
+        leader.min_in_sync = log.config.min_insync_replicas
+        low_watermark = leader.low_watermark
+        fetched = leader.fetched(
+            broker_id,
+            fetch_offset=fetch_offset,
+            start_offset=start_offset,
+            broker_epoch=broker_epoch,
+            log_end_offset=log.log_end_offset,
+            high_watermark=log.high_watermark,
+            now_ms=self._env.steady_ms(),
+        )
+        self.commit(fetched.high_watermark)
+        if fetched.expansion is not None and self.on_expansion is not None:
+            self.on_expansion(fetched.expansion)
+        if self.waiters and leader.low_watermark != low_watermark:
+            self._wake()
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the logs of all live replicas begin, as far as the leader knows: what is below is nowhere any more."""
+        low_watermark = self.leader.low_watermark
+        return self.log.log_start_offset if low_watermark is None else min(low_watermark, self.log.log_start_offset)
+
+    def _check_replicas(self, acks: int) -> None:
+        """Raises `NotLeader`, and NOT_ENOUGH_REPLICAS where all replicas are to have a batch and too few are in sync."""
+        leader = self.leader
+        leader.min_in_sync = self.log.config.min_insync_replicas
+        leader.check_may_append(acks)
+
+    # appending
+
+    def append(
+        self, batch: memoryview | bytearray, header: BatchHeader, *, implicit_add: bool = False, acks: int = ACKS_ALL
+    ) -> Appended:
+        """Append a checked batch of a client. Raises the errors of `Log.append_as_leader`, `NotLeader`, NOT_ENOUGH_REPLICAS, and
+        KAFKA_STORAGE_ERROR."""
+        leader = self._leader
+        if leader is None or not leader.is_sole:
+            self._check_replicas(acks)
+        try:
+            appended = self.log.append_as_leader(batch, header, self._env.now_ms(), implicit_add=implicit_add)
+        except OSError as error:
+            raise self._disk_error(error, len(batch)) from error
+        self.bytes_in += len(batch)
+        self.messages_in += header.record_count
+        if not appended.is_duplicate:
+            self._grew(len(batch))
+        return appended
+
+    def append_own(self, batch: bytearray) -> Appended:
+        """Append a batch of a coordinator. Raises the errors of `Log.append_own`, `NotLeader`, NOT_ENOUGH_REPLICAS, and
+        KAFKA_STORAGE_ERROR."""
+        leader = self._leader
+        if leader is None or not leader.is_sole:
+            self._check_replicas(ACKS_ALL)
+        try:
+            appended = self.log.append_own(batch, self._env.now_ms())
+        except OSError as error:
+            raise self._disk_error(error, len(batch)) from error
+        self._grew(len(batch))
+        return appended
+
+    def append_marker(self, marker: EndTxnMarker, transaction_version: int) -> Appended:
+        """Append a marker. Raises the errors of `Log.append_marker`, `NotLeader`, NOT_ENOUGH_REPLICAS, and KAFKA_STORAGE_ERROR."""
+        leader = self._leader
+        if leader is None or not leader.is_sole:
+            self._check_replicas(ACKS_ALL)
+        try:
+            appended = self.log.append_marker(marker, self._env.now_ms(), transaction_version)
+        except OSError as error:
+            raise self._disk_error(error, PROBE_MIN_BYTES) from error
+        self.reveals += 1
+        self._grew(0)
+        return appended
+
+    def _grew(self, by_bytes: int) -> None:
+        log, leader = self.log, self._leader
+        if leader is not None and leader.is_sole:
+            # Nothing waits for the high watermark here, because it always is the log's end.
+            log.high_watermark = log.log_end_offset
+            if CHECKED.whole_states:
+                check_log(log)
+            self.appended_bytes += by_bytes
+        else:
+            self.fetchable_bytes += by_bytes or 1
+            self.advance()
+        if self._on_written is not None or self._disk.is_refusing:
+            self._written()
+        if self.waiters:
+            self._wake()
+
+    def _written(self) -> None:
+        """Tell those who wait for the disk: until it has what was written, or until it takes writes again."""
+        if self._disk.is_refusing:
+            self._disk.accepted(self.log.directory)
+        if self._on_written is not None:
+            self._on_written(self.log)
+
+    def copied(self, high_watermark: int, log_start_offset: int, *, has_grown: bool) -> None:
+        """Note what the leader has sent: whether the log has grown by it, and the leader's watermarks."""
+        if has_grown:
+            self._written()
+        self.commit(high_watermark)
+        if log_start_offset > self.log.log_start_offset:
+            self.log.start_at(log_start_offset)
+
+    def _wake(self) -> None:
+        waiters, self.waiters = self.waiters, {}
+        for waiter in waiters:
+            self._env.call_soon(waiter)
+
+    def wake_where_offline(self) -> None:
+        """Call the waiters of a log that is offline, because it will never grow."""
+        if self.waiters and self.log.is_offline:
+            self._wake()
+
+    def _disk_error(self, error: OSError, size_bytes: int) -> KafkaError:
+        """The error for the client. A full disk is logged once, not for each refused write (`DiskHealth`)."""
+        disk_refused(self._disk, self.log, error, size_bytes)
+        self.wake_where_offline()
+        return storage_error(self.log, error)
+
+    # reading
+
+    def read(self, offset: int, max_bytes: int, **options: Unpack[ReadOptions]) -> Slice:
+        """Read batches as `storage.reading.read`. Raises its errors, and KAFKA_STORAGE_ERROR."""
+        return self.look_up(lambda log: read(log, offset, max_bytes, **options))
+
+    def look_up(self, query: Callable[[Log], T]) -> T:
+        """The result of ``query``, which reads the log. Raises KAFKA_STORAGE_ERROR, and CORRUPT_MESSAGE for a damaged batch."""
+        self.log.check_online()
+        try:
+            return query(self.log)
+        except OSError as error:
+            raise self.unreadable(error) from error
+        except DamagedBatch:
+            note_damage(self.log)
+            raise
+
+    def unreadable(self, error: OSError) -> KafkaError:
+        if is_damage(error):
+            take_offline(self.log, described(error))
+            self.wake_where_offline()
+        else:
+            log.error("read_failed", partition=repr(self.log), error=described(error))
+        return storage_error(self.log, error)
+
+
+class Partitions:
+    """All partitions in service, by topic and number."""
+
+    def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth, broker_id: int) -> None:
+        self._env = env
+        self._broker_id = broker_id
+        self._gate = gate
+        self._disk = disk
+        self.directory = directory
+        self._by_name: dict[TopicPartition, Partition] = {}
+        self.open_missing: Callable[[str, int], Partition | None] = lambda topic, index: None
+        """Puts a topic's partition into service if it is not yet; returns None where this broker has no replica of it."""
+        self.led_elsewhere: Callable[[str, int], NotLeader | None] = lambda topic, index: None
+        """The error for a partition that another broker leads; None where the topic has no such partition."""
+
+    def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
+        """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
+        partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id, is_led=is_led)
+        self._by_name[partition_log.topic, partition_log.partition] = partition
+        return partition
+
+    def disk_refused(self, partition_log: Log, error: OSError) -> None:
+        """Note that the disk has refused background work on a log.
+
+        The log may be that of the cluster's metadata, which is no partition.
+        """
+        disk_refused(self._disk, partition_log, error)
+        partition = self.known(partition_log.topic, partition_log.partition)
+        if partition is not None:
+            partition.wake_where_offline()
+
+    def sync_refused(self, path: str, error: OSError) -> None:
+        """Note that a file or directory could not be opened for its sync. A damaged file takes only its own partition offline."""
+        for partition_log in self.directory.logs.values():
+            if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
+                self.disk_refused(partition_log, error)
+                return
+        self._disk.refused(self.directory.path, error)
+
+    def remove(self, topic: str, indexes: range) -> Steps[None]:
+        """Take partitions of a deleted topic out of service at once. The returned steps rename their directories.
+
+        The next start sets a directory aside that cannot be renamed.
+        """
+        removed = []
+        for index in indexes:
+            partition = self._by_name.pop((topic, index), None)
+            if partition is not None:
+                partition.log.is_deleted = partition.log.is_failed = True
+                removed.append(partition.log)
+                if partition.waiters:
+                    partition._wake()
+        return self._delete(removed)
+
+    def _delete(self, logs: list[Log]) -> Steps[None]:
+        pace, unique = Pace(), self._env.random_uuid().hex()
+        for deleted in logs:
+            try:
+                self.directory.delete(deleted, unique, self._env.now_ms())
+            except OSError as error:
+                log.warning("directory_not_removed", partition=repr(deleted), error=described(error))
+            if pace.spend(DELETE_WORK):
+                yield None
+
+    def known(self, topic: str, index: int) -> Partition | None:
+        """A partition that is in service already; None for others."""
+        return self._by_name.get((topic, index))
+
+    def find(self, topic: str, index: int) -> Partition | None:
+        """A partition of which this broker has a replica."""
+        return self._by_name.get((topic, index)) or self.open_missing(topic, index)
+
+    def get(self, topic: str, index: int) -> Partition:
+        """A partition that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION or `NotLeader`."""
+        partition = self._by_name.get((topic, index)) or self.replica(topic, index)
+        if partition._leader is None:
+            raise NotLeader(partition.leader_id, partition.log.leader_epoch)
+        return partition
+
+    def replica(self, topic: str, index: int) -> Partition:
+        """A partition that this broker leads or follows. Raises as `get` does where it is no replica."""
+        partition = self._by_name.get((topic, index)) or self.open_missing(topic, index)
+        if partition is None:
+            raise self.led_elsewhere(topic, index) or KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def exists(self, topic: str, index: int) -> bool:
+        """Whether the cluster has the partition, whoever leads it."""
+        if (topic, index) in self._by_name:
+            return True
+        return self.find(topic, index) is not None or self.led_elsewhere(topic, index) is not None
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+
+def leader_epoch_end(partition: Partition, epoch: int) -> EpochEnd:
+    """The largest leader epoch at or below ``epoch``, and the offset at which it ends; (-1, -1) where the log has none.
+
+    A follower and a client learn from it where their records part from this log's (Partition.lastOffsetForLeaderEpoch).
+    """
+    log = partition.log
+    return EpochEnd(*log.epochs.end_offset_for(epoch, log.log_end_offset, log.leader_epoch))

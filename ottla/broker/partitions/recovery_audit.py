@@ -1,0 +1,64 @@
+"""Finds the transactions that have lost a part in a crash, from the data that recovery reads anyway.
+
+Recovery reads the coordinators' logs and, of each partition, the batches above the last producer snapshot below the recovery point.
+So this audit costs a start little. A loss in older batches is only found by `operations.directory_audit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+from msgspec import to_builtins
+
+from ottla.broker.partitions.partitions import Partitions
+from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.reading import all_batches
+from ottla.storage.transaction_history import TransactionHistory
+
+MAX_TORN_LOGGED = 100
+"""How many torn transactions are logged one by one."""
+
+log = structlog.get_logger("broker")
+
+
+def find_torn_transactions(
+    partitions: Partitions, born_ms: Mapping[str, int], read: Mapping[TopicPartition, TransactionHistory], forgotten_ms: int
+) -> list[TornTransaction]:
+    """The transactions that a crash has torn. Call this before the first append after the start.
+
+    ``born_ms`` is when each topic was created, as far as that is known. ``read`` has the transactions that recovery has read in
+    each partition. A partition forgets producers that wrote last before ``forgotten_ms``. Offline partitions are skipped, because
+    their files may still be mended.
+    """
+    views: dict[TopicPartition, PartitionView] = {}
+    for partition in partitions:
+        partition_log = partition.log
+        where = (partition_log.topic, partition_log.partition)
+        history = read.get(where)
+        if history is None:
+            # A partition without files has lost all its data, or never had any.
+            history = TransactionHistory(partition_log.producers, 0, is_contiguous=True)
+        if partition_log.topic != TRANSACTION_TOPIC and not partition_log.is_offline:
+            views[where] = PartitionView(history, born_ms.get(partition_log.topic))
+    audit = DecisionAudit(views.get, forgotten_ms)
+    is_known = True
+    for partition in partitions:
+        if partition.log.topic == TRANSACTION_TOPIC:
+            try:
+                partition.look_up(lambda log: audit.read(all_batches(log)))
+            except KafkaError:
+                is_known = False
+    # The log of an offline coordinator may have open transactions that are unknown here. Then report only decided transactions.
+    return [torn for torn in audit.torn_transactions(views.items()) if is_known or torn.transactional_id is not None]
+
+
+def log_torn_transactions(torn: list[TornTransaction]) -> None:
+    """Log a line for each torn transaction up to `MAX_TORN_LOGGED`; beyond that also their number."""
+    for lost in torn[:MAX_TORN_LOGGED]:
+        log.warning("transaction_torn", **to_builtins(lost))
+    if len(torn) > MAX_TORN_LOGGED:
+        log.warning("transactions_torn", count=len(torn), hint="ottla audit names all")

@@ -1,0 +1,285 @@
+"""Carries out a coordinator's decisions: appends records to its log, replays them, carries out effects (CoordinatorRuntime)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.latest_records import latest_by_piece
+from ottla.broker.partitions.partitions import Partition, Partitions
+from ottla.coordinator.result import AnswerMember, Effect, LogRecord, Result
+from ottla.invariants import CHECKED
+from ottla.protocol.errors import Code, DecodeError, KafkaError
+from ottla.protocol.markers import read_marker
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader, build_batch
+from ottla.storage.reading import all_batches, records_of
+from ottla.storage.steps import Pace, Steps, run
+
+T = TypeVar("T")
+
+Replay = Callable[[LogRecord, int, int], None]
+"""Called with a record, its offset, and the producer id of the record's transaction; -1 outside a transaction."""
+
+ATTEMPTS_ASIDE = 3
+"""How often a large command is computed in another thread before it is computed on the event loop, because others were logged
+first."""
+ANSWERS_PER_STEP = 50
+"""How many parked requests are answered in one step. To encode and write an answer takes about 50 us."""
+
+BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
+"""The cost of reading a batch, of replaying a record, and of searching a piece of a file for batches that are not replaced, in
+units of `storage.steps.Pace`."""
+
+log = structlog.get_logger("coordinator")
+
+
+class Replaying(msgspec.Struct, frozen=True, kw_only=True):
+    """How a coordinator's log is replayed.
+
+    Of the records with one key only the newest is replayed, if the key's version is in ``replaced``. Where a record cannot be
+    decoded, the one before it with the same key would count. So then ``start_over`` resets the state, and every record is replayed;
+    likewise where files of the log are replaced while it is read in steps. Without it every record is replayed from the beginning.
+    ``on_marker`` is called with the producer id of each marker and whether it commits.
+    """
+
+    on_marker: Callable[[int, bool], None] | None = None
+    replaced: Collection[int] = ()
+    start_over: Callable[[], None] | None = None
+
+
+class Runtime:
+    """Runs one shard of a coordinator on one partition. Every append of the shard goes through an ``execute`` method."""
+
+    __slots__ = ("_carry_out_effect", "_check", "_env", "_refused", "_replay", "_stepping", "is_closed", "partition")
+
+    def __init__(
+        self,
+        env: Env,
+        partition: Partition,
+        replay: Replay,
+        stepping: Stepping,
+        carry_out_effect: Callable[[Effect], None] | None = None,
+        check: Callable[[], None] | None = None,
+        refused: Callable[[KafkaError], KafkaError] | None = None,
+    ) -> None:
+        """``carry_out_effect`` is called with each effect except answers; None for a shard without such effects.
+
+        ``check`` raises AssertionError where the shard's state is inconsistent. ``refused`` turns an error of the log into the
+        error for the client; the default is `coordinator_code`.
+        """
+        self._env = env
+        self._stepping = stepping
+        self._replay = replay
+        self._carry_out_effect = carry_out_effect
+        self._check = check
+        self._refused = refused or coordinator_code
+        self.partition = partition
+        self.is_closed = False
+        """Whether the shard was dropped. Work that has held it over several turns of the loop is refused."""
+
+    def execute(self, result: Result[T]) -> T:
+        """Append the records, replay them, carry out the effects, and return the response.
+
+        Raises `KafkaError` where the append fails, with nothing changed and no parked request answered.
+        """
+        return self._carry_out(self._batch(result), result)
+
+    def _batch(self, result: Result[T]) -> bytearray | None:
+        return build_batch([(r.key, r.value) for r in result.records], self._env.now_ms()) if result.records else None
+
+    def execute_large(self, command: Callable[[], Result[T]]) -> Steps[T]:
+        """`execute` for a command with thousands of records: another thread calls ``command``, which must only read state.
+
+        The state must not change between the command and its append. So where the log has grown meanwhile, the command is repeated.
+        """
+        made: list[tuple[Result[T], bytearray | None]] = []
+
+        def make() -> None:
+            result = command()
+            made.append((result, self._batch(result)))
+
+        for _ in range(ATTEMPTS_ASIDE):
+            end_offset = self.partition.log.log_end_offset
+            yield make
+            result, batch = made.pop()
+            if self.partition.log.log_end_offset == end_offset:
+                return self._carry_out(batch, result)
+        return self.execute(command())
+
+    def execute_transactional(self, result: Result[T], producer_id: int, producer_epoch: int) -> T:
+        """Append the records as part of a producer's transaction. Raises `KafkaError` as `execute` does."""
+        batch = None
+        if result.records:
+            batch = build_batch(
+                [(r.key, r.value) for r in result.records],
+                self._env.now_ms(),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+        response = self._carry_out(batch, result, producer_id)
+        # Offsets that are committed in a transaction are pending until its marker. So the transaction must be open now.
+        is_open = producer_id < 0 or producer_id in self.partition.log.producers.open_txns
+        assert batch is None or is_open, f"{producer_id} has no open transaction"
+        return response
+
+    def _carry_out(self, batch: bytearray | None, result: Result[T], producer_id: int = -1) -> T:
+        """Carry out a decision in the order that `Result` names."""
+        if self.is_closed:
+            raise self._refused(KafkaError(Code.NOT_LEADER_OR_FOLLOWER))
+        base_offset = 0
+        if batch is not None:
+            try:
+                base_offset = self.partition.append_own(batch).base_offset
+            except KafkaError as error:
+                raise self._refused(error) from error
+            if self.partition.gate.is_replicated:
+                self.partition.gate.stand_on(self.partition)
+        for at, record in enumerate(result.records):
+            self._replay(record, base_offset + at, producer_id)
+        if result.effects:
+            self._carry_out_effects(result.effects)
+        if CHECKED.whole_states and self._check is not None:
+            self._check()
+        return result.response
+
+    def _carry_out_effects(self, effects: list[Effect]) -> None:
+        answers: list[AnswerMember] = []
+        for effect in effects:
+            if isinstance(effect, AnswerMember):
+                answers.append(effect)
+            else:
+                assert self._carry_out_effect is not None
+                try:
+                    self._carry_out_effect(effect)
+                except KafkaError as error:
+                    # The decision is in the log already, so a caller must not mistake this error for a refused append and try
+                    # again.
+                    raise RuntimeError(f"{effect!r} was refused after its decision was logged") from error
+        for answer in answers[:ANSWERS_PER_STEP]:
+            self._stepping.guarded(answer.waiter, answer.answer)
+        if len(answers) > ANSWERS_PER_STEP:
+            self._stepping.run(self._answer_rest(answers[ANSWERS_PER_STEP:]), lambda _: None, self._answering_failed)
+
+    def _answer_rest(self, answers: list[AnswerMember]) -> Steps[None]:
+        """Answer the remaining parked requests in steps. Their answers are fixed already."""
+        for at, answer in enumerate(answers, 1):
+            self._stepping.guarded(answer.waiter, answer.answer)
+            if at % ANSWERS_PER_STEP == 0:
+                yield None
+
+    @staticmethod
+    def _answering_failed(error: Exception) -> None:
+        raise error
+
+    def close(self) -> None:
+        """Append nothing any more: the shard was dropped, and another one may have taken its place on the same log."""
+        self.is_closed = True
+
+    # loading
+
+    def load(self, replaying: Replaying | None = None) -> int:
+        """Replay the whole log; returns the number of replayed records. Unknown kinds of records are skipped and logged.
+
+        Raises `KafkaError` for a log that is offline or goes offline here, because such a log must not pass for an empty one.
+        """
+        return run(self.load_in_steps(replaying))
+
+    def load_in_steps(self, replaying: Replaying | None = None) -> Steps[int]:
+        """`load` in steps. Raises `KafkaError` also where the shard is closed between two steps."""
+        try:
+            return (yield from self._replay_all(replaying or Replaying()))
+        except OSError as error:
+            raise self._refused(self.partition.unreadable(error)) from error
+        except KafkaError as error:
+            raise self._refused(error) from error
+
+    def _replay_all(self, replaying: Replaying) -> Steps[int]:
+        partition_log, is_strict = self.partition.log, replaying.start_over is not None
+        while True:
+            partition_log.check_online()
+            batches = latest_by_piece(partition_log, replaying.replaced) if is_strict else all_batches(partition_log)
+            try:
+                count = yield from self._replay_batches(batches, replaying.on_marker, is_strict=is_strict)
+            except (DecodeError, KafkaError):
+                if not is_strict or self.is_closed:
+                    raise
+                is_strict, count = False, None
+            if count is not None:
+                return count
+            assert replaying.start_over is not None, f"{partition_log.name} has changed while it was read in one stretch"
+            replaying.start_over()
+
+    def _replay_batches(
+        self,
+        batches: Iterable[tuple[BatchHeader, Buffer] | None],
+        on_marker: Callable[[int, bool], None] | None,
+        *,
+        is_strict: bool,
+    ) -> Steps[int | None]:
+        """The number of replayed records; None where compaction or retention has replaced files of the log between two steps."""
+        count, pace = 0, Pace()
+        segments = list(self.partition.log.segments)
+        for batch in batches:
+            replayed = 0 if batch is None else self._replay_batch(*batch, on_marker, is_strict=is_strict)
+            count += replayed
+            if pace.spend(PIECE_WORK if batch is None else BATCH_WORK + RECORD_WORK * replayed):
+                yield None
+                if self.is_closed:
+                    raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
+                self.partition.log.check_online()
+                if self.partition.log.segments[: len(segments)] != segments:
+                    return None
+        return count
+
+    def _replay_batch(
+        self, header: BatchHeader, raw: Buffer, on_marker: Callable[[int, bool], None] | None, *, is_strict: bool
+    ) -> int:
+        """Replay the records of one batch; returns their number."""
+        if header.is_control:
+            marker = read_marker(raw, header)
+            if marker is not None and on_marker is not None:
+                on_marker(marker.producer_id, marker.commit)
+            return 0
+        count, producer_id = 0, header.producer_id if header.is_transactional else -1
+        try:
+            for record in records_of(raw, header):
+                try:
+                    self._replay(LogRecord(record.key, record.value), record.offset, producer_id)
+                    count += 1
+                except DecodeError as error:
+                    if is_strict:
+                        raise
+                    log.warning("record_skipped", partition=repr(self.partition.log), offset=record.offset, reason=str(error))
+        except KafkaError as error:
+            if is_strict:
+                raise
+            # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
+            log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
+        return count
+
+
+def coordinator_partition(partitions: Partitions, topic: str, index: int) -> Partition:
+    """A partition of a coordinator's topic. Raises NOT_COORDINATOR where another broker leads it."""
+    try:
+        return partitions.get(topic, index)
+    except KafkaError as error:
+        raise coordinator_code(error) from error
+
+
+def coordinator_code(error: KafkaError) -> KafkaError:
+    """The error that a client gets when a coordinator's append fails (TransactionStateManager.appendTransactionToLog)."""
+    if error.code in (Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT, Code.UNKNOWN_TOPIC_OR_PARTITION):
+        return KafkaError(Code.COORDINATOR_NOT_AVAILABLE, error.message)
+    if error.code in (Code.KAFKA_STORAGE_ERROR, Code.NOT_LEADER_OR_FOLLOWER):
+        return KafkaError(Code.NOT_COORDINATOR, error.message)
+    if error.code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
+        return KafkaError(Code.UNKNOWN_SERVER_ERROR, error.message)
+    return error

@@ -1,0 +1,77 @@
+"""Runs the controller of several brokers in this process until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.controller.server import ControllerServer
+from ottla.broker.loop.env import RealEnv, process_id
+from ottla.broker.process.ready_file import ReadyFile
+from ottla.broker.process.running import Owner, report_ready, run_process, stop_at_signals
+
+
+def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
+    ready = {
+        "event": "ready",
+        "controller": controller.addresses.bootstrap,
+        "listening": controller.addresses.bound,
+        "pid": process_id(),
+        "cluster_id": controller.cluster_id,
+        "data_dir": controller.directory.absolute_path,
+    }
+    for_people = (
+        f"ottla's controller listens for brokers at {controller.addresses.bootstrap}\n"
+        f"its data lies in {controller.directory.absolute_path}\n"
+        f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"
+    )
+    report_ready(ready, ready_file, for_people)
+
+
+async def _serve(
+    config: BrokerConfig, features: Mapping[str, int], cluster_id: str | None, ready_file: ReadyFile, owner: Owner | None
+) -> None:
+    ready_file.check()
+    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id)
+    controller.directory.acquire()
+    # Remove the file of a killed controller. As this one has the directory's lock, the file is not that of a running one.
+    ready_file.remove()
+    stop_wanted = asyncio.Event()
+    stop_at_signals(stop_wanted, owner)
+    await controller.start()
+    gc.freeze()
+    try:
+        _report_ready(controller, ready_file)
+        await stop_wanted.wait()
+    finally:
+        ready_file.remove()
+        await controller.stop()
+
+
+def run(
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    *,
+    cluster_id: str | None = None,
+    ready_file: Path | None = None,
+    as_json: bool = True,
+    log_level: str = "info",
+    warnings: Mapping[str, str | None] | None = None,
+    owner: Owner | None = None,
+    node: str | None = None,
+) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code, as `run_process` does.
+
+    ``cluster_id``: of the cluster that a new directory begins; None for an id of its own.
+    """
+    return run_process(
+        lambda: _serve(config, features, cluster_id, ReadyFile(ready_file), owner),
+        as_json=as_json,
+        log_level=log_level,
+        warnings=warnings or {},
+        owner=owner,
+        node=node,
+    )

@@ -1,0 +1,148 @@
+"""Runs one broker in this process until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.config.first_topic import FirstTopic
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.loop.env import RealEnv, process_id
+from ottla.broker.metrics.socket_handover import Inherited, ServedMetrics
+from ottla.broker.process.ready_file import ReadyFile
+from ottla.broker.process.running import report_ready, run_process, stop_at_signals
+from ottla.broker.process.serving import Serving
+from ottla.broker.process.steering import Door, Steering
+
+NOT_STEERED = Steering()
+
+
+def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None, started_lines: Sequence[str]) -> None:
+    ready = {
+        "event": "ready",
+        "bootstrap": broker.bootstrap,
+        "listening": broker.addresses.bound,
+        "pid": process_id(),
+        "cluster_id": broker.cluster_id,
+        "data_dir": broker.directory.absolute_path,
+    }
+    if broker.metrics_url is not None:
+        ready["metrics"] = broker.metrics_url
+    if door is not None:
+        ready["control"] = {"url": door.url, "token": door.token}
+        if door.pages_url is not None:
+            ready["console"] = door.pages_url
+    report_ready(ready, ready_file, _for_people(broker, door), *started_lines, is_secret=door is not None)
+
+
+def _for_people(broker: BrokerServer, door: Door | None) -> str:
+    lines = [f"ottla listens at {broker.bootstrap}", f"its data lies in {broker.directory.absolute_path}"]
+    if broker.metrics_url is not None:
+        lines.append(f"its metrics are at {broker.metrics_url}")
+    if door is not None:
+        lines.append(f"it is steered at {door.url} with the token {door.token}")
+        if door.pages_url is not None:
+            lines.append(f"a browser shows it at {door.pages_url}")
+    return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
+
+
+def _serve_metrics(host: str, port: int) -> ServedMetrics:
+    # Imported only where metrics are served, because the import is slow.
+    from ottla.broker.metrics.server import MetricsServer
+
+    return MetricsServer(host, port)
+
+
+async def _serve(
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    ready_file: ReadyFile,
+    first_topics: Sequence[FirstTopic] = (),
+    steering: Steering = NOT_STEERED,
+    started_lines: Sequence[str] = (),
+) -> None:
+    ready_file.check()
+    env = RealEnv(steering.clock)
+
+    def new_broker(inherited: Inherited | None) -> BrokerServer:
+        return BrokerServer(
+            env,
+            config,
+            features,
+            serve_metrics=_serve_metrics,
+            inherited=inherited,
+            interception=steering.interception,
+            transaction_listener=steering.transaction_listener,
+            first_topics=first_topics,
+        )
+
+    serving = Serving(env, new_broker)
+    serving.broker.directory.acquire()
+    # Remove the file of a killed broker. As this broker has the directory's lock, the file is not that of a running broker.
+    ready_file.remove()
+    stop_at_signals(serving.stop_wanted, steering.owner)
+    # Before the start, so that a port that is busy is found before anything has begun, and been logged.
+    door = None if steering.open_door is None else steering.open_door(serving)
+    if not await _started(serving):
+        return
+    # The objects that the start has made live as long as the process, too.
+    gc.freeze()
+    try:
+        if door is not None:
+            door.serve()
+        _report_ready(serving.broker, ready_file, door, started_lines)
+        await serving.stop_wanted.wait()
+    finally:
+        if door is not None:
+            door.close()
+        ready_file.remove()
+        await serving.stop()
+    failure = serving.failure or serving.given_up
+    if failure is not None:
+        raise failure
+
+
+async def _started(serving: Serving) -> bool:
+    """Start the broker; False where the process has to end before that, as while a broker waits for its controller."""
+    starting, stopping = asyncio.ensure_future(serving.start()), asyncio.ensure_future(serving.stop_wanted.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+        return False
+    await starting
+    return True
+
+
+def run(
+    config: BrokerConfig,
+    features: Mapping[str, int],
+    *,
+    ready_file: Path | None = None,
+    as_json: bool = True,
+    log_level: str = "info",
+    warnings: Mapping[str, str | None] | None = None,
+    first_topics: Sequence[FirstTopic] = (),
+    steering: Steering = NOT_STEERED,
+    started_lines: Sequence[str] = (),
+    node: str | None = None,
+) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 where the broker could not start.
+
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
+    ``started_lines`` are printed after the ready line, for those who wait for Kafka's log lines (`ottla.container`).
+    ``node``: see `run_process`.
+    """
+    return run_process(
+        lambda: _serve(config, features, ReadyFile(ready_file), first_topics, steering, started_lines),
+        as_json=as_json,
+        log_level=log_level,
+        warnings=warnings or {},
+        owner=steering.owner,
+        node=node,
+        begin=steering.begin,
+    )

@@ -1,0 +1,118 @@
+"""What every process with a server does: prepares itself, runs the event loop until it is to stop, and says how that went."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+import structlog
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.loop import logs
+from ottla.broker.process.ready_file import ReadyFile
+from ottla.process import print_error
+from ottla.storage.identity import DirectoryError
+from ottla.storage.memory import keep_freed_memory
+
+GC_THRESHOLDS = (10_000, 50, 100)
+"""The thresholds of Python's garbage collector. They are high, because a server makes few reference cycles."""
+SWITCH_INTERVAL_S = 0.001
+"""How long another thread may keep Python's interpreter lock while the event loop waits for it, in s."""
+
+
+class Owner(Protocol):
+    """The process that has started this one, and without which this process must end."""
+
+    def watch(self, end: Callable[[], None]) -> None:
+        """Call ``end`` from another thread when the owner has ended."""
+        ...
+
+    def ended(self) -> None:
+        """Called when this process is about to end."""
+        ...
+
+
+def run_process(
+    serve: Callable[[], Coroutine[None, None, None]],
+    *,
+    as_json: bool,
+    log_level: str,
+    warnings: Mapping[str, str | None],
+    owner: Owner | None = None,
+    node: str | None = None,
+    begin: Callable[[], None] | None = None,
+) -> int:
+    """Serve until the coroutine of ``serve`` ends. Returns the exit code: 0 after a clean stop, 1 where the server could not start.
+
+    ``warnings`` maps settings without effect to the setting that was probably meant. ``node`` is named in log lines, where several
+    processes write them to one stream. ``begin`` is called once the log is
+    configured.
+    """
+    # What imports have made lives as long as the process: keep the collector, which was off till here (`ottla.__main__`), from
+    # walking it again and again.
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+    logs.configure(as_json=as_json, level=log_level, node=node)
+    if begin is not None:
+        begin()
+    keep_freed_memory()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    log = structlog.get_logger("config")
+    for name, meant in warnings.items():
+        log.warning("setting_without_effect", name=name, **({"did_you_mean": meant} if meant else {}))
+    try:
+        _run(serve())
+    except (DirectoryError, ConfigError) as error:
+        print_error(f"ottla: {error}")
+        return 1
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        print_error(f"ottla: cannot start: {where}{error.strerror or error}")
+        return 1
+    finally:
+        if owner is not None:
+            owner.ended()
+    return 0
+
+
+def _run(serving: Coroutine[None, None, None]) -> None:
+    """Run on uvloop's event loop where uvloop is installed, else on asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(serving)
+    else:
+        uvloop.run(serving)
+
+
+def stop_at_signals(stop_wanted: asyncio.Event, owner: Owner | None) -> None:
+    """Have SIGTERM, SIGINT and the end of the owner set ``stop_wanted``. Called on the event loop."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop_wanted.set)
+    if owner is not None:
+
+        def end() -> None:
+            loop.call_soon_threadsafe(stop_wanted.set)
+
+        owner.watch(end)
+
+
+def report_ready(
+    ready: Mapping[str, Any], ready_file: ReadyFile, for_people: str, *further_lines: str, is_secret: bool = False
+) -> None:
+    """Write the ready file, and say on stdout that the server is ready: as JSON, or on a terminal ``for_people``."""
+    line = json.dumps(ready)
+    ready_file.write(line + "\n", is_secret=is_secret)
+    try:
+        print(for_people if sys.stdout.isatty() else line, *further_lines, sep="\n", flush=True)
+    except OSError as error:
+        # Nobody reads it, or the disk behind it is full.
+        error.filename = "stdout"
+        raise

@@ -1,0 +1,179 @@
+"""The present broker of a process, and its replacement by a new broker: tests get an empty broker without starting a process.
+
+A new broker takes over the listeners of the old one, so that clients find it at the same address and only lose their connections.
+The event loop runs nothing else during a replacement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+
+import structlog
+
+from ottla.broker.broker import BrokerServer
+from ottla.broker.config.settings import POWER
+from ottla.broker.loop.env import Env
+from ottla.broker.loop.logs import LOG_LEVELS
+from ottla.broker.metrics.socket_handover import Inherited
+from ottla.operations.snapshots import growing_snapshot, restore_snapshot, take_snapshot
+from ottla.storage.filesystem import described
+from ottla.storage.identity import DirectoryError, write_identity
+from ottla.storage.replacement import Replacement
+
+log = structlog.get_logger("broker")
+
+
+def _nothing() -> None:
+    """Does nothing."""
+
+
+class Serving:
+    """Owns the present broker. All methods must be called on its event loop."""
+
+    def __init__(self, env: Env, new_broker: Callable[[Inherited | None], BrokerServer]) -> None:
+        """``new_broker`` makes the first broker from None, and each later one from the parts of the broker that it replaces."""
+        self._env = env
+        self._new_broker = new_broker
+        self.stop_wanted = asyncio.Event()
+        """Set when the process must end."""
+        self.failure: Exception | None = None
+        """The error with which a replacement has failed. The process then has no broker and must end."""
+        self.given_up: DirectoryError | None = None
+        """Why the broker cannot go on. The process then must stop it, and end with this error."""
+        # A replacement waits where it starts the next broker. Until then no other may begin, and the process must not stop.
+        self._turn = asyncio.Lock()
+        self.broker = new_broker(None)
+        self.broker.on_given_up = self._give_up
+
+    def _give_up(self, error: DirectoryError) -> None:
+        self.given_up = error
+        self.stop_wanted.set()
+
+    @property
+    def directory(self) -> str:
+        """The absolute path of the data directory."""
+        return self.broker.directory.absolute_path
+
+    async def start(self) -> None:
+        """Start the first broker. Raises the errors of `BrokerServer.start`."""
+        await self.broker.start()
+
+    async def stop(self) -> None:
+        async with self._turn:
+            if self.failure is None:
+                await self.broker.stop()
+
+    async def reset(self, on_replaced: Callable[[], None] = _nothing) -> None:
+        """Delete all topics, groups, transactions and settings, as in a new directory. The cluster keeps its id.
+
+        Producer ids are not used again, because a producer of a test that has ended may still be running. See `_replace_data` for
+        ``on_replaced`` and the errors.
+        """
+        await self._replace_data(lambda incoming: None, on_replaced)
+
+    async def restore(self, source: str, on_replaced: Callable[[], None] = _nothing) -> None:
+        """Replace all data by that of a snapshot. The cluster keeps its id, also where the snapshot is another cluster's.
+
+        Raises `DirectoryError` for a snapshot that is damaged or of another node. See `_replace_data` for other errors.
+        """
+
+        def fill(incoming: str) -> None:
+            settings = self.broker.settings
+            restore_snapshot(self._env.fs, source, incoming, settings.node_id, is_synced=self._is_synced)
+
+        await self._replace_data(fill, on_replaced)
+
+    async def snapshot(self, target: str) -> None:
+        """Copy all data into the directory ``target``, which must not exist.
+
+        Raises `DirectoryError`, and OSError where the disk refuses. In both cases ``target`` does not exist afterwards.
+        """
+        async with self._turn:
+            self._check_replaceable()
+            fs = self._env.fs
+            target = fs.absolute(target)
+            if fs.is_dir(target) is not None:
+                raise DirectoryError(f"{target} exists; name a path that does not exist")
+            # Made here, so that a path at which no directory can be made is found before the broker stops.
+            fs.make_dir(growing_snapshot(target))
+            inherited = self.broker.hand_over(is_written=True)
+            refused: Exception | None = None
+            try:
+                take_snapshot(fs, self.directory, target, self.broker.settings.node_id, is_synced=self._is_synced)
+            except Exception as error:  # whatever it is, a broker has to serve again
+                refused = error
+            await self._start_or_end(inherited)
+        if refused is not None:
+            raise refused
+
+    async def _replace_data(self, fill: Callable[[str], None], on_replaced: Callable[[], None]) -> None:
+        """Replace the broker's data by the data that ``fill`` creates in a directory. See `storage.replacement` for crashes.
+
+        ``on_replaced`` is called before a broker starts on the new data. Raises the errors of ``fill``, OSError where the disk
+        refuses a step, and the errors of `BrokerServer.start` where the broker cannot start on the new data. After each of them a
+        broker serves the old data, unless `failure` is set.
+        """
+        async with self._turn:
+            self._check_replaceable()
+            replacement = Replacement(self._env.fs, self.directory, is_synced=self._is_synced)
+            identity = self.broker.identity
+
+            def fill_and_identify(incoming: str) -> None:
+                fill(incoming)
+                write_identity(self._env.fs, incoming, identity, is_synced=self._is_synced)
+
+            replacement.build(fill_and_identify)
+            inherited = self.broker.hand_over(is_written=False)
+            try:
+                replacement.exchange()
+                on_replaced()
+                await self._start_next(inherited)
+            except Exception:
+                await self._start_or_end(inherited, replacement.undo)
+                raise
+            replacement.complete()
+
+    @property
+    def _is_synced(self) -> bool:
+        """Whether the broker promises that acknowledged data survives a power cut."""
+        return self.broker.settings.ottla_durability == POWER
+
+    def _check_replaceable(self) -> None:
+        """Raises `DirectoryError` while the broker stops, and for a broker of a cluster, whose data is a part of the cluster's."""
+        if self.broker.settings.is_member:
+            raise DirectoryError("the broker is one of a cluster, and its data cannot be replaced or copied by itself")
+        if self.failure is not None or self.broker.lifecycle.is_stopping:
+            raise DirectoryError("the broker stops")
+
+    async def _start_or_end(self, inherited: Inherited, prepare: Callable[[], None] = _nothing) -> None:
+        """Start the next broker after ``prepare``. Where both fail twice, raises the error, and has the process end."""
+        try:
+            prepare()
+            await self._start_next(inherited)
+            return
+        except Exception as error:
+            # The reason may have passed, such as a lack of file descriptors, and there is nothing else to try.
+            log.warning("start_retried", reason=described(error))
+        try:
+            prepare()
+            await self._start_next(inherited)
+        except Exception as error:
+            self.failure = error
+            inherited.addresses.close()
+            self._env.fs.unlock(inherited.lock)
+            self.stop_wanted.set()
+            raise
+
+    async def _start_next(self, inherited: Inherited) -> None:
+        broker = self._new_broker(inherited)
+        await broker.start()
+        self.broker = broker
+        LOG_LEVELS.begin_anew()
+        self._env.call_soon(_collect_garbage)
+
+
+def _collect_garbage() -> None:
+    """Free the replaced broker. Its parts refer to each other, and the garbage collector seldom runs (`broker.process.running`)."""
+    gc.collect()

@@ -1,0 +1,45 @@
+"""The ports by which a broker's process may be controlled from outside. None of them is needed to serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ottla.broker.hooks.interception import Interception
+from ottla.broker.hooks.transaction_history import TransactionListener
+from ottla.broker.loop.env import TimeSource
+from ottla.broker.process.running import Owner
+from ottla.broker.process.serving import Serving
+
+
+class Door(Protocol):
+    """The HTTP server that accepts commands for the broker (`ottla.control.door`)."""
+
+    url: str
+    token: str
+    pages_url: str | None
+    """Where a browser finds the console, with the token; None where the door serves none."""
+
+    def serve(self) -> None:
+        """Answer requests, those included that have come before."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Steering(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of `ottla.control` that the process uses. A field of None is not used."""
+
+    begin: Callable[[], None] | None = None
+    """Called first, after the log was configured."""
+    open_door: Callable[[Serving], Door] | None = None
+    """Called before the broker starts; the door answers once it is told to. Raises `ConfigError`."""
+    owner: Owner | None = None
+    clock: TimeSource | None = None
+    """Replaces the machine's clock."""
+    interception: Interception | None = None
+    """May change the handling of requests and transactions."""
+    transaction_listener: TransactionListener | None = None
+    """Learns what happens to transactional ids."""

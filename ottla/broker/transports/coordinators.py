@@ -1,0 +1,38 @@
+"""Has the coordinators of a broker ask those of the others."""
+
+from __future__ import annotations
+
+from ottla.broker.apis.services import Services
+from ottla.broker.coordinators.markers import MarkerTransport
+from ottla.broker.coordinators.verification import Verification
+from ottla.broker.transports.leaders import Peers
+from ottla.broker.transports.local_coordinators import LocalCoordinators
+from ottla.broker.transports.marker_transport import LeaderTransport
+from ottla.broker.transports.remote_verification import CoordinatorVerification
+from ottla.coordinator.cluster import ClusterState
+
+
+class OtherCoordinators:
+    """Takes the place of `LocalCoordinators`, which it asks about this broker's own partitions, where there are other brokers."""
+
+    def __init__(self, state: ClusterState, peers: Peers) -> None:
+        self._state = state
+        self._peers = peers
+        self._local = LocalCoordinators()
+
+    def transport(self, services: Services) -> MarkerTransport:
+        local = self._local.transport(services)
+        return LeaderTransport(services.clock, broker_id=self._state.node_id, state=self._state, peers=self._peers, local=local)
+
+    def verification(self, services: Services) -> Verification:
+        return CoordinatorVerification(
+            clock=services.clock,
+            config=services.live_config,
+            counters=services.counters,
+            gate=services.gate,
+            partitions=services.partitions,
+            transactions=services.transactions,
+            state=self._state,
+            peers=self._peers,
+            local=self._local.verification(services),
+        )

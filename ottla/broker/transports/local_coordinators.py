@@ -1,0 +1,30 @@
+"""The coordinators of this broker, as they are asked to write markers and to verify partitions of a transaction."""
+
+from __future__ import annotations
+
+from ottla.broker.apis.services import Services
+from ottla.broker.coordinators.markers import LocalTransport, MarkerTransport
+from ottla.broker.coordinators.verification import LocalVerification, Verification
+from ottla.broker.handlers import write_txn_markers
+
+
+class LocalCoordinators:
+    """All that a broker asks which is its own controller. `coordinators.OtherCoordinators` takes its place beside other brokers."""
+
+    def transport(self, services: Services) -> MarkerTransport:
+        return LocalTransport(
+            stepping=services.stepping,
+            lifecycle=services.lifecycle,
+            write=lambda request: write_txn_markers.write_markers(services, request),
+            failed=write_txn_markers.failed,
+        )
+
+    def verification(self, services: Services) -> Verification:
+        return LocalVerification(
+            clock=services.clock,
+            config=services.live_config,
+            counters=services.counters,
+            transactions=services.transactions,
+            cluster_state=services.cluster.state,
+            gate=services.gate,
+        )

@@ -1,0 +1,156 @@
+"""Carries markers to the brokers that lead the partitions (TransactionMarkerChannelManager).
+
+One request a broker is under way at a time, with all markers that have come together meanwhile. Which broker leads a partition is
+looked up for each attempt: the sender tries again whatever was not written.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import structlog
+
+from ottla.broker.coordinators.markers import MarkerTransport
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.repeated_errors import RepeatedErrors
+from ottla.broker.peers.requests import PeerFailure
+from ottla.broker.transports.leaders import Peers, leader_of
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.partition_registration import NO_LEADER
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ottla.protocol.topic_partition import TopicPartition
+
+MARKERS_PER_REQUEST = 1_000
+"""How many markers one request to another broker has at most, unless one transaction alone has more there."""
+TIMEOUT_MS = 10_000
+"""How long another broker may take. It answers when all replicas in sync have the markers. A broker that is frozen loses its
+session in about this time, and then another one leads its partitions."""
+LEAST_VERSION = 1
+MAX_WAITING_MARKERS = 100_000
+"""How many transactions' markers may wait for one broker. Those beyond count as not answered in time, and are sent again."""
+
+OnResponse = Callable[[WriteTxnMarkersResponse], None]
+
+log = structlog.get_logger("markers")
+
+
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """The markers of one transaction for one broker."""
+
+    marker: WritableTxnMarker
+    on_response: OnResponse
+
+    @property
+    def count(self) -> int:
+        return sum(len(topic.partition_indexes) for topic in self.marker.topics)
+
+
+class LeaderTransport:
+    """`MarkerTransport` to all brokers of a cluster. This broker's own partitions go through ``local``."""
+
+    def __init__(self, clock: Clock, *, broker_id: int, state: ClusterState, peers: Peers, local: MarkerTransport) -> None:
+        self._broker_id = broker_id
+        self._state = state
+        self._peers = peers
+        self._local = local
+        self._waiting: dict[int, deque[_Part]] = {}
+        self._under_way: set[int] = set()
+        self._errors = RepeatedErrors(clock, log)
+
+    def write_txn_markers(self, request: WriteTxnMarkersRequest, on_response: OnResponse) -> None:
+        """Implements `markers.MarkerTransport`."""
+        if self._state.is_alone:
+            self._local.write_txn_markers(request, on_response)
+            return
+        for marker in request.markers:
+            for leader, topics in self._by_leader(marker).items():
+                part = msgspec.structs.replace(marker, topics=topics)
+                if leader == self._broker_id:
+                    self._local.write_txn_markers(WriteTxnMarkersRequest([part]), on_response)
+                elif leader == NO_LEADER:
+                    # Never taken for deleted, as in Kafka: a partition has no leader for a while when a broker dies.
+                    on_response(_answer(part, {}, Code.NOT_LEADER_OR_FOLLOWER))
+                elif len(waiting := self._waiting.setdefault(leader, deque())) >= MAX_WAITING_MARKERS:
+                    on_response(_answer(part, {}, Code.REQUEST_TIMED_OUT))
+                else:
+                    waiting.append(_Part(part, on_response))
+                    self._send(leader)
+
+    def _by_leader(self, marker: WritableTxnMarker) -> dict[int, list[WritableTxnMarkerTopic]]:
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                leader = leader_of(self._state, topic.name, index)
+                by_leader.setdefault(leader, {}).setdefault(topic.name, []).append(index)
+        return {
+            leader: [WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+            for leader, topics in by_leader.items()
+        }
+
+    def _send(self, broker_id: int) -> None:
+        """Send what waits for a broker, unless a request to it is under way."""
+        waiting = self._waiting.get(broker_id)
+        if not waiting or broker_id in self._under_way:
+            return
+        parts = [waiting.popleft()]
+        count = parts[0].count
+        while waiting and count + waiting[0].count <= MARKERS_PER_REQUEST:
+            parts.append(waiting.popleft())
+            count += parts[-1].count
+        if not waiting:
+            del self._waiting[broker_id]
+        peer = self._peers.peer(broker_id)
+        if peer is None:
+            self._answered(broker_id, parts, "it is not registered, or fenced")
+            return
+
+        def answered(answer: Any) -> None:
+            self._under_way.discard(broker_id)
+            self._answered(broker_id, parts, answer.reason if isinstance(answer, PeerFailure) else answer)
+
+        self._under_way.add(broker_id)
+        request = WriteTxnMarkersRequest([part.marker for part in parts])
+        peer.send(request, answered, timeout_ms=TIMEOUT_MS, least_version=LEAST_VERSION)
+
+    def _answered(self, broker_id: int, parts: list[_Part], answer: WriteTxnMarkersResponse | str) -> None:
+        codes: dict[int, dict[TopicPartition, int]] = {}
+        if isinstance(answer, str):
+            self._errors.failed("markers_not_sent", answer, key=broker_id, level="info", broker_id=broker_id)
+        else:
+            self._errors.succeeded(broker_id)
+            for result in answer.markers:
+                by_partition = codes.setdefault(result.producer_id, {})
+                for topic in result.topics:
+                    for partition in topic.partitions:
+                        by_partition[topic.name, partition.partition_index] = partition.error_code
+        for part in parts:
+            # What the broker has not answered for may be written or not. The marker comes again, which does no harm.
+            part.on_response(_answer(part.marker, codes.get(part.marker.producer_id, {}), Code.REQUEST_TIMED_OUT))
+        self._send(broker_id)
+
+
+def _answer(marker: WritableTxnMarker, codes: Mapping[TopicPartition, int], otherwise: Code) -> WriteTxnMarkersResponse:
+    """The response for the markers of one transaction; ``otherwise`` for each partition without a code."""
+    topics = [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=codes.get((topic.name, index), otherwise))
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in marker.topics
+    ]
+    return WriteTxnMarkersResponse([WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)])

@@ -1,0 +1,330 @@
+"""Asks the transaction's coordinator, on whichever broker it is, whether a partition belongs to a transaction (KIP-890).
+
+AddPartitionsToTxnManager of Kafka. Requests to one broker are sent one after the other, each with all that was asked meanwhile.
+
+The answer takes a while, and a transaction may end meanwhile: then a batch must not be written on the strength of the answer, or
+nobody would ever end what it begins. So the answer is good for the one append that follows it, and only while no marker of the
+producer has come to the partition since the question, and the partition has the same leader (VerificationGuard).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.coordinators.transactions import Transactions
+from ottla.broker.coordinators.verification import Verification
+from ottla.broker.loop.counters import Counters
+from ottla.broker.loop.env import Clock
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.peers.requests import Failure, PeerFailure
+from ottla.broker.transports.leaders import Peers, leader_of
+from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+from ottla.protocol.errors import Code, KafkaError, known_code
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.log import Log
+
+BROKERS_FROM = 4
+"""The first version of AddPartitionsToTxn for brokers."""
+PARTITIONS_PER_REQUEST = 1_000
+TIMEOUT_MS = 10_000
+GOOD_FOR_MS = 5_000
+"""How long an answer may be used. Whoever has asked does so in one of the next turns of the loop."""
+ANSWERS_KEPT = 10_000
+"""How many answers are kept at most. Some are never used, because their client has gone."""
+
+MAX_WAITING_BATCHES = 10_000
+"""How many batches may wait until one coordinator's broker can be asked. Clients of others are told to try again."""
+
+Then = Callable[[KafkaError | None], None]
+
+
+class _Question(NamedTuple):
+    transactional_id: str
+    identity: ProducerIdAndEpoch
+    partition: TopicPartition
+    implicit_add: bool
+
+
+class _Guard(msgspec.Struct, frozen=True, eq=False):
+    """What must be the same at the append as it was at the question: the log, its leader epoch, and the producer's guard in it."""
+
+    log: Log
+    leader_epoch: int
+    token: object
+
+
+class _Asked(msgspec.Struct, frozen=True, eq=False):
+    question: _Question
+    guard: _Guard | None
+    asked_ms: float
+    then: Then
+
+
+class _Answer(msgspec.Struct, frozen=True, eq=False):
+    """An answer that was not used yet. ``guard`` is None where the partition was not here when the question was asked."""
+
+    guard: _Guard | None
+    good_until_ms: float
+    refusal: KafkaError | None
+
+
+class CoordinatorVerification:
+    """`Verification` in a cluster of several brokers. ``local`` asks the coordinator of this broker."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        config: LiveConfig,
+        counters: Counters,
+        gate: Gate,
+        partitions: Partitions,
+        transactions: Transactions,
+        state: ClusterState,
+        peers: Peers,
+        local: Verification,
+    ) -> None:
+        self._clock = clock
+        self._config = config
+        self._counters = counters
+        self._gate = gate
+        self._partitions = partitions
+        self._transactions = transactions
+        self._state = state
+        self._peers = peers
+        self._local = local
+        self._waiting: dict[int, list[_Asked]] = {}
+        self._under_way: set[int] = set()
+        # The answers that were not used yet, in the order in which they came.
+        self._answers: dict[_Question, _Answer] = {}
+
+    def join(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partition: TopicPartition,
+        then: Then,
+        *,
+        implicit_add: bool,
+        has_waited: bool = False,
+    ) -> None:
+        """Implements `Verification`. The caller asks again after a wait, and then the answer of before is used up."""
+        question = _Question(transactional_id, identity, partition, implicit_add)
+        answer = self._answers.pop(question, None)
+        if has_waited and answer is not None and self._stands(question, answer):
+            then(answer.refusal)
+            return
+        try:
+            index = self._transactions.partition_of(transactional_id)
+        except KafkaError as error:
+            then(error)
+            return
+        leader = leader_of(self._state, TRANSACTION_TOPIC, index)
+        if leader == self._state.node_id:
+            self._ask_here(question, index, then, has_waited=has_waited)
+        elif self._is_asked_there(implicit_add):
+            self._ask_there(leader, [question], then)
+        else:
+            then(KafkaError(Code.UNSUPPORTED_VERSION) if implicit_add else None)
+
+    def join_all(
+        self,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        partitions: Collection[TopicPartition],
+        then: Callable[[], None],
+        *,
+        implicit_add: bool,
+    ) -> None:
+        """Implements `Verification`. Another broker is asked by one request; its answers are kept for `join`."""
+        try:
+            index = self._transactions.partition_of(transactional_id)
+        except KafkaError:
+            then()
+            return
+        leader = leader_of(self._state, TRANSACTION_TOPIC, index)
+        if leader == self._state.node_id:
+            self._local.join_all(transactional_id, identity, partitions, then, implicit_add=implicit_add)
+        elif not self._is_asked_there(implicit_add):
+            then()
+        else:
+            left = len(partitions)
+
+            def answered(_: KafkaError | None) -> None:
+                nonlocal left
+                left -= 1
+                if not left:
+                    then()
+
+            self._ask_there(leader, [_Question(transactional_id, identity, p, implicit_add) for p in partitions], answered)
+
+    def _is_asked_there(self, implicit_add: bool) -> bool:
+        """Whether the cluster can add a partition implicitly, or wants partitions to be verified."""
+        if implicit_add:
+            return self._state.transaction_version > 0
+        return self._config.settings.transaction_partition_verification_enable
+
+    def _ask_there(self, leader: int, questions: Collection[_Question], then: Then) -> None:
+        """Ask the coordinator on another broker. ``then`` is called for each question."""
+        asked_ms = self._clock.monotonic_ms()
+        asked = [_Asked(question, self._guard(question), asked_ms, then) for question in questions]
+        waiting = self._waiting.setdefault(leader, [])
+        room = max(MAX_WAITING_BATCHES - len(waiting), 0)
+        waiting += asked[:room]
+        self._refuse(asked[room:], Code.COORDINATOR_NOT_AVAILABLE)
+        self._send(leader)
+
+    def _guard(self, question: _Question) -> _Guard | None:
+        partition = self._partitions.known(*question.partition)
+        if partition is None:
+            return None
+        log = partition.log
+        return _Guard(log, log.leader_epoch, log.producers.verifying(question.identity.producer_id))
+
+    def _stands(self, question: _Question, answer: _Answer) -> bool:
+        if self._clock.monotonic_ms() > answer.good_until_ms:
+            return False
+        partition, guard = self._partitions.known(*question.partition), answer.guard
+        return answer.refusal is not None or (
+            partition is not None
+            and guard is not None
+            and partition.log is guard.log
+            and partition.log.leader_epoch == guard.leader_epoch
+            and partition.log.producers.is_verifying(question.identity.producer_id, guard.token)
+        )
+
+    def _keep(self, question: _Question, guard: _Guard | None, refusal: KafkaError | None) -> None:
+        """Keep an answer for whoever has asked: it asks again, because much may have changed meanwhile."""
+        if len(self._answers) >= ANSWERS_KEPT:
+            del self._answers[next(iter(self._answers))]
+        self._answers[question] = _Answer(guard, self._clock.monotonic_ms() + GOOD_FOR_MS, refusal)
+
+    def _ask_here(self, question: _Question, index: int, then: Then, *, has_waited: bool) -> None:
+        """Ask the coordinator of this broker. What it has logged has to be committed before a batch may stand on it.
+
+        Otherwise the batch could outlive the record that makes it part of a transaction, and no coordinator would ever end it.
+        """
+        guard = self._guard(question)
+
+        def answered(refusal: KafkaError | None) -> None:
+            coordinator = self._partitions.known(TRANSACTION_TOPIC, index)
+            if refusal is not None or coordinator is None or coordinator.log.high_watermark == coordinator.log.log_end_offset:
+                then(refusal)
+                return
+
+            def committed(is_committed: bool) -> None:
+                refused = None if is_committed else KafkaError(Code.NOT_COORDINATOR)
+                self._keep(question, guard, refused)
+                then(refused)
+
+            self._gate.answer_behind(coordinator.log, coordinator.log.log_end_offset, committed)
+
+        transactional_id, identity, partition, implicit_add = question
+        self._local.join(transactional_id, identity, partition, answered, implicit_add=implicit_add, has_waited=has_waited)
+
+    # another broker
+
+    def _send(self, broker_id: int) -> None:
+        """Ask what waits for a broker, unless a request to it is under way. One request has each transaction once."""
+        waiting = self._waiting.get(broker_id)
+        if not waiting or broker_id in self._under_way:
+            return
+        sent, left = _taken(waiting)
+        self._waiting[broker_id] = left
+        if not left:
+            del self._waiting[broker_id]
+        peer = self._peers.peer(broker_id)
+        if peer is None:
+            self._refuse(sent, Code.COORDINATOR_NOT_AVAILABLE)
+            self._send(broker_id)
+            return
+
+        def answered(answer: Any) -> None:
+            self._under_way.discard(broker_id)
+            self._answered(sent, answer)
+            self._send(broker_id)
+
+        self._under_way.add(broker_id)
+        peer.send(_request(sent), answered, timeout_ms=TIMEOUT_MS, least_version=BROKERS_FROM)
+
+    def _answered(self, sent: list[_Asked], answer: AddPartitionsToTxnResponse | PeerFailure) -> None:
+        if isinstance(answer, PeerFailure):
+            # Clients know no more of it than that the answer is not there yet. They try again.
+            is_unsupported = answer.kind is Failure.UNSUPPORTED_VERSION
+            self._refuse(sent, Code.UNSUPPORTED_VERSION if is_unsupported else Code.NETWORK_EXCEPTION)
+            return
+        if answer.error_code != Code.NONE:
+            code = known_code(answer.error_code)
+            # A client must not see that this broker is not authorised.
+            self._refuse(sent, Code.INVALID_TXN_STATE if code is Code.CLUSTER_AUTHORIZATION_FAILED else code)
+            return
+        codes: dict[tuple[str, TopicPartition], Code] = {}
+        for transaction in answer.results_by_transaction:
+            for topic in transaction.topic_results:
+                for result in topic.results_by_partition:
+                    where = (topic.name, result.partition_index)
+                    codes[transaction.transactional_id, where] = known_code(result.partition_error_code)
+        for asked in sent:
+            code = codes.get((asked.question.transactional_id, asked.question.partition), Code.NETWORK_EXCEPTION)
+            # One of the others in the request was refused, for reasons of its own.
+            self._answer(asked, Code.NETWORK_EXCEPTION if code is Code.OPERATION_NOT_ATTEMPTED else code)
+
+    def _refuse(self, sent: list[_Asked], code: Code) -> None:
+        for asked in sent:
+            self._answer(asked, code)
+
+    def _answer(self, asked: _Asked, code: Code) -> None:
+        self._counters.verification_ms.add(self._clock.monotonic_ms() - asked.asked_ms)
+        refusal = None
+        if code is not Code.NONE:
+            self._counters.verification_failures += 1
+            refusal = KafkaError(code, "the coordinator of the transaction has refused the partition")
+        self._keep(asked.question, asked.guard, refusal)
+        asked.then(refusal)
+
+
+def _taken(waiting: list[_Asked]) -> tuple[list[_Asked], list[_Asked]]:
+    """Those that one request can ask, and those that are left: a transaction is named once, for one producer and purpose."""
+    purposes: dict[str, tuple[ProducerIdAndEpoch, bool]] = {}
+    sent: list[_Asked] = []
+    left: list[_Asked] = []
+    for asked in waiting:
+        question = asked.question
+        purpose = (question.identity, question.implicit_add)
+        is_in = len(sent) < PARTITIONS_PER_REQUEST and purposes.setdefault(question.transactional_id, purpose) == purpose
+        (sent if is_in else left).append(asked)
+    return sent, left
+
+
+def _request(sent: list[_Asked]) -> AddPartitionsToTxnRequest:
+    transactions: dict[str, tuple[_Question, dict[str, dict[int, None]]]] = {}
+    for asked in sent:
+        question = asked.question
+        _, topics = transactions.setdefault(question.transactional_id, (question, {}))
+        topic, index = question.partition
+        topics.setdefault(topic, {})[index] = None
+    return AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id=transactional_id,
+                producer_id=question.identity.producer_id,
+                producer_epoch=question.identity.epoch,
+                verify_only=not question.implicit_add,
+                topics=[AddPartitionsToTxnTopic(name=name, partitions=list(indexes)) for name, indexes in topics.items()],
+            )
+            for transactional_id, (question, topics) in transactions.items()
+        ]
+    )

@@ -1,0 +1,85 @@
+"""One file an API: what it declares, and that dispatch, ApiVersions and the files agree."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ottla.broker import handlers
+from ottla.broker.apis.authorisation import AclOperation, Authorisation, ResourceType, authorisations
+from ottla.broker.handlers.registry import SERVED, declaration, offered_versions
+from tools import apis
+
+FOLDER = Path(handlers.__path__[0])
+ASKED_BY_ANYBODY = {17, 18, 36, 39, 40}
+"""SaslHandshake, ApiVersions and SaslAuthenticate come before a client can say who it is; a delegation token's own owner and
+renewers may renew and expire it, whatever the authorizer says."""
+
+
+def test_each_api_that_is_offered_has_one_declaration_in_a_file_of_its_own() -> None:
+    declaring = {path.stem for path in FOLDER.glob("*.py") if "Declaration(" in path.read_text()}
+    assert declaring == set(SERVED.values())
+    assert [key for key, _, _ in offered_versions()] == list(SERVED)
+    for key, file in SERVED.items():
+        assert declaration(key).key == key
+        text = (FOLDER / f"{file}.py").read_text()
+        assert text.count("Declaration(") == 1
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_the_head_of_each_file_says_which_versions_it_serves(key: int) -> None:
+    declared = declaration(key)
+    head = (FOLDER / f"{SERVED[key]}.py").read_text().partition("\n")[0]
+    first, newest = declared.min_version, declared.max_version(unstable=True)
+    versions = {0: f"version {first}", 1: f"versions {first} and {newest}"}.get(newest - first, f"versions {first} to {newest}")
+    assert re.match(rf'"""{declared.name}, {versions}\b', head), head
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_each_api_declares_what_kafka_authorises(key: int) -> None:
+    declared = declaration(key).authorisation
+    assert all(type(pair) is Authorisation for pair in declared)
+    assert len(set(declared)) == len(declared)
+    assert bool(declared) == (key not in ASKED_BY_ANYBODY)
+
+
+def test_authorisations_are_named_as_kafka_names_them() -> None:
+    assert authorisations("WRITE TRANSACTIONAL_ID, READ GROUP") == (
+        Authorisation(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+        Authorisation(AclOperation.READ, ResourceType.GROUP),
+    )
+    with pytest.raises(KeyError):
+        authorisations("LOOK AT")
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_declared_versions_are_offered(key: int) -> None:
+    declared = declaration(key)
+    for unstable in (False, True):
+        offered = {k: (low, high) for k, low, high in offered_versions(unstable=unstable)}[key]
+        # Produce is offered from 0 for librdkafka, and refused below 3.
+        assert offered == (0 if key == 0 else declared.min_version, declared.max_version(unstable=unstable))
+
+
+def test_page_of_apis_matches_the_declarations() -> None:
+    """`python -m tools.apis` writes it anew."""
+    assert apis.TARGET.read_text() == apis.page()
+    assert "|  |" not in apis.page(), "the head of a file does not say what the API does"
+
+
+def test_advertised_versions_are_those_of_apache_kafka() -> None:
+    # Asked of Apache Kafka 4.4.0.
+    kafka = {
+        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 5), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+        23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 6), 29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4),
+        33: (0, 2), 34: (1, 2), 35: (1, 5), 36: (0, 2), 37: (0, 3), 38: (1, 3), 39: (1, 2), 40: (1, 2), 41: (1, 3), 42: (0, 3),
+        43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0, 0), 51: (0, 0), 55: (0, 2),
+        57: (0, 2), 60: (0, 2), 61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1), 69: (0, 1), 74: (0, 1), 75: (0, 0),
+        76: (1, 1), 77: (1, 1), 78: (1, 2), 79: (1, 2),
+        80: (0, 1), 81: (0, 0), 83: (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 1),
+        89: (0, 1), 90: (0, 1), 91: (0, 0), 92: (0, 0), 93: (0, 0), 94: (0, 0),
+    }  # fmt: skip
+    assert {key: (low, high) for key, low, high in offered_versions()} == kafka

@@ -1,0 +1,44 @@
+"""Packages that are not there for everybody: what goes without them, and what says so."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.process import running
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.simulation.broker import SimulatedBroker
+
+
+def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    loops: list[str] = []
+
+    async def serve() -> None:
+        loops.append(type(asyncio.get_running_loop()).__module__.partition(".")[0])
+
+    running._run(serve())
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    running._run(serve())
+    assert loops == ["uvloop", "asyncio"]
+
+
+def test_a_plain_install_compiles_expressions() -> None:
+    """Regular expressions in subscriptions are part of ``group.protocol=consumer``, so google-re2 is no extra."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert any(dependency.startswith("google-re2") for dependency in project["dependencies"])
+    assert "regex" not in project["optional-dependencies"]
+
+
+def test_without_re2_patterns_are_refused_and_all_else_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    broker = SimulatedBroker().start().with_coordinators()
+    with broker.connect() as client:
+        assert client.call(ListTransactionsRequest(transactional_id_pattern="a.*"), 2).error_code == Code.INVALID_REGULAR_EXPRESSION
+        assert client.call(ListTransactionsRequest(), 2).error_code == 0
+    broker.close()
+    assert broker.bugs == 0

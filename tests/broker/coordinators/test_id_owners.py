@@ -1,0 +1,151 @@
+"""The line that says who fenced a producer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.coordinators import id_owners as takeovers
+from ottla.broker.coordinators.id_owners import Takeovers
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.simulation.broker import SimulatedBroker
+from tests.support.raw_client import create
+
+Line = dict[str, Any]
+
+
+@pytest.fixture
+def simulated() -> Iterator[SimulatedBroker]:
+    broker = SimulatedBroker().start().with_coordinators()
+    yield broker
+    broker.close()
+    assert broker.bugs == 0
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Line]]:
+    with capture_logs() as captured:
+        # A logger that was used before does not see that logs are captured.
+        monkeypatch.setattr(takeovers, "log", __import__("structlog").get_logger("captured"))
+        yield captured
+
+
+def init(simulated: SimulatedBroker, client_id: str, expected: tuple[int, int] = (-1, -1)) -> tuple[int, int, int]:
+    producer_id, epoch = expected
+    request = InitProducerIdRequest(
+        transactional_id="orders", transaction_timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+    )
+    with simulated.connect(client_id) as client:
+        answer = client.call(request, 5)
+    return answer.error_code, answer.producer_id, answer.producer_epoch
+
+
+def taken(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line["event"] == "transactional_id_taken_over"]
+
+
+def test_a_successor_is_named_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    assert taken(lines) == []
+    init(simulated, "second")
+    (line,) = taken(lines)
+    assert line == {
+        "event": "transactional_id_taken_over",
+        "log_level": "info",
+        "transactional_id": "orders",
+        "fenced_producer_id": producer_id,
+        "fenced_epoch": epoch,
+        "producer_id": producer_id,
+        "epoch": epoch + 1,
+        "client_id": "second",
+        "client_host": "simulated",
+        "aborted_transaction": False,
+    }
+
+
+def test_log_line_names_the_fenced_client_of_an_open_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    with simulated.connect("first") as client:
+        create(client, "t")
+        topics = [AddPartitionsToTxnTopic(name="t", partitions=[0])]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="orders",
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        )
+        client.call(request, 3)
+    codes = [init(simulated, "second")[0] for _ in range(2)]
+    assert codes == [51, 0]
+    (line,) = taken(lines)
+    assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "second", True)
+    assert line["epoch"] > epoch + 1
+
+
+class Holding:
+    """Carries markers when it is told to."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.held: list[tuple[Any, Any]] = []
+
+    def write_txn_markers(self, request: Any, on_response: Any) -> None:
+        self.held.append((request, on_response))
+
+    def let_go(self) -> None:
+        for request, on_response in self.held:
+            self.real.write_txn_markers(request, on_response)
+
+
+def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    sender: Any = simulated.broker.transactions._second_phase._markers
+    sender._transport = transport = Holding(sender._transport)
+    with simulated.connect("first") as client:
+        create(client, "t")
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="orders",
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+        )
+        client.call(request, 3)
+        end = EndTxnRequest(transactional_id="orders", producer_id=producer_id, producer_epoch=epoch, committed=True)
+        ended = client.send(end, 3)
+        assert init(simulated, "second")[0] == 51
+        transport.let_go()
+        sender._transport = transport.real
+        assert client.receive(ended).error_code == 0
+    # The first producer goes on, and then a third one comes.
+    _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
+    init(simulated, "third")
+    (line,) = taken(lines)
+    assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
+
+
+def test_an_abort_is_forgotten_where_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    simulated.broker.takeovers.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
+    _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))
+    init(simulated, "second")
+    (line,) = taken(lines)
+    assert (line["fenced_epoch"], line["aborted_transaction"]) == (epoch, False)
+
+
+def test_recovering_producer_fences_no_other(simulated: SimulatedBroker, lines: list[Line]) -> None:
+    _, producer_id, epoch = init(simulated, "first")
+    assert init(simulated, "first", (producer_id, epoch))[0] == 0
+    assert taken(lines) == []
+
+
+def test_remembered_aborts_are_bounded() -> None:
+    remembered = Takeovers(cast(Any, None))
+    for number in range(takeovers.MAX_REMEMBERED_ABORTS + 5):
+        remembered.note_abort(f"id-{number}", ProducerIdAndEpoch(1, 0))
+    assert len(remembered._aborted) == takeovers.MAX_REMEMBERED_ABORTS

@@ -1,0 +1,38 @@
+"""Log lines on a stream that takes none, and on one that several processes share."""
+
+from __future__ import annotations
+
+import errno
+import io
+
+from ottla.broker.loop.logs import NamedLogger, Unfailing
+
+
+class Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_takes_log_lines_away_and_nothing_else() -> None:
+    stream = Unfailing(Full())
+    assert stream.write("a line\n") == 7
+    stream.flush()
+    kept = io.StringIO()
+    Unfailing(kept).write("another\n")
+    assert kept.getvalue() == "another\n"
+
+
+def test_a_line_and_its_end_are_one_write() -> None:
+    """Several processes share one stream, and each write of theirs may come between two of another's."""
+    writes: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    NamedLogger(Stream()).info("a line")
+    assert writes == ["a line\n"]

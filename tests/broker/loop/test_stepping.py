@@ -1,0 +1,160 @@
+"""Long work goes on step by step, in fair turns, and ends once."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from ottla.broker.loop.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
+from ottla.simulation.env import START_MS, SimulatedEnv
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.steps import Steps
+
+
+class Env(SimulatedEnv):
+    """Time moves when work says so; what runs aside ends when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryFilesystem(), random.Random(1), START_MS)
+        self.spent_ms = 0.0
+        self.aside: list[tuple[Callable[[], None], Callable[[BaseException | None], None]]] = []
+
+    def monotonic_ms(self) -> float:
+        return self.spent_ms
+
+    def run_aside(self, work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
+        self.aside.append((work, done))
+
+    def turn(self) -> None:
+        """What was to be called soon, and not what that brings about."""
+        self.scheduler.turn()
+
+
+@pytest.fixture
+def env() -> Env:
+    return Env()
+
+
+def test_work_takes_turns(env: Env) -> None:
+    stepping, trace, ended = Stepping(env, pytest.fail), [], []
+
+    def work(name: str, steps: int) -> Steps[str]:
+        for step in range(steps):
+            trace.append(f"{name}{step}")
+            yield None
+        return name
+
+    for name, steps in (("a", 3), ("b", 1), ("c", 2)):
+        stepping.run(work(name, steps), ended.append, pytest.fail)
+    assert trace == [], "the first step waits for the next turn"
+    env.settle()
+    assert trace == ["a0", "b0", "c0", "a1", "c1", "a2"]
+    assert ended == ["b", "c", "a"]
+    assert len(stepping) == 0
+
+
+def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
+    stepping, trace = Stepping(env, pytest.fail), []
+
+    def work(name: int) -> Steps[None]:
+        for _ in range(2):
+            trace.append(name)
+            env.spent_ms += TURN_MS * 0.6
+            yield None
+
+    for name in range(4):
+        stepping.run(work(name), lambda _: None, pytest.fail)
+    env.turn()
+    assert trace == [0, 1]
+    env.turn()
+    assert trace == [0, 1, 2, 3], "who had no step comes before who had one"
+    assert stepping.longest_step_ms == pytest.approx(TURN_MS * 0.6)
+
+
+def test_nothing_begins_after_a_stop(env: Env) -> None:
+    stepping, trace = Stepping(env, pytest.fail), list[str]()
+
+    def work() -> Steps[None]:
+        trace.append("begun")
+        yield None
+
+    stepping.stop()
+    stepping.run(work(), pytest.fail, pytest.fail)
+    env.settle()
+    assert trace == []
+
+
+def test_errors_reach_the_work_and_then_its_owner(env: Env) -> None:
+    stepping, failures = Stepping(env, pytest.fail), []
+
+    def work() -> Steps[None]:
+        try:
+            yield lambda: None
+        except OSError:
+            raise ValueError("told") from None
+
+    stepping.run(work(), pytest.fail, failures.append)
+    env.settle()
+    [(_, done)] = env.aside
+    done(OSError("disk"))
+    env.settle()
+    assert [str(f) for f in failures] == ["told"]
+
+
+def test_only_so_many_run_aside_at_once(env: Env) -> None:
+    stepping, ended = Stepping(env, pytest.fail), []
+
+    def work(name: int) -> Steps[int]:
+        yield lambda: None
+        return name
+
+    for name in range(ASIDE_AT_ONCE + 2):
+        stepping.run(work(name), ended.append, pytest.fail)
+    env.settle()
+    assert len(env.aside) == ASIDE_AT_ONCE
+    env.aside[0][1](None)
+    env.settle()
+    assert ended == [0]
+    assert len(env.aside) == ASIDE_AT_ONCE + 1
+
+
+def test_nothing_goes_on_after_a_stop(env: Env) -> None:
+    stepping, trace = Stepping(env, pytest.fail), []
+
+    def work() -> Steps[None]:
+        trace.append(1)
+        yield lambda: None
+        trace.append(2)
+
+    stepping.run(work(), pytest.fail, pytest.fail)
+    env.settle()
+    stepping.stop()
+    env.aside[0][1](None)
+    env.settle()
+    assert trace == [1]
+
+
+def test_error_in_an_end_callback_stops_no_other_work(env: Env) -> None:
+    bugs: list[BaseException | None] = []
+    stepping = Stepping(env, lambda: bugs.append(sys.exc_info()[1]))
+    ended: list[object] = []
+
+    def steps(fails: bool) -> Steps[str]:
+        yield None
+        if fails:
+            raise ValueError
+        return "end"
+
+    def broken(_: object) -> None:
+        raise KeyError
+
+    stepping.run(steps(False), broken, broken)
+    stepping.run(steps(True), broken, broken)
+    stepping.run(steps(False), ended.append, broken)
+    env.settle()
+    assert ended == ["end"]
+    assert [type(bug) for bug in bugs] == [KeyError, KeyError]
+    assert len(stepping) == 0

@@ -1,0 +1,76 @@
+"""Producer ids out of blocks that a controller gives, at once or later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ottla.broker.metadata.producer_ids import ProducerIds
+from ottla.protocol.errors import Code, KafkaError
+
+
+class Controller:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[range | KafkaError], None]] = []
+
+    def allocate_producer_ids(self, then: Callable[[range | KafkaError], None]) -> None:
+        self.asked.append(then)
+
+
+def test_request_before_the_first_id_block_must_be_retried() -> None:
+    """And the block is asked for once, however many want an id meanwhile."""
+    controller = Controller()
+    ids = ProducerIds(controller)
+    for _ in range(3):
+        with pytest.raises(KafkaError) as refused:
+            ids.new()
+        assert refused.value.code is Code.COORDINATOR_LOAD_IN_PROGRESS
+    (answer,) = controller.asked
+    answer(range(5, 7))
+    assert [ids.new(), ids.new()] == [5, 6]
+    with pytest.raises(KafkaError):
+        ids.new()
+    assert len(controller.asked) == 2
+
+
+def test_a_refused_block_is_asked_for_anew() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller)
+    with pytest.raises(KafkaError):
+        ids.new()
+    controller.asked.pop()(KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is full"))
+    with pytest.raises(KafkaError, match="the disk is full") as refused:
+        ids.new()
+    assert refused.value.code is Code.COORDINATOR_LOAD_IN_PROGRESS
+    controller.asked.pop()(range(1))
+    assert ids.new() == 0
+
+
+def test_a_block_is_asked_for_before_the_last_id_is_given() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller, ahead=2)
+    ids.ask_ahead()
+    ids.ask_ahead()
+    controller.asked.pop()(range(10, 14))
+    assert [ids.new(), ids.new()] == [10, 11]
+    assert controller.asked == []
+    assert ids.new() == 12
+    (answer,) = controller.asked
+    answer(range(20, 30))
+    assert [ids.new() for _ in range(4)] == [13, 20, 21, 22]
+    assert len(controller.asked) == 1
+
+
+def test_a_refusal_ahead_of_time_takes_nothing_away() -> None:
+    controller = Controller()
+    ids = ProducerIds(controller, ahead=2)
+    ids.ask_ahead()
+    controller.asked.pop()(range(10, 12))
+    assert ids.new() == 10
+    controller.asked.pop()(KafkaError(Code.KAFKA_STORAGE_ERROR, "not now"))
+    assert ids.new() == 11
+    controller.asked.pop()(range(50, 60))
+    assert ids.new() == 50

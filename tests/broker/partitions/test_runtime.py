@@ -1,0 +1,36 @@
+"""What a command's append, its replay and its effects are to whoever gave it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.disk_health import DiskHealth
+from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.partitions import Partition
+from ottla.broker.partitions.runtime import Runtime
+from ottla.coordinator.result import Effect, LogRecord, Result
+from ottla.protocol.errors import Code, KafkaError
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from tests.support.world import simulated_env
+
+
+class Wake(Effect, frozen=True):
+    """An effect of nobody's."""
+
+
+def test_an_effect_that_is_refused_is_not_taken_for_a_refused_append() -> None:
+    env = simulated_env()
+    log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
+    replayed: list[LogRecord] = []
+
+    def refuse(_: Effect) -> None:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+
+    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
+    runtime = Runtime(env, partition, lambda record, *_: replayed.append(record), Stepping(env, pytest.fail), refuse)
+    with pytest.raises(RuntimeError, match="Wake"):
+        runtime.execute(Result(None, records=[LogRecord(b"k", b"v")], effects=[Wake()]))
+    assert len(replayed) == log.log_end_offset == 1

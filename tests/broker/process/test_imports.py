@@ -1,0 +1,60 @@
+"""What a start imports: it is mostly imports, so what a broker does not need at once is not among them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SERVE = """
+import gc, json, sys
+sys.argv = ["ottla", "serve", "--listen", "127.0.0.1:0", "--control-port", "0", "--data-dir", sys.argv[1], "--log-format", "json"]
+gc_runs = []
+gc.callbacks.append(lambda phase, _: gc_runs.append(phase))
+from ottla import __main__
+import ottla.imports
+before = ottla.imports.import_packages
+def import_packages():
+    before()
+    from ottla.broker.process import main
+    def report_ready(*_):
+        started = {"modules": sorted(sys.modules), "collections": gc_runs.count("start"), "enabled": gc.isenabled()}
+        print(json.dumps(started), flush=True)
+        raise SystemExit(0)
+    main._report_ready = report_ready
+ottla.imports.import_packages = import_packages
+__main__.main()
+"""
+LATER = {
+    "aiokafka.client",
+    "aiokafka.structs",
+    "backports.zstd",
+    "difflib",
+    "http.server",
+    "importlib.metadata",
+    "lz4.frame",
+    "packaging.version",
+    "prometheus_client",
+    "rich",
+    "yaml",
+}
+"""What was once imported by each start, or could be, and is not needed for one."""
+MAX_MODULES = 623
+MAX_COLLECTIONS = 20
+"""Python's collector would walk what imports make a hundred times, and find nothing."""
+
+
+@pytest.mark.smoke
+def test_start_imports_only_needed_modules(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SERVE, str(tmp_path / "data")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert lines, done.stderr
+    started = json.loads(lines[-1])
+    assert LATER & set(started["modules"]) == set()
+    assert len(started["modules"]) <= MAX_MODULES
+    assert started["collections"] <= MAX_COLLECTIONS
+    assert started["enabled"]

@@ -1,0 +1,113 @@
+"""The ready file: a broker writes and removes its own one, and nothing else that stands in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ottla.broker.config.definitions import ConfigError
+from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.process.main import _serve
+from ottla.broker.process.ready_file import ReadyFile
+from ottla.storage.identity import DirectoryError
+from ottla.storage.log_dir import LOCK_FILE
+from ottla.storage.real_filesystem import RealFilesystem
+
+READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
+
+
+def test_a_second_broker_leaves_the_ready_file_of_the_first(tmp_path: Path) -> None:
+    """It has the same command line, and is refused for the lock: health goes on asking the first."""
+    data, path = tmp_path / "data", tmp_path / "ready.json"
+    data.mkdir()
+    path.write_text(READY)
+    fs = RealFilesystem()
+    lock = fs.lock(f"{data}/{LOCK_FILE}")
+    config = BrokerConfig({"log.dirs": str(data), "listeners": "PLAINTEXT://127.0.0.1:0"})
+    with pytest.raises(DirectoryError, match="in use by another broker"):
+        asyncio.run(_serve(config, {}, ReadyFile(path)))
+    fs.unlock(lock)
+    assert path.read_text() == READY
+
+
+def test_the_ready_file_of_a_broker_with_another_directory_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    first, second = ReadyFile(path), ReadyFile(path)
+    first.write(READY)
+    with pytest.raises(ConfigError, match="another broker that runs has it; give another name"):
+        second.check()
+    second.remove()
+    assert path.read_text() == READY
+    first.remove()
+    second.check()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("text", [READY, ""])
+def test_ready_file_of_a_killed_broker_is_removed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "ready.json"
+    path.write_text(text)
+    file = ReadyFile(path)
+    file.check()
+    file.remove()
+    assert not path.exists()
+    file.write(READY)
+    assert path.read_text() == READY
+    assert list(tmp_path.iterdir()) == [path]
+    file.remove()
+    file.remove()
+    assert not path.exists()
+
+
+def test_a_broker_without_a_ready_file_writes_none(tmp_path: Path) -> None:
+    file = ReadyFile(None)
+    file.check()
+    file.write(READY)
+    file.remove()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.write_text("num.partitions=3\n"), "is not what a broker has written"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "is not what a broker has written"),
+        (os.mkfifo, "is no plain file"),
+        (lambda path: path.mkdir(), "is no plain file"),
+        (lambda path: path.symlink_to("/dev/full"), "is no plain file"),
+    ],
+)
+def test_anything_else_is_refused_and_stays(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
+    path = tmp_path / "server.properties"
+    make(path)
+    before = path.lstat()
+    file = ReadyFile(path)
+    with pytest.raises(ConfigError, match=says):
+        file.check()
+    file.remove()
+    assert path.lstat().st_ino == before.st_ino
+
+
+def test_a_directory_that_is_not_there_is_said_before_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no directory"):
+        ReadyFile(tmp_path / "nowhere" / "ready.json").check()
+
+
+def test_a_file_system_without_locks_takes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some network file systems and container mounts."""
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    ready = ReadyFile(tmp_path / "ready")
+    ready.check()
+    ready.write('{"event": "ready"}')
+    ReadyFile(tmp_path / "ready").check()
+    ready.remove()
+    assert not (tmp_path / "ready").exists()

@@ -1,0 +1,222 @@
+"""Markers that travel to other brokers: when leaders and coordinators move, are slow, or are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.peers.requests import Failure, PeerFailure
+from ottla.broker.transports import marker_transport
+from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
+from ottla.protocol.errors import Code
+from ottla.protocol.internal_topics import TRANSACTION_TOPIC
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from tests.broker.transports.cluster_world import ONE, TOPIC, TWO, ClusterWorld, HeldPeer
+
+
+@pytest.fixture
+def world() -> Iterator[ClusterWorld]:
+    made = ClusterWorld()
+    yield made
+    made.close()
+
+
+def begun(world: ClusterWorld, *indexes: int) -> object:
+    producer = world.init()
+    assert producer.error_code == Code.NONE
+    for index in indexes:
+        assert world.produce(producer, index) == Code.NONE
+    return producer
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_over_two_brokers_ends_on_both_before_its_client_is_answered(world: ClusterWorld, commit: bool) -> None:
+    producer = begun(world, 0, 1)
+    assert not world.is_stable(0)
+    assert not world.is_stable(1)
+    assert world.end(producer, commit=commit).error_code == Code.NONE
+    assert world.state() == ("CompleteCommit" if commit else "CompleteAbort")
+    assert world.is_stable(0)
+    assert world.is_stable(1)
+    aborted = world.log(TWO, TOPIC, 1).aborted_from(0, 0, 100)
+    assert bool(aborted) is not commit
+
+
+def test_the_answer_does_not_wait_for_a_broker_that_is_silent(world: ClusterWorld) -> None:
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    began_ms = world.scheduler.now_ms
+    assert world.end(producer).error_code == Code.NONE
+    assert 900 <= world.scheduler.now_ms - began_ms <= 1_100
+    assert (world.state(), world.is_stable(0), world.is_stable(1)) == ("PrepareCommit", True, False)
+    held.let_go()
+    world.sleep(100)
+    assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
+
+
+@pytest.mark.parametrize("kind", [Failure.DISCONNECTED, Failure.TIMED_OUT, Failure.CLOSED])
+def test_markers_without_an_answer_are_sent_again(world: ClusterWorld, kind: Failure) -> None:
+    producer = begun(world, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    held.is_holding = False
+    held.fail(PeerFailure(kind, "gone"))
+    world.sleep(1_000)
+    assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
+    assert [type(message) for message in held.sent] == [WriteTxnMarkersRequest] * 2
+
+
+def refuse(held: HeldPeer, code: int) -> None:
+    """The answer of the other broker to the markers that are held."""
+    ((_, message, _, _),) = held.held
+    result = WritableTxnMarkerPartitionResult(partition_index=1, error_code=code)
+    topic = WritableTxnMarkerTopicResult(name=TOPIC, partitions=[result])
+    held.fail(WriteTxnMarkersResponse([WritableTxnMarkerResult(producer_id=message.markers[0].producer_id, topics=[topic])]))
+
+
+@pytest.mark.parametrize(
+    ("code", "level"),
+    [
+        (Code.TRANSACTION_COORDINATOR_FENCED, "warning"),
+        (Code.INVALID_PRODUCER_EPOCH, "warning"),
+        (Code.INVALID_REQUEST, "error"),
+    ],
+)
+def test_a_coordinator_that_was_replaced_while_its_process_stood_still_is_no_bug(
+    world: ClusterWorld, code: Code, level: str
+) -> None:
+    """The next coordinator has ended the transaction, and the producer may have begun another one with a newer epoch."""
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    with capture_logs() as lines:
+        refuse(held, code)
+    assert [(line["code"], line["log_level"]) for line in lines if line["event"] == "marker_refused"] == [(code.name, level)]
+    assert world.state() == "PrepareCommit", "only a coordinator whose markers are taken completes it"
+
+
+def test_an_error_of_a_later_release_does_not_hold_up_the_client(world: ClusterWorld) -> None:
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    refuse(held, 9_999)
+    assert not world.brokers[ONE].broker.transactions._second_phase._markers.is_sending("x")
+
+
+def test_markers_that_are_written_twice_because_the_answer_was_lost_do_no_harm(world: ClusterWorld) -> None:
+    producer = begun(world, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    ((broker_id, message, then, options),) = held.held
+    held.pass_on(broker_id, message, lambda answer: then(PeerFailure(Failure.DISCONNECTED, "gone")), options)
+    held.is_holding = False
+    world.sleep(1_000)
+    assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
+    assert world.log(TWO, TOPIC, 1).log_end_offset == 3, "the batch and two markers"
+
+
+def test_markers_follow_a_partition_whose_leader_moves(world: ClusterWorld) -> None:
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    world.replicate(TOPIC, 1, TWO)
+    world.elect(TOPIC, 1, ONE)
+    held.let_go()
+    world.sleep(1_000)
+    assert world.state() == "CompleteCommit"
+    assert world.is_stable(1, leader=ONE)
+
+
+def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(world: ClusterWorld) -> None:
+    producer = begun(world, 1)
+    world.replicate(TOPIC, 1, TWO)
+    world.elect(TOPIC, 1, ONE, TWO)
+    assert world.end(producer).error_code == Code.NONE
+    world.sleep(1_000)
+    assert world.state() == "PrepareCommit"
+    world.elect(TOPIC, 1, ONE, ONE)
+    world.sleep(1_000)
+    assert world.state() == "CompleteCommit"
+    assert world.is_stable(1, leader=ONE)
+
+
+def test_a_partition_without_a_leader_is_not_taken_for_deleted(world: ClusterWorld) -> None:
+    """Apache Kafka 4.3.1 completes such a transaction, and its marker is never written."""
+    producer = begun(world, 1)
+    world.elect(TOPIC, 1, -1)
+    assert world.end(producer).error_code == Code.NONE
+    world.sleep(5_000)
+    assert world.state() == "PrepareCommit"
+    world.elect(TOPIC, 1, TWO)
+    world.sleep(1_000)
+    assert (world.state(), world.is_stable(1)) == ("CompleteCommit", True)
+
+
+def test_newly_elected_coordinator_completes_decided_transactions(world: ClusterWorld) -> None:
+    """The coordinator loses its partition between Prepare and the markers; the next one sends them, with its own epoch."""
+    producer = begun(world, 0, 1)
+    held = HeldPeer(world, ONE)
+    world.end(producer)
+    old = held.sent[-1]
+    world.replicate(TRANSACTION_TOPIC, 0, ONE)
+    world.elect(TRANSACTION_TOPIC, 0, TWO)
+    world.sleep(1_000)
+    assert world.state(TWO) == "CompleteCommit"
+    assert world.is_stable(0)
+    assert world.is_stable(1)
+    assert world.end(producer, coordinator=ONE).error_code == Code.NOT_COORDINATOR
+    log = world.log(TWO, TOPIC, 1)
+    end_offset = log.log_end_offset
+    refused = world.call(TWO, old, 1)
+    assert refused.markers[0].topics[0].partitions[0].error_code == Code.TRANSACTION_COORDINATOR_FENCED
+    held.let_go()
+    world.sleep(1_000)
+    assert log.log_end_offset == end_offset, "the markers of the old coordinator are not taken"
+
+
+def test_requests_to_one_broker_are_joined_while_one_is_under_way(world: ClusterWorld) -> None:
+    held = HeldPeer(world, ONE)
+    held.is_holding = False
+    producers = {}
+    for name in "abcd":
+        producers[name] = world.init(transactional_id=name)
+    held.is_holding = True
+    transactions = world.brokers[ONE].broker.transactions
+    for name, producer in producers.items():
+        identity = ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch)
+        transactions.add_partitions(name, identity, [(TOPIC, 1)], 0)
+        transactions.end(name, identity, commit=True, client_version=0)
+    assert [len(message.markers) for message in held.sent] == [1]
+    held.let_go()
+    world.sleep(1_000)
+    assert [len(message.markers) for message in held.sent] == [1, 3]
+    assert all(m.state.label == "CompleteCommit" for m in transactions.shards()[0].ids.values())
+
+
+def test_markers_that_wait_for_a_broker_are_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beyond it are sent again later, as those that were not answered in time."""
+    monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
+    transport = world.brokers[ONE].broker.transactions._second_phase._markers._transport
+    held = HeldPeer(world, ONE)
+    codes: list[int] = []
+
+    def answered(response: WriteTxnMarkersResponse) -> None:
+        codes.extend(p.error_code for m in response.markers for t in m.topics for p in t.partitions)
+
+    for producer_id in range(3):
+        topics = [WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[1])]
+        marker = WritableTxnMarker(producer_id=producer_id, producer_epoch=0, topics=topics)
+        transport.write_txn_markers(WriteTxnMarkersRequest([marker]), answered)
+    assert len(held.sent) == 1
+    assert codes == [Code.REQUEST_TIMED_OUT]
+    held.let_go()
