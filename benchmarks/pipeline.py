@@ -32,7 +32,7 @@ from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS,
 from ottla.pipeline.settings import STATE_STORES
 from ottla.pipeline.stream import Running, StreamOptions, asked_limits, read, source_options
 from ottla.pipeline.topics import create, fill
-from ottla.spark.session import session
+from ottla.spark.session.session import session
 
 console = Console(stderr=True)
 

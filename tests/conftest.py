@@ -88,7 +88,7 @@ def meter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Me
 def spark() -> Iterator[Any]:
     """One Spark session for all tests of a process: starting it takes longer than most of them."""
     pytest.importorskip("pyspark")
-    from ottla.spark.session import session
+    from ottla.spark.session.session import session
     from tests.support import quick_java
     from tools import kafka
 

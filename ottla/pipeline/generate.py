@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ottla.pipeline.schemas import PURCHASE
-from ottla.spark.formats import JSON, Format
+from ottla.spark.schemas.formats import JSON, Format
 
 LATE_MS = 15 * 60_000
 BLOCK_ROWS = 10_000

@@ -6,9 +6,9 @@ import msgspec
 
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import BatchHeader
-from ottla.spark.connecting import Connecting
-from ottla.spark.fetching import fetched
-from ottla.spark.wire import ClusterClient
+from ottla.spark.cluster.batch_fetcher import fetched
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 
 
 class LedgerEntry(msgspec.Struct):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
-from ottla.spark.listening import StreamProgress, progress_of
-from ottla.spark.metrics import BatchReport
+from ottla.spark.sink.metrics import BatchReport
+from ottla.spark.sink.progress_listener import StreamProgress, progress_of
 
 REPORTS_KEPT: Final = 10_000
 """How many batches' reports a job keeps, the newest: a job that runs for ever has ever more of them. Spark keeps the progress

@@ -17,12 +17,12 @@ from rich.table import Table
 
 from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
-from ottla.spark.connecting import Connecting
-from ottla.spark.formats import FORMATS
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.schemas.formats import FORMATS
 
 if TYPE_CHECKING:
     from ottla.pipeline.stream import Job, StreamOptions
-    from ottla.spark.listening import StreamProgress
+    from ottla.spark.sink.progress_listener import StreamProgress
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 CANCEL_INTERVAL_S = 0.2
@@ -74,7 +74,7 @@ def _generate_by_spark(options: GenerateSettings, transactional_id: str, workloa
 
 def _session(place: Place, name: str) -> Any:
     """Raises `Stopped`, but only once Spark's JVM has started. A JVM whose Python process ends during the start never ends."""
-    from ottla.spark.session import session
+    from ottla.spark.session.session import session
 
     with noted_signals(*ENDING) as signals:
         spark = session(f"ottla-{name}", master=place.master, cores=place.cores)
@@ -103,7 +103,7 @@ def _until_stopped(spark: Any, work: Callable[[], Result]) -> Result:
 def run_stream(name: str, options: StreamSettings) -> int:
     """Run a streaming job; returns the exit code. Raises `PipelineError`, and `Stopped` where a signal has stopped the job."""
     from ottla.pipeline.jobs import shop, totals
-    from ottla.spark.wire import ClusterClient
+    from ottla.spark.cluster.wire import ClusterClient
 
     job = {"shop": shop.job, "totals": totals.job}[name](options.terms.topics)
     settings = _stream_options(options)

@@ -1,4 +1,4 @@
-"""The schemas of the topics' values, which are the same in every format (`spark.formats`), and the names of the topics."""
+"""The schemas of the topics' values, which are the same in every format (`spark.schemas.formats`), and the names of the topics."""
 
 from __future__ import annotations
 

@@ -9,13 +9,13 @@ import msgspec
 from ottla.pipeline.schemas import ShopTopics, Terms
 
 FORMATS: Final = ("avro", "json")
-"""The names of `spark.formats.FORMATS`."""
+"""The names of `spark.schemas.formats.FORMATS`."""
 STATE_STORES: Final = {"memory": "HDFSBackedStateStoreProvider", "rocksdb": "RocksDBStateStoreProvider"}
 """Where Spark keeps the state between batches, by name: in the executors' memory, or also on their disks."""
 SINKS: Final = ("tasks", "driver")
 """Who writes the rows of a batch: Spark's tasks, or the driver."""
 TRANSACTION_TIMEOUT_MS: Final = 900_000
-"""The transaction time-out of `spark.transaction`, in ms."""
+"""The transaction time-out of `spark.sink.transaction`, in ms."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,15 +14,15 @@ from ottla.pipeline.dead_letters import check_limit
 from ottla.pipeline.progress import Reports
 from ottla.pipeline.schemas import DEFAULT_TERMS, Terms
 from ottla.pipeline.settings import STATE_STORES
-from ottla.spark.checkpoint import Checkpoint
-from ottla.spark.connecting import Connecting
+from ottla.spark.checkpoint.checkpoint import Checkpoint
+from ottla.spark.cluster.batch_limits import PRODUCERS_LIMIT_BYTES, largest_batches
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError, cause_of
-from ottla.spark.formats import JSON, Format
-from ottla.spark.limits import PRODUCERS_LIMIT_BYTES, largest_batches
-from ottla.spark.listening import StreamProgress
-from ottla.spark.metrics import BatchReport
-from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
-from ottla.spark.wire import ClusterClient
+from ottla.spark.schemas.formats import JSON, Format
+from ottla.spark.sink.metrics import BatchReport
+from ottla.spark.sink.progress_listener import StreamProgress
+from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

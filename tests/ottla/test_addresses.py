@@ -9,7 +9,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.settings import connection_limits
 from ottla.broker.network.listener import parse_endpoints
 from ottla.container import prepared
-from ottla.spark.connecting import addresses
+from ottla.spark.cluster.client_config import addresses
 from ottla.spark.errors import PipelineError
 
 ADDRESSES = [

@@ -19,8 +19,8 @@ from ottla.pipeline import settings
 from ottla.pipeline.schemas import MAX_AHEAD_MS, ShopTopics, Terms
 from ottla.pipeline.settings import AuditSettings, ExportSettings, GenerateSettings, Place, StreamSettings
 from ottla.spark.errors import PipelineError
-from ottla.spark.formats import FORMATS
-from ottla.spark.transaction import TRANSACTION_TIMEOUT_MS
+from ottla.spark.schemas.formats import FORMATS
+from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 
 JOBS = ("demo", "generate", "shop", "totals", "export", "audit")
 PLACE = Place(bootstrap="127.0.0.1:9092", master=None, cores=2)

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from ottla.pipeline.generate import BLOCK_ROWS, LATE_MS, Workload, purchases, purchases_of
-from ottla.spark.formats import AVRO
+from ottla.spark.schemas.formats import AVRO
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:

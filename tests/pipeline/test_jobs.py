@@ -25,13 +25,13 @@ from ottla.pipeline.jobs.export import ExportOptions, Files, export, plans
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS, TOTALS, Terms
 from ottla.pipeline.stream import Job, Running, StreamOptions, source_options
 from ottla.pipeline.topics import create, fill
-from ottla.spark.connecting import Connecting
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
-from ottla.spark.exactly_once import BatchReport
-from ottla.spark.formats import AVRO
-from ottla.spark.listening import StreamProgress
-from ottla.spark.transaction import SharedTransaction
-from ottla.spark.wire import ClusterClient
+from ottla.spark.schemas.formats import AVRO
+from ottla.spark.sink.exactly_once import BatchReport
+from ottla.spark.sink.progress_listener import StreamProgress
+from ottla.spark.sink.transaction import SharedTransaction
 
 pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.entry("PIP-01", "PIP-14")]
 

@@ -18,8 +18,8 @@ from ottla.pipeline.dead_letters import check_limit, room
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASE, SHIPMENTS, Terms
 from ottla.spark.errors import PipelineError
-from ottla.spark.formats import AVRO, FORMATS, JSON, Format, avro_schema
-from ottla.spark.rows import RECORD
+from ottla.spark.rows.rows import RECORD
+from ottla.spark.schemas.formats import AVRO, FORMATS, JSON, Format, avro_schema
 
 pytestmark = [pytest.mark.full, pytest.mark.java]
 

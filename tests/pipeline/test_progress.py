@@ -9,8 +9,8 @@ import pytest
 
 from ottla.pipeline import progress
 from ottla.pipeline.progress import Reports
-from ottla.spark.listening import StreamProgress
-from ottla.spark.metrics import BatchReport
+from ottla.spark.sink.metrics import BatchReport
+from ottla.spark.sink.progress_listener import StreamProgress
 
 
 class SparksProgress:

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from ottla import Broker
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.topics import create, fill
-from ottla.spark.connecting import Connecting
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
-from ottla.spark.wire import ClusterClient
 
 pytestmark = pytest.mark.wire
 

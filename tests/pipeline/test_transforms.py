@@ -14,8 +14,8 @@ from pyspark.testing import assertDataFrameEqual
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.jobs import shop, totals
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICE, INVOICES, PURCHASE, SHIPMENT, SHIPMENTS, TOTAL, TOTALS
-from ottla.spark.formats import AVRO, FORMATS, JSON, Format
-from ottla.spark.rows import RECORD
+from ottla.spark.rows.rows import RECORD
+from ottla.spark.schemas.formats import AVRO, FORMATS, JSON, Format
 
 pytestmark = [pytest.mark.full, pytest.mark.java]
 

@@ -16,7 +16,7 @@ from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdResponse
 from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
-from ottla.spark.connecting import Address
+from ottla.spark.cluster.client_config import Address
 
 Serve = Callable[[socket.socket], None]
 Answer = Callable[[str, Any], Any]

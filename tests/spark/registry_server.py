@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ottla.spark.registry import Registry
+from ottla.spark.schemas.registry import Registry
 
 
 class RegistryServer:

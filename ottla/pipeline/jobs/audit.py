@@ -14,11 +14,11 @@ from ottla.pipeline.jobs.shop import handled, is_sound
 from ottla.pipeline.ledger import Ledger, ledger, torn
 from ottla.pipeline.schemas import DEFAULT_TERMS, INVOICE, PURCHASES, SHIPMENT, TOTAL, Terms
 from ottla.pipeline.stream import source_options
-from ottla.spark.connecting import Connecting
+from ottla.spark.cluster.batch_limits import largest_batches
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError
-from ottla.spark.formats import JSON, Format
-from ottla.spark.limits import largest_batches
-from ottla.spark.wire import ClusterClient
+from ottla.spark.schemas.formats import JSON, Format
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ import msgspec
 
 from ottla.pipeline.stream import source_options
 from ottla.protocol.uuids import uuid_text
-from ottla.spark.connecting import Connecting
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.topics import topic_ids
+from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.errors import PipelineError, cause_of
-from ottla.spark.marks import commit_ends, read_ends
-from ottla.spark.rows import RECORD
-from ottla.spark.topics import topic_ids
-from ottla.spark.wire import ClusterClient
+from ottla.spark.progress.marks import commit_ends, read_ends
+from ottla.spark.rows.rows import RECORD
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import msgspec
 
 import ottla.spark
 from ottla.pipeline.generate import BLOCK_ROWS, Workload, purchases_of
-from ottla.spark.formats import FORMATS
-from ottla.spark.metrics import BatchReport
+from ottla.spark.schemas.formats import FORMATS
+from ottla.spark.sink.metrics import BatchReport
 from ottla.spark.worker import prepare
 
 if TYPE_CHECKING:

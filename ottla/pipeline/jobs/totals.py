@@ -11,7 +11,7 @@ from ottla.pipeline.dead_letters import headers_of
 from ottla.pipeline.jobs.shop import is_sound, parsed
 from ottla.pipeline.schemas import DEFAULT_TERMS, TOTAL, ShopTopics, Terms
 from ottla.pipeline.stream import Job
-from ottla.spark.formats import JSON, Format
+from ottla.spark.schemas.formats import JSON, Format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from ottla.spark.checkpoint_files import last_offsets_in
+from ottla.spark.checkpoint.checkpoint_files import last_offsets_in
 from ottla.spark.errors import PipelineError
 from ottla.spark.segments.directory import Directories, View
 from ottla.spark.segments.reading import EARLIEST, LATEST, plan

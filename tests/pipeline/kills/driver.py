@@ -16,12 +16,12 @@ from typing import Any
 from ottla.pipeline.jobs import shop
 from ottla.pipeline.schemas import INVOICES
 from ottla.pipeline.stream import Running, StreamOptions, read
-from ottla.spark import gathering
-from ottla.spark.connecting import Connecting
-from ottla.spark.row_writing import RowWriter
-from ottla.spark.session import session
-from ottla.spark.transaction import SharedTransaction
-from ottla.spark.wire import ClusterClient
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.session.session import session
+from ottla.spark.sink import small_batches as gathering
+from ottla.spark.sink.row_writing import RowWriter
+from ottla.spark.sink.transaction import SharedTransaction
 from tools import kafka
 
 GATHERS = "KILLED_DRIVER_GATHERS"

@@ -20,8 +20,8 @@ from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.ledger import ledger
 from ottla.pipeline.schemas import DEAD_LETTERS, INVOICES, PURCHASES, SHIPMENTS
 from ottla.pipeline.topics import create, fill
-from ottla.spark.connecting import Connecting
-from ottla.spark.wire import ClusterClient
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from tests.pipeline.kills.driver import STARTED
 from tests.support import quick_java
 

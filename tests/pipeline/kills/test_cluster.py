@@ -15,8 +15,8 @@ pytest.importorskip("pyspark")
 from ottla import Broker
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
-from ottla.spark.connecting import Connecting
-from ottla.spark.wire import ClusterClient
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from tests.pipeline.kills.cluster import Cluster, executors, python_workers, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 from tests.support import quick_java

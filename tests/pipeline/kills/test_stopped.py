@@ -15,9 +15,9 @@ from ottla import Broker
 from ottla.pipeline.generate import Workload, purchases
 from ottla.pipeline.schemas import INVOICES, PURCHASES
 from ottla.pipeline.topics import create, fill
-from ottla.spark.connecting import Connecting
-from ottla.spark.transaction import ONGOING, state_of
-from ottla.spark.wire import ClusterClient
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.sink.transaction import ONGOING, state_of
 from tests.support import quick_java
 
 pytestmark = [pytest.mark.full, pytest.mark.wire]

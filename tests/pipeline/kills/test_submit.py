@@ -20,9 +20,9 @@ import ottla.submit
 from ottla import Broker
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
-from ottla.spark.connecting import Connecting
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
 from ottla.spark.versions import packages_for
-from ottla.spark.wire import ClusterClient
 from tests.pipeline.kills.cluster import Cluster, executors, until
 from tests.pipeline.kills.shopping import LIFE_S, Shopping
 from tests.pipeline.kills.test_cluster import ATTACKS

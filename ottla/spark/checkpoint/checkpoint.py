@@ -1,0 +1,188 @@
+"""Reads from Spark's checkpoint up to which offsets a batch reads each source (OffsetSeqLog of Spark)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ottla.spark.checkpoint.file_sources import HEAD_LINES, files_digest
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.marks import offsets_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAX_SHOWN_BYTES: Final = 1_500
+"""The largest input ends, in bytes, that a mark contains as text. Larger ones, as of hundreds of partitions, are replaced by a
+digest, because a broker takes 4 KiB of metadata with an offset (offset.metadata.max.bytes)."""
+
+
+class InputEnds(msgspec.Struct, frozen=True):
+    """The ends of a batch's input. ``text`` is equal for equal ends; ``offsets`` are those of sources that are Kafka topics.
+
+    ``begin`` is where the input of the stream's first batch begins, in the form of ``text``, where that is asked for. ``content``
+    is a digest of the files that were read. All are empty where they are unknown. ``at`` is the topic in ``offsets`` at which
+    `standing.MarkPlace` puts the batch's mark. ``planned_ms`` is when Spark has planned the batch, by its driver's clock.
+    """
+
+    text: str = ""
+    offsets: dict[tuple[str, int], int] = {}
+    begin: str = ""
+    content: str = ""
+    at: str = ""
+    planned_ms: int = 0
+
+    def topics(self) -> set[str]:
+        """The topics of the input, as far as they are on the cluster that is written to."""
+        return {topic for topic, _ in self.offsets} - {self.at}
+
+    def committed_beside(self) -> int:
+        """How many of the input's offsets are committed with the batch."""
+        return len(self.offsets) - bool(self.at)
+
+
+class Checkpoint:
+    """The checkpoint of a stream, on any file system that Spark knows.
+
+    What stays the same for all its files is asked of the JVM once, because each question costs a batch up to a millisecond. All
+    methods raise `PipelineError`.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.root = root
+        context = spark.sparkContext
+        jvm: Any = context._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._text_of = jvm.org.apache.commons.io.IOUtils.toString
+        with self._reading(""):
+            self._filesystem = self._path(root).getFileSystem(context._jsc.hadoopConfiguration())
+        self._states = self._path(f"{root}/state")
+        self._keeps_state = False
+
+    def input_of(self, batch: int) -> InputEnds:
+        """The input ends of a batch."""
+        text = self._read(f"offsets/{batch}")
+        if text is None:
+            raise PipelineError(f"the checkpoint {self.root} has no offsets of batch {batch}")
+        return with_content(parse_input(text, batch), text, batch, self._read)
+
+    def first_begin(self) -> str:
+        """Where the input of the stream's first batch begins, as `InputEnds.begin`."""
+        return parse_begin(self._begins())
+
+    def begin_of(self, batch: int) -> dict[tuple[str, int], int]:
+        """Where a batch's input begins, of sources that are Kafka topics; empty where that is unknown."""
+        if batch == 0:
+            return begin_offsets(self._begins())
+        text = self._read(f"offsets/{batch - 1}")
+        return {} if text is None else parse_input(text, batch - 1).offsets
+
+    def keeps_state(self) -> bool:
+        """Whether the stream keeps state between batches, such as totals and windows. No stream ceases to."""
+        if not self._keeps_state:
+            with self._reading("state"):
+                self._keeps_state = bool(self._filesystem.exists(self._states))
+        return self._keeps_state
+
+    def has_committed(self) -> bool:
+        """Whether Spark has noted any batch as done."""
+        with self._reading("commits"):
+            where = self._path(f"{self.root}/commits")
+            return self._filesystem.exists(where) and any(
+                str(file.getPath().getName()).isdecimal() for file in self._filesystem.listStatus(where)
+            )
+
+    def _begins(self) -> list[str]:
+        """Where the sources began, which the connector for Kafka writes for each source (KafkaSourceInitialOffsetWriter of
+        Spark)."""
+        begins: list[str] = []
+        while (text := self._read(f"sources/{len(begins)}/0")) is not None:
+            begins.append(text)
+        return begins
+
+    def _read(self, name: str) -> str | None:
+        """The text of a file; None where the file is missing."""
+        with self._reading(name):
+            where = self._path(f"{self.root}/{name}")
+            if not self._filesystem.exists(where):
+                return None
+            stream = self._filesystem.open(where)
+            try:
+                return str(self._text_of(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[None]:
+        """Errors of the JVM inside the block are raised as `PipelineError`."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise PipelineError(
+                f"the checkpoint's {self.root}/{name} cannot be read: {error.java_exception.getMessage()}"
+            ) from None
+
+
+def with_content(ends: InputEnds, text: str, batch: int, read: Callable[[str], str | None]) -> InputEnds:
+    """The ends with the digest of the files that were read. ``text`` are the batch's offsets; ``read`` returns a file of the
+    checkpoint. Raises `PipelineError`."""
+    if "logOffset" not in ends.text and not ends.text.startswith("sha256:"):
+        return ends
+    before = read(f"offsets/{batch - 1}") if batch else None
+    return msgspec.structs.replace(ends, content=files_digest(text, before, read))
+
+
+def parse_begin(texts: Sequence[str]) -> str:
+    """The offsets of each text, which consists of a zero byte, a version and the offsets; "" where a text has another form."""
+    sources = _begins_of(texts)
+    return _shown(sources) if sources else ""
+
+
+def begin_offsets(texts: Sequence[str]) -> dict[tuple[str, int], int]:
+    """The same, by topic and partition; empty where a text has another form."""
+    return {where: offset for source in _begins_of(texts) for where, offset in offsets_of(source)}
+
+
+def _begins_of(texts: Sequence[str]) -> list[Any]:
+    try:
+        sources = [json.loads(text[text.index("{") :]) for text in texts]
+    except ValueError:
+        return []
+    # Sources of files write such notes as well, which have no offsets to begin at.
+    are_kafkas = all(isinstance(source, dict) and all(isinstance(p, dict) for p in source.values()) for source in sources)
+    return sources if are_kafkas else []
+
+
+def parse_input(text: str, batch: int) -> InputEnds:
+    """The input ends in a batch's offsets. Raises `PipelineError`."""
+    ends = parse_sources(text, batch)
+    offsets = {where: offset for source in ends for where, offset in offsets_of(source)}
+    return InputEnds(_shown(ends), offsets, planned_ms=_planned_ms(text))
+
+
+def _planned_ms(text: str) -> int:
+    """The time in a batch's settings (OffsetSeqMetadata of Spark); 0 where there is none."""
+    try:
+        return int(json.loads(text.splitlines()[1])["batchTimestampMs"])
+    except (LookupError, TypeError, ValueError):
+        return 0
+
+
+def parse_sources(text: str, batch: int) -> list[Any]:
+    """The offset of each source that has one. Raises `PipelineError`."""
+    try:
+        return [json.loads(line) for line in text.splitlines()[HEAD_LINES:] if line.strip() not in ("", "-")]
+    except ValueError:
+        raise PipelineError(f"the checkpoint's offsets of batch {batch} cannot be read") from None
+
+
+def _shown(sources: list[Any]) -> str:
+    shown = json.dumps(sources[0] if len(sources) == 1 else sources, sort_keys=True, separators=(",", ":"))
+    return shown if len(shown) <= MAX_SHOWN_BYTES else f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}"

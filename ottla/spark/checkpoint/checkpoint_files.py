@@ -1,0 +1,92 @@
+"""Reads a checkpoint in a process without a JVM, with pyarrow's file systems."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ottla.spark.checkpoint.checkpoint import InputEnds, parse_input, parse_sources, with_content
+from ottla.spark.errors import PipelineError
+
+
+def query_in(checkpoint: str) -> str:
+    """The id of the stream, which stays the same over restarts. Raises `PipelineError`."""
+    try:
+        return str(json.loads(_read(f"{checkpoint}/metadata"))["id"])
+    except (ValueError, LookupError, TypeError):
+        raise PipelineError(
+            f"the checkpoint {checkpoint} does not say which stream's it is: {checkpoint}/metadata cannot be read"
+        ) from None
+
+
+def input_in(checkpoint: str, batch: int) -> InputEnds:
+    """The input ends of a batch. Raises `PipelineError`."""
+    text = _read(f"{checkpoint}/offsets/{batch}")
+    return with_content(parse_input(text, batch), text, batch, lambda name: _read_if_there(f"{checkpoint}/{name}"))
+
+
+def last_batch_in(checkpoint: str) -> int | None:
+    """The number of the last batch that Spark has planned, which happens before the batch runs; None before the first. Raises
+    `PipelineError`."""
+    return max((int(name) for name in _names(f"{checkpoint}/offsets") if name.isdecimal()), default=None)
+
+
+def last_offsets_in(checkpoint: str, topic: str) -> dict[str, Any] | None:
+    """The end of the last planned batch in the source that reads a topic; None before the first batch.
+
+    Raises `PipelineError`, also where there is no checkpoint, because Spark makes the checkpoint before it asks its sources.
+    """
+    query_in(checkpoint)
+    batch = last_batch_in(checkpoint)
+    if batch is None:
+        return None
+    sources = parse_sources(_read(f"{checkpoint}/offsets/{batch}"), batch)
+    of_topic = [source for source in sources if isinstance(source, dict) and isinstance(source.get(topic), dict)]
+    if not of_topic:
+        raise PipelineError(f"the checkpoint {checkpoint} is of no stream that reads {topic!r}")
+    merged: dict[str, Any] = {}
+    for source in of_topic:
+        merged.setdefault(topic, {}).update(source[topic])
+        merged |= {name: value for name, value in source.items() if not isinstance(value, dict)}
+    return merged
+
+
+def _names(directory: str) -> list[str]:
+    """The names of a directory's files. Raises `PipelineError`."""
+    from pyarrow import fs
+
+    with _filesystem(directory) as (filesystem, name):
+        return [info.base_name for info in filesystem.get_file_info(fs.FileSelector(name, allow_not_found=True))]
+
+
+def _read(path: str) -> str:
+    """The text of a file. Raises `PipelineError`."""
+    with _filesystem(path) as (filesystem, name), filesystem.open_input_stream(name) as stream:
+        return bytes(stream.read()).decode()
+
+
+def _read_if_there(path: str) -> str | None:
+    """The text of a file; None where the file is missing. Raises `PipelineError`."""
+    from pyarrow import fs
+
+    with _filesystem(path) as (filesystem, name):
+        if filesystem.get_file_info(name).type == fs.FileType.NotFound:
+            return None
+        with filesystem.open_input_stream(name) as stream:
+            return bytes(stream.read()).decode()
+
+
+@contextmanager
+def _filesystem(path: str) -> Iterator[tuple[Any, str]]:
+    """A file system of pyarrow and the path on it. Errors inside the block are raised as `PipelineError`."""
+    from pyarrow import fs
+
+    try:
+        # These are Hadoop's names of Amazon's object store.
+        uri = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
+        yield fs.FileSystem.from_uri(uri if "://" in uri or uri.startswith("file:") else str(Path(uri).absolute()))
+    except (OSError, ValueError) as error:
+        raise PipelineError(f"the checkpoint's {path} cannot be read ({error}); foreachBatch reads it as Spark does") from None

@@ -1,0 +1,73 @@
+"""Finds the stream that a batch belongs to in Spark's JVM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.spark.checkpoint.checkpoint import Checkpoint
+from ottla.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+_GROUP: Final = "spark.jobGroup.id"
+"""Local properties of the thread that runs a batch (StreamExecution and MicroBatchExecution of Spark). The group of its jobs is
+named after the start of the stream, unless the function of foreachBatch has named another."""
+
+
+class RunningQuery:
+    """A stream in one of its batches. ``id`` is the stream's own over all its starts, ``run`` this start's, ``checkpoint`` where
+    it keeps what it knows. ``batch`` is the number of the running batch as Spark's text, None where Spark does not say."""
+
+    id: str
+    run: str
+    checkpoint: Checkpoint
+    batch: str | None
+    _query: Any
+
+    def __init__(self, spark: SparkSession, before: RunningQuery | None = None) -> None:
+        """``before`` is the stream in an earlier batch: what is known of it is asked of the JVM again only where this is another
+        start. Raises `PipelineError` outside of a batch."""
+        context = spark.sparkContext
+        query_id = context.getLocalProperty(_QUERY_ID)
+        if before is not None and (query_id, context.getLocalProperty(_GROUP)) == (before.id, before.run):
+            self._query, self.checkpoint = before._query, before.checkpoint
+            self.id, self.run = before.id, before.run
+        else:
+            self._query = _running(spark, query_id)
+            self.checkpoint = Checkpoint(spark, str(self._query.resolvedCheckpointRoot()))
+            self.id, self.run = str(query_id), str(self._query.runId())
+        self.batch = context.getLocalProperty(_BATCH)
+
+    @property
+    def is_active(self) -> bool:
+        """False as soon as somebody stops it, while its last batch may still be under way."""
+        from py4j.protocol import Py4JError
+
+        try:
+            return bool(self._query.isActive())
+        except (Py4JError, OSError):
+            # Spark's JVM has ended, and with it the stream.
+            return False
+
+
+def _running(spark: SparkSession, query_id: str | None) -> Any:
+    """The stream with an id, in the JVM. Raises `PipelineError` where there is none."""
+    jvm: Any = spark.sparkContext._jvm
+    # A batch has a copy of the session that has no streams. The state that all sessions share has them.
+    session: Any = spark._jsparkSession
+    running = session.sharedState().activeStreamingQueries()
+    query = None if query_id is None else running.get(jvm.java.util.UUID.fromString(query_id))
+    if query is None:
+        raise PipelineError("the sink writes micro-batches of a stream: give it to writeStream.foreachBatch")
+    return query
+
+
+def check_number(given: int, running: str | None) -> None:
+    """Raises `PipelineError` for a number other than that of the running batch, because batches are recognised by their numbers."""
+    if running is not None and str(given) != running:
+        raise PipelineError(
+            f"the sink was given batch {given}, and the stream runs batch {running}: give it the number that foreachBatch gives"
+        )

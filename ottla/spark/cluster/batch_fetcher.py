@@ -1,0 +1,34 @@
+"""Fetches the batches of a partition from a broker, including those of aborted and open transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.records import BatchHeader, batches
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+
+FETCH_BYTES: Final = 8 << 20
+
+
+def fetched(cluster: ClusterClient, topic: str, partition: int, at: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of offsets [``at``, ``end``). Raises `PipelineError`."""
+    while at < end:
+        wanted = FetchPartition(partition, fetch_offset=at, partition_max_bytes=FETCH_BYTES)
+        request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=FETCH_BYTES, topics=[FetchTopic(topic, partitions=[wanted])])
+        answer = cluster.ask(
+            lambda: cluster.leaders(topic)[partition],
+            request,
+            lambda a: int(a.error_code or a.responses[0].partitions[0].error_code),
+            f"reading {topic}-{partition}",
+        )
+        data = memoryview(answer.responses[0].partitions[0].records or b"")
+        before = at
+        for position, header in batches(data):
+            if header.last_offset >= before and header.base_offset < end:
+                yield header, data[position : position + header.size_bytes]
+                at = header.next_offset
+        if at == before:
+            raise PipelineError(f"{topic}-{partition}: nothing is given at offset {at}, before the end at {end}")

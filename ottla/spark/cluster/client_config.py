@@ -1,0 +1,366 @@
+"""The address of a cluster and the client's credentials, from Kafka's property names as Spark's ``kafka.*`` options have them.
+
+The same options work for Spark's own source for Kafka and for the sink, unless they name Java classes: certificate stores are PEM
+(KIP-651), and a token comes from a function. No ``repr`` shows a secret, and errors name an option but not its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from ottla.addresses import MAX_PORT, Address, broker_address
+from ottla.arguments import BadArgument
+from ottla.spark.cluster.http_client import check_url
+from ottla.spark.cluster.jaas import JaasError, LoginModule, parse_jaas
+from ottla.spark.errors import PipelineError
+
+PREFIX: Final = "kafka."
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+
+SERVERS: Final = "bootstrap.servers"
+PROTOCOL: Final = "security.protocol"
+MECHANISM: Final = "sasl.mechanism"
+JAAS: Final = "sasl.jaas.config"
+HOSTNAMES: Final = "ssl.endpoint.identification.algorithm"
+ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+FUNCTION: Final = "sasl.oauthbearer.token.function"
+"""An option of ottla, in place of Java's ``sasl.login.callback.handler.class``."""
+
+TAKEN: Final = frozenset(
+    {
+        SERVERS,
+        PROTOCOL,
+        MECHANISM,
+        JAAS,
+        "sasl.username",
+        "sasl.password",
+        ENDPOINT,
+        FUNCTION,
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.login.callback.handler.class",
+        "ssl.truststore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.certificates",
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.keystore.type",
+        "ssl.keystore.location",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.key.location",
+        "ssl.key.pem",
+        "ssl.key.password",
+        HOSTNAMES,
+        "ssl.enabled.protocols",
+    }
+)
+"""Java's names of the options, and librdkafka's where Java has no option for PEM in files."""
+WITHOUT_EFFECT: Final = frozenset(
+    {
+        "ssl.protocol",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.secure.random.implementation",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.connect.timeout.ms",
+        "sasl.login.read.timeout.ms",
+        "sasl.login.retry.backoff.ms",
+        "sasl.login.retry.backoff.max.ms",
+    }
+)
+"""Options by which Java does what is done here in another way. They are ignored."""
+NOT_TAKEN: Final = MappingProxyType(
+    {
+        "ssl.truststore.password": "a PEM store has no password",
+        "ssl.keystore.password": "a PEM store has none but that of its key, kafka.ssl.key.password",
+        "ssl.cipher.suites": "it has Java's names of cipher suites; give kafka.ssl.enabled.protocols, or leave them to OpenSSL",
+        "ssl.provider": "it names a class of Java",
+        "ssl.engine.factory.class": "it names a class of Java",
+        "security.providers": "it names a class of Java",
+        "sasl.login.class": "it names a class of Java",
+        "sasl.client.callback.handler.class": "it names a class of Java",
+        "sasl.kerberos.service.name": f"there is no Kerberos here, but {', '.join(MECHANISMS)}",
+    }
+)
+OF_CONNECTIONS: Final = ("bootstrap.", "security.", "sasl.", "ssl.")
+_SURELY: Final = 0.85
+"""How similar a name must be to a known one to count as a misspelling. Less similar names may be options of a producer."""
+
+_CLIENT: Final = f"clientId and clientSecret in {PREFIX}{JAAS}"
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A text that no ``repr`` shows."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
+
+
+class Pem(msgspec.Struct, frozen=True):
+    """PEM text, in a file on the machine that connects or as the option's value. ``option`` is the name of that option."""
+
+    option: str
+    location: str = ""
+    text: Secret | None = None
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """TLS settings. Without ``trusted`` certificates the system's are used; ``certificate`` and ``key`` are the client's own, for
+    mutual TLS."""
+
+    trusted: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    key_password: Secret | None = None
+    checks_hostname: bool = True
+    versions: tuple[str, ...] = TLS_VERSIONS
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A bearer token. ``expires_s`` is in seconds since 1970; ``extensions`` are those of KIP-342."""
+
+    value: Secret
+    expires_s: float | None = None
+    extensions: dict[str, str] = {}
+
+
+TokenFunction = Callable[[], "Token | str | tuple[str, float]"]
+"""Returns a token, or its text, or its text and its expiry in seconds since 1970, as confluent-kafka's ``oauth_cb`` does."""
+
+
+class TokenEndpoint(msgspec.Struct, frozen=True):
+    """The endpoint from which OAuth's client credentials grant gets tokens (KIP-768)."""
+
+    url: str
+    client_id: str
+    client_secret: Secret
+    scope: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises `PipelineError`."""
+        check_url(f"{PREFIX}{ENDPOINT}", self.url, _CLIENT)
+
+
+class Sasl(msgspec.Struct, frozen=True):
+    """The client's credentials. ``token`` is a function, or ``module:function`` to import one; only OAUTHBEARER has it."""
+
+    mechanism: str
+    username: str = ""
+    password: Secret = Secret("")
+    token: TokenFunction | TokenEndpoint | str | None = None
+
+
+class Connecting(msgspec.Struct, frozen=True):
+    """All that a connection to a broker of the cluster needs. Executors get it pickled."""
+
+    bootstrap: str
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+    @property
+    def protocol(self) -> str:
+        return PROTOCOLS[(self.tls is not None) + 2 * (self.sasl is not None)]
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Connecting:
+        """The connection settings in ``kafka.bootstrap.servers``, ``kafka.security.protocol`` and so on. Other options are ignored.
+
+        Raises `PipelineError` for an option of the connection that is unknown or not supported, or that contradicts another.
+        """
+        given = _of_the_connection(options)
+        bootstrap = given.get(SERVERS)
+        if not bootstrap:
+            raise PipelineError(f"{PREFIX}{SERVERS} is missing: give HOST:PORT,...")
+        addresses(str(bootstrap), PREFIX + SERVERS)
+        protocol = str(given.get(PROTOCOL, "PLAINTEXT")).upper()
+        if protocol not in PROTOCOLS:
+            raise PipelineError(f"{PREFIX}{PROTOCOL} is {protocol!r}, and has to be one of {', '.join(PROTOCOLS)}")
+        has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+        for name in given:
+            if (name.startswith("ssl.") and not has_tls) or (name.startswith("sasl.") and not has_sasl):
+                # Java ignores such options and connects.
+                raise PipelineError(
+                    f"{PREFIX}{name} is given, and {PREFIX}{PROTOCOL} is {protocol}, which makes no use of it: give"
+                    f" {' or '.join(_protocols_for(name, protocol))}"
+                )
+        return cls(str(bootstrap), _tls(given) if has_tls else None, _sasl(given) if has_sasl else None)
+
+
+def _protocols_for(option: str, protocol: str) -> list[str]:
+    """The protocols that use an ``ssl.`` or ``sasl.`` option, and all that ``protocol`` uses."""
+    has_tls = protocol.endswith("SSL") or option.startswith("ssl.")
+    has_sasl = protocol.startswith("SASL") or option.startswith("sasl.")
+    return [p for p in PROTOCOLS if p.endswith("SSL") >= has_tls and p.startswith("SASL") >= has_sasl]
+
+
+def addresses(bootstrap: str, what: str = "the brokers' addresses") -> list[Address]:
+    """The addresses in a list of host:port. Raises `PipelineError`."""
+    bootstrap_addresses = []
+    for part in bootstrap.split(","):
+        text = part.strip()
+        if "/" in text:
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is a URL or a path, and not host:port")
+        host, _, number = text.rpartition(":")
+        if host and number.isascii() and number.isdigit() and not 0 < int(number[:6]) <= MAX_PORT:
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} has no port between 1 and {MAX_PORT}")
+        try:
+            bootstrap_addresses.append(broker_address(text))
+        except BadArgument:
+            raise PipelineError(f"{what} {bootstrap!r}: {text!r} is not host:port") from None
+    return bootstrap_addresses
+
+
+def _of_the_connection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options that are in `TAKEN`, without their prefix."""
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        name = option.lower()
+        if not name.startswith(PREFIX):
+            if name in TAKEN:
+                raise PipelineError(f"{option} is of no effect without its prefix: give {PREFIX}{name}")
+            continue
+        name = name.removeprefix(PREFIX)
+        if value is None or name in WITHOUT_EFFECT:
+            continue
+        if name in TAKEN:
+            given[name] = value
+            continue
+        if name in NOT_TAKEN:
+            raise PipelineError(f"{option} is not taken: {NOT_TAKEN[name]}")
+        is_ours = name.startswith(OF_CONNECTIONS)
+        likely = get_close_matches(name, sorted(TAKEN), n=1, cutoff=0.6 if is_ours else _SURELY)
+        if is_ours or likely:
+            raise PipelineError(f"{option} is not known" + (f"; is it {PREFIX}{likely[0]}?" if likely else ""))
+    return given
+
+
+def _tls(given: Mapping[str, Any]) -> Tls:
+    _check_type(given, "ssl.truststore")
+    _check_type(given, "ssl.keystore")
+    trusted = _pem(given, ("ssl.truststore.location", "ssl.ca.location"), ("ssl.truststore.certificates", "ssl.ca.pem"))
+    certificate = _pem(
+        given,
+        ("ssl.keystore.location", "ssl.certificate.location"),
+        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+    )
+    key = _pem(given, ("ssl.keystore.location", "ssl.key.location"), ("ssl.keystore.key", "ssl.key.pem"))
+    if (certificate is None) != (key is None):
+        one, other = ("certificate chain", "key") if key is None else ("key", "certificate chain")
+        raise PipelineError(
+            f"{PREFIX}ssl.keystore: the client's {one} is given, and not its {other}: give {PREFIX}ssl.keystore.location, a PEM"
+            f" file with both, or {PREFIX}ssl.keystore.certificate.chain and {PREFIX}ssl.keystore.key"
+        )
+    hostnames = str(given.get(HOSTNAMES, "https")).lower()
+    if hostnames not in ("https", "", "none"):
+        raise PipelineError(f"{PREFIX}{HOSTNAMES} is {hostnames!r}, and has to be https, or empty so that any host is trusted")
+    versions = tuple(version.strip() for version in str(given.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")).split(","))
+    if not set(versions) <= set(TLS_VERSIONS):
+        raise PipelineError(f"{PREFIX}ssl.enabled.protocols takes {' and '.join(TLS_VERSIONS)}")
+    password = given.get("ssl.key.password")
+    return Tls(trusted, certificate, key, None if password is None else Secret(str(password)), hostnames == "https", versions)
+
+
+def _pem(given: Mapping[str, Any], locations: tuple[str, ...], texts: tuple[str, ...]) -> Pem | None:
+    named = [name for name in (*locations, *texts) if given.get(name)]
+    if len(named) > 1:
+        raise PipelineError(f"{PREFIX}{named[0]} and {PREFIX}{named[1]} are both given: give one of them")
+    if not named:
+        return None
+    value = str(given[named[0]])
+    if named[0] in locations:
+        return Pem(PREFIX + named[0], location=value)
+    return Pem(PREFIX + named[0], text=Secret(value))
+
+
+def _check_type(given: Mapping[str, Any], store: str) -> None:
+    kind = str(given.get(f"{store}.type", "PEM")).upper()
+    if kind != "PEM":
+        raise PipelineError(f"{PREFIX}{store}.type is {kind!r}, and has to be PEM: {conversion(given.get(f'{store}.location'))}")
+
+
+def conversion(location: object) -> str:
+    """The text for a person on how to convert a Java store to PEM."""
+    store = location or "STORE"
+    return (
+        f"`keytool -importkeystore -srckeystore {store} -destkeystore store.p12 -deststoretype PKCS12` and"
+        " `openssl pkcs12 -in store.p12 -nodes -out store.pem` make one of another"
+    )
+
+
+def _sasl(given: Mapping[str, Any]) -> Sasl:
+    mechanism = str(given.get(MECHANISM, "")).upper()
+    if mechanism not in MECHANISMS:
+        said = f"is {mechanism!r}, and" if mechanism else "is missing:"
+        raise PipelineError(f"{PREFIX}{MECHANISM} {said} it has to be one of {', '.join(MECHANISMS)}")
+    module = _login_module(given)
+    if mechanism == OAUTHBEARER:
+        return Sasl(mechanism, token=_token(given, {} if module is None else module.options))
+    for name in (ENDPOINT, FUNCTION):
+        if name in given:
+            raise PipelineError(f"{PREFIX}{name} is given, and {PREFIX}{MECHANISM} is {mechanism}: it needs {OAUTHBEARER}")
+    if module is None:
+        username, password = given.get("sasl.username"), given.get("sasl.password")
+    else:
+        wanted = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
+        if module.name != wanted:
+            raise PipelineError(f"{PREFIX}{JAAS} has a {module.name}, and {PREFIX}{MECHANISM} {mechanism} needs a {wanted}")
+        username, password = module.options.get("username"), module.options.get("password")
+    if not username or password is None:
+        raise PipelineError(
+            f"{PREFIX}{MECHANISM} {mechanism} needs a user name and a password: give {PREFIX}{JAAS}, or {PREFIX}sasl.username and"
+            f" {PREFIX}sasl.password"
+        )
+    return Sasl(mechanism, str(username), Secret(str(password)))
+
+
+def _login_module(given: Mapping[str, Any]) -> LoginModule | None:
+    if JAAS not in given:
+        return None
+    if "sasl.username" in given or "sasl.password" in given:
+        raise PipelineError(f"{PREFIX}{JAAS} and {PREFIX}sasl.username are both given: give one of them")
+    try:
+        return parse_jaas(str(given[JAAS]))
+    except JaasError as error:
+        raise PipelineError(f"{PREFIX}{JAAS} {error}") from None
+
+
+def _token(given: Mapping[str, Any], login: Mapping[str, str]) -> TokenFunction | TokenEndpoint | str:
+    function = given.get(FUNCTION)
+    if function is not None and ENDPOINT in given:
+        raise PipelineError(f"{PREFIX}{FUNCTION} and {PREFIX}{ENDPOINT} are both given: give one of them")
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    if function is not None:
+        module, _, name = str(function).partition(":")
+        if not module or not name.isidentifier():
+            raise PipelineError(f"{PREFIX}{FUNCTION} has to be a function, or where to import one, as in my.module:function")
+        return str(function)
+    if ENDPOINT not in given:
+        raise PipelineError(
+            f"{PREFIX}{MECHANISM} {OAUTHBEARER} needs {PREFIX}{FUNCTION}, a function that gives a token, or {PREFIX}{ENDPOINT}"
+        )
+    url = str(given[ENDPOINT])
+    check_url(f"{PREFIX}{ENDPOINT}", url, _CLIENT)
+    client_id = given.get("sasl.oauthbearer.client.credentials.client.id", login.get("clientId"))
+    secret = given.get("sasl.oauthbearer.client.credentials.client.secret", login.get("clientSecret"))
+    if not client_id or secret is None:
+        raise PipelineError(f"{PREFIX}{ENDPOINT} needs clientId and clientSecret in {PREFIX}{JAAS}")
+    scope = given.get("sasl.oauthbearer.scope", login.get("scope", ""))
+    return TokenEndpoint(url, str(client_id), Secret(str(secret)), str(scope))

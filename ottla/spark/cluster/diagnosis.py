@@ -1,0 +1,88 @@
+"""Finds out whether the listener at an address uses TLS and SASL, after a connection to it has failed without an error message.
+
+A broker closes the connection of a client that uses another protocol than its listener, and also when it stops.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any, Final
+
+from ottla.addresses import Address
+from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.api_versions import API_KEY as API_VERSIONS
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.sasl_handshake import API_KEY as SASL_HANDSHAKE
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.spark.cluster.client_config import PREFIX, PROTOCOL, Connecting, Tls
+from ottla.spark.cluster.tls import PROBE_TIMEOUT_S, context_of, refusal_of
+
+MAX_ANSWER_BYTES: Final = 1 << 20
+_CORRELATION_ID: Final = 0x6F74746C
+"""A correlation id that does not occur in the TLS records with which a broker may answer."""
+_NO_MECHANISM: Final = "?"
+
+
+def diagnosis(address: Address, connecting: Connecting) -> str | None:
+    """Why the broker cannot be reached with these settings; None where the settings are not the reason."""
+    where = f"the broker at {address[0]}:{address[1]}"
+    given = f"{PREFIX}{PROTOCOL} is {connecting.protocol}"
+    if connecting.tls is not None:
+        if _ask(address, API_VERSIONS, 0, ApiVersionsRequest()) is not None:
+            return f"{where} speaks no TLS on this listener, and {given}: give {connecting.protocol.replace('SSL', 'PLAINTEXT')}"
+        return _alert(address, connecting.tls)
+    if _speaks_tls(address):
+        return f"{where} speaks TLS on this listener, and {given}: give {connecting.protocol.replace('PLAINTEXT', 'SSL')}"
+    if connecting.sasl is None:
+        shaken = _ask(address, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=_NO_MECHANISM))
+        if shaken is not None and shaken.error_code == Code.UNSUPPORTED_SASL_MECHANISM:
+            return (
+                f"{where} wants its clients to authenticate ({', '.join(sorted(shaken.mechanisms))}), and {given}:"
+                " give SASL_PLAINTEXT"
+            )
+    return None
+
+
+def _ask(address: Address, key: int, version: int, request: Any) -> Any:
+    """The broker's response without TLS; None where there is none."""
+    try:
+        with socket.create_connection(address, PROBE_TIMEOUT_S) as connection, connection.makefile("rb") as answers:
+            connection.sendall(request_frame(key, version, _CORRELATION_ID, None, request))
+            size = int.from_bytes(answers.read(4), "big")
+            if not 4 <= size <= MAX_ANSWER_BYTES:
+                return None
+            correlation_id, answer = decode_response_frame(key, version, answers.read(size))
+    except (OSError, *DECODE_FAILURES):
+        return None
+    return answer if correlation_id == _CORRELATION_ID else None
+
+
+def _speaks_tls(address: Address) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with socket.create_connection(address, PROBE_TIMEOUT_S) as raw, context.wrap_socket(raw, server_hostname=address[0]):
+            return True
+    except ssl.SSLError as error:
+        return "ALERT" in str(error.reason)
+    except OSError:
+        return False
+
+
+def _alert(address: Address, tls: Tls) -> str | None:
+    """The broker's alert about the client's certificate. In TLS 1.3 the broker refuses the certificate after the handshake, so the
+    alert is read from a new connection on which nothing is sent."""
+    try:
+        with (
+            socket.create_connection(address, PROBE_TIMEOUT_S) as raw,
+            context_of(tls).wrap_socket(raw, server_hostname=address[0]) as connection,
+        ):
+            connection.recv(1)
+    except ssl.SSLError as error:
+        return refusal_of(error, tls, address)
+    except OSError:
+        return None
+    return None

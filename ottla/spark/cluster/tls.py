@@ -1,0 +1,202 @@
+"""TLS to a broker: the trusted certificates, the client's own certificate, and errors in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ottla.addresses import Address
+from ottla.spark.cluster.client_config import PREFIX, TLS_VERSIONS, Pem, Secret, Tls, conversion
+from ottla.spark.errors import PipelineError
+
+MAX_PEM_BYTES: Final = 16 << 20
+"""The largest PEM file in bytes. A bundle of all certificates that browsers trust has a quarter of a megabyte."""
+CONTEXTS: Final = 8
+"""How many TLS contexts a process keeps. A task has a connection to every broker."""
+PROBE_TIMEOUT_S: Final = 2.0
+"""How long a probe of a broker may take after a failed connection, in seconds."""
+_BEGIN: Final = b"-----BEGIN "
+_JKS: Final = b"\xfe\xed\xfe\xed"
+_VERSIONS: Final = dict(zip(TLS_VERSIONS, (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3), strict=True))
+_NO_CHECK_TIME: Final = 0x200000
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which Python has no name."""
+_OTHER_HOST: Final = frozenset({62, 64})
+"""OpenSSL's codes X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
+_PASSWORD: Final = f"{PREFIX}ssl.key.password"
+
+
+class _Contents(msgspec.Struct, frozen=True):
+    """The contents from which a context is made. A file with other contents makes another context."""
+
+    trusted: Secret | None
+    certificate: Secret | None
+    key: Secret | None
+    password: Secret | None
+    checks_hostname: bool
+    versions: tuple[str, ...]
+    key_option: str
+
+
+def wrapped(raw: socket.socket, tls: Tls, address: Address) -> ssl.SSLSocket:
+    """The connection with TLS. Raises `PipelineError` for an error that a retry does not mend, and OSError for others."""
+    context = context_of(tls)
+    try:
+        return context.wrap_socket(raw, server_hostname=address[0])
+    except ssl.SSLCertVerificationError as error:
+        raise PipelineError(_distrust(error, address)) from None
+    except ssl.SSLError as error:
+        refusal = refusal_of(error, tls, address)
+        if refusal is None:
+            raise
+        raise PipelineError(refusal) from None
+
+
+def context_of(tls: Tls) -> ssl.SSLContext:
+    """The TLS context. Raises `PipelineError` for files that are missing or have other contents."""
+    contents = _Contents(
+        _read(tls.trusted),
+        _read(tls.certificate),
+        None if tls.key is None or tls.key == tls.certificate else _read(tls.key),
+        tls.key_password,
+        tls.checks_hostname,
+        tls.versions,
+        "" if tls.key is None else tls.key.option,
+    )
+    return _context(contents, "" if tls.trusted is None else tls.trusted.option)
+
+
+def _read(pem: Pem | None) -> Secret | None:
+    if pem is None:
+        return None
+    if pem.text is not None:
+        data = pem.text.text.encode()
+    else:
+        try:
+            with Path(pem.location).open("rb") as file:
+                data = file.read(MAX_PEM_BYTES)
+        except OSError as error:
+            raise PipelineError(f"{pem.option}: {pem.location} cannot be read on this machine ({error.strerror})") from None
+    if _BEGIN not in data:
+        kind = "is a JKS store" if data.startswith(_JKS) else "is a PKCS12 store" if data.startswith(b"0") else "is not PEM"
+        where = pem.location or "what is given"
+        raise PipelineError(f"{pem.option}: {where} {kind}, and has to be PEM: {conversion(pem.location)}")
+    return Secret(data.decode("ascii", "ignore"))
+
+
+@lru_cache(CONTEXTS)
+def _context(contents: _Contents, trusted_option: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = contents.checks_hostname
+    context.minimum_version = min(_VERSIONS[version] for version in contents.versions)
+    context.maximum_version = max(_VERSIONS[version] for version in contents.versions)
+    # As in Java, every certificate in the store is trusted, even one that is not a root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if contents.trusted is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(cadata=contents.trusted.text)
+        except (ssl.SSLError, ValueError):
+            raise PipelineError(f"{trusted_option} holds no certificate that can be read") from None
+    if contents.certificate is not None:
+        _show(context, contents)
+    return context
+
+
+def _show(context: ssl.SSLContext, contents: _Contents) -> None:
+    """Show the client's own certificate to brokers that ask for it."""
+    is_asked = False
+
+    def password() -> str:
+        nonlocal is_asked
+        is_asked = True
+        # Without this answer OpenSSL would ask at the terminal.
+        return "" if contents.password is None else contents.password.text
+
+    assert contents.certificate is not None
+    try:
+        with _file(contents.certificate) as certificate, _file(contents.key or contents.certificate) as key:
+            context.load_cert_chain(certificate, key, password)
+    except (ssl.SSLError, ValueError):
+        if is_asked:
+            said = f"{_PASSWORD} is not that of" if contents.password is not None else f"{_PASSWORD} is missing for"
+            raise PipelineError(f"{said} {contents.key_option}") from None
+        raise PipelineError(f"{contents.key_option}: certificate and key cannot be read, or do not belong together") from None
+
+
+@contextlib.contextmanager
+def _file(pem: Secret) -> Iterator[str]:
+    """A temporary file with the text, because Python reads keys only from files."""
+    number, path = tempfile.mkstemp(prefix="ottla-", suffix=".pem")
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(pem.text)
+        yield path
+    finally:
+        Path(path).unlink()
+
+
+def refusal_of(error: ssl.SSLError, tls: Tls, address: Address) -> str | None:
+    """The meaning of the broker's alert; None where a retry may have another result."""
+    reason = str(error.reason or "")
+    where = f"the broker at {address[0]}:{address[1]}"
+    is_alert = "ALERT" in reason
+    if is_alert and tls.certificate is None and ("CERTIFICATE" in reason or "HANDSHAKE_FAILURE" in reason):
+        return f"{where} wants a certificate of the client ({reason}): give {PREFIX}ssl.keystore.location"
+    if is_alert and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
+        return f"{where} does not accept the client's certificate ({reason}): see {PREFIX}ssl.keystore.location"
+    if "PROTOCOL_VERSION" in reason or "UNSUPPORTED_PROTOCOL" in reason:
+        return f"{where} speaks other versions of TLS ({reason}): see {PREFIX}ssl.enabled.protocols"
+    return None
+
+
+def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> str:
+    host, port = address
+    certificate = shown_certificate(address)
+    if error.verify_code in _OTHER_HOST:
+        names = ", ".join(value for _, value in certificate.get("subjectAltName", ())) or _name(certificate.get("subject"))
+        return (
+            f"the broker at {host}:{port} shows a certificate of another host ({names or 'unknown'}): connect by a name that it"
+            f" has, or see {PREFIX}ssl.endpoint.identification.algorithm"
+        )
+    shown = f" of {_name(certificate['subject'])} by {_name(certificate.get('issuer'))}" if certificate.get("subject") else ""
+    expiry = f", valid until {certificate['notAfter']}" if certificate.get("notAfter") else ""
+    return (
+        f"the broker at {host}:{port} shows a certificate{shown}{expiry} that is not trusted ({error.verify_message}): see"
+        f" {PREFIX}ssl.truststore.location"
+    )
+
+
+def shown_certificate(address: Address) -> dict[str, Any]:
+    """The refused certificate, fetched again and decoded; empty where that fails.
+
+    Python decodes only verified certificates, so the certificate is verified against itself.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        pem = ssl.get_server_certificate(address, timeout=PROBE_TIMEOUT_S)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
+        context.load_verify_locations(cadata=pem)
+        with (
+            socket.create_connection(address, PROBE_TIMEOUT_S) as raw,
+            context.wrap_socket(raw, server_hostname=address[0]) as connection,
+        ):
+            return connection.getpeercert() or {}
+    return {}
+
+
+def _name(name: Any) -> str:
+    """The common name of a subject or issuer, else its whole name."""
+    pairs = [pair for part in name or () for pair in part]
+    common = [value for key, value in pairs if key == "commonName"]
+    return repr(common[0] if common else ", ".join(value for _, value in pairs))

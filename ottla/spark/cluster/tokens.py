@@ -1,0 +1,131 @@
+"""Bearer tokens from a function of the user, or from an OAuth endpoint with the client credentials grant (KIP-768)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import importlib
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ottla.spark.cluster.client_config import ENDPOINT, FUNCTION, PREFIX, Sasl, Secret, Token, TokenEndpoint
+from ottla.spark.cluster.http_client import ask
+from ottla.spark.errors import PipelineError
+
+RENEW_AT: Final = 0.8
+"""The part of a token's life after which the next token is asked for (sasl.login.refresh.window.factor)."""
+_ENDPOINT: Final = PREFIX + ENDPOINT
+_FUNCTION: Final = PREFIX + FUNCTION
+
+
+class _Answer(msgspec.Struct):
+    access_token: str
+    expires_in: float | None = None
+
+
+class _Claims(msgspec.Struct):
+    exp: float | None = None
+
+
+class EndpointTokens:
+    """The tokens of endpoints. Each is kept for most of its life, because a task has a connection to every broker."""
+
+    def __init__(self, now_s: Callable[[], float] = time.time) -> None:
+        self._now_s = now_s
+        self._kept: dict[TokenEndpoint, tuple[Token, float]] = {}
+        self._lock = threading.Lock()
+
+    def token(self, endpoint: TokenEndpoint) -> Token:
+        with self._lock:
+            now_s = self._now_s()
+            token, until_s = self._kept.get(endpoint, (None, 0.0))
+            if token is None or now_s >= until_s:
+                token = _given_by(endpoint, now_s)
+                life_s = 0.0 if token.expires_s is None else token.expires_s - now_s
+                self._kept[endpoint] = token, now_s + life_s * RENEW_AT
+            return token
+
+
+_endpoint_tokens = EndpointTokens()
+
+
+def token_of(sasl: Sasl) -> Token:
+    """A token that is valid now. Raises `PipelineError`."""
+    if isinstance(sasl.token, TokenEndpoint):
+        return _endpoint_tokens.token(sasl.token)
+    function = imported(sasl.token) if isinstance(sasl.token, str) else sasl.token
+    assert function is not None
+    try:
+        given = function()
+    except Exception as error:
+        # The error's text may contain whatever an HTTP client says about its request, so it is not shown.
+        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives no token: it raised {type(error).__name__}") from None
+    token = _checked(given, f"{_FUNCTION}: {_named(sasl.token)}")
+    if token.expires_s is not None and token.expires_s <= time.time():
+        late_s = time.time() - token.expires_s
+        raise PipelineError(f"{_FUNCTION}: {_named(sasl.token)} gives a token that has expired {late_s:.0f} s ago")
+    return token
+
+
+def imported(path: str) -> Callable[[], Any]:
+    """The function at ``module:function``. Raises `PipelineError`."""
+    module_name, _, name = path.partition(":")
+    try:
+        function = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError) as error:
+        raise PipelineError(f"{_FUNCTION}: {path} cannot be imported on this machine ({error})") from None
+    if not callable(function):
+        raise PipelineError(f"{_FUNCTION}: {path} is no function")
+    return function  # type: ignore[no-any-return]
+
+
+def _named(function: object) -> str:
+    return function if isinstance(function, str) else getattr(function, "__qualname__", type(function).__name__)
+
+
+def _checked(given: object, who: str) -> Token:
+    match given:
+        case Token():
+            return given
+        case str():
+            return Token(Secret(given), expiry_of(given))
+        case (str() as text, int() | float() as expires_s):
+            return Token(Secret(text), float(expires_s))
+    raise PipelineError(f"{who} gives a {type(given).__name__}, and has to give a token as text, or its text and when it expires")
+
+
+def expiry_of(token: str) -> float | None:
+    """The expiry in a JSON Web Token; None for other tokens and for one without an expiry."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return msgspec.json.decode(claims, type=_Claims).exp
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _given_by(endpoint: TokenEndpoint, now_s: float) -> Token:
+    """Ask the endpoint for a token (RFC 6749, 4.4). As in Kafka's HttpJwtRetriever the client's id and secret are in a header."""
+    form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
+    pair = f"{endpoint.client_id}:{endpoint.client_secret.text}".encode()
+    headers = {
+        "Authorization": f"Basic {base64.b64encode(pair).decode()}",
+        "Accept": "application/json",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    answer = ask(f"{_ENDPOINT} {endpoint.url}", endpoint.url, urllib.parse.urlencode(form).encode(), headers)
+    if answer.status != 200:
+        raise PipelineError(f"{_ENDPOINT} {endpoint.url} answers with {answer.status} {answer.reason}")
+    try:
+        said = msgspec.json.decode(answer.body, type=_Answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise PipelineError(f"{_ENDPOINT} {endpoint.url} gives no token: its answer has no access_token") from None
+    expires_s = expiry_of(said.access_token) if said.expires_in is None else now_s + said.expires_in
+    return Token(Secret(said.access_token), expires_s)

@@ -1,0 +1,44 @@
+"""The topics that a stream reads, by the ids that they had when the stream first saw them (KIP-516).
+
+Spark's checkpoint has names and offsets only. Where a topic is deleted and created again, Spark goes on at the offsets of the old
+topic, and skips the records of the new one before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.spark.cluster.topics import topic_ids
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+
+
+class InputTopics:
+    """The topics of one stream, on the cluster that it writes to. Brokers before 2.8 have no ids, and there nothing is compared."""
+
+    def __init__(self, cluster: ClusterClient, ids: Mapping[str, str] = {}) -> None:
+        self._cluster = cluster
+        self.ids: dict[str, str] = dict(ids)
+        """In hexadecimal, of the topics that were checked last."""
+
+    def know(self, ids: Mapping[str, str]) -> None:
+        """Add the ids of a progress record. Those that this start of the stream has seen itself are kept."""
+        self.ids = {**ids, **self.ids}
+
+    def check(self, topics: Iterable[str]) -> None:
+        """Check that the topics are still those that the stream first saw under their names. Raises `PipelineError`.
+
+        The ids of topics that the stream no longer reads are forgotten: they may be created again.
+        """
+        names = sorted(topics)
+        now = topic_ids(self._cluster, names) if names else {}
+        known = {name: self.ids[name] for name in names if name in self.ids}
+        recreated = [name for name in names if name in now and known.get(name, now[name]) != now[name]]
+        if recreated:
+            which = ", ".join(f"{name!r} (topic id {now[name]}, before {known[name]})" for name in recreated)
+            raise PipelineError(
+                f"a topic was deleted and created again since this stream has begun to read it: {which}. Spark goes on at the"
+                " offsets of the old topic, so the first records of the new one would be lost. Start with a new checkpoint and a"
+                " new transactional.id to read the new topic from its beginning, or leave that topic out"
+            )
+        self.ids = {**now, **known}

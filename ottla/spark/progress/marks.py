@@ -1,0 +1,189 @@
+"""Marks: with a batch, in its transaction, its number and the offsets up to which it has read are committed.
+
+Both are offsets of a group that belongs to the transactional id. So tools show how far behind a pipeline is, and an open
+transaction of another pipeline does not hide the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.cluster.wire import GROUP, ClusterClient
+from ottla.spark.errors import PipelineError
+
+NO_BATCH: Final = -1
+"""The batch number in a mark that claims a transactional id before anything is committed (`claiming`)."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The last committed batch, as an offset's metadata contains it. ``query`` is the id of the stream.
+
+    ``input`` are the ends of the batch's input, as `checkpoint.InputEnds.text`; empty where they are unknown. ``turn`` counts the
+    lost checkpoints before this stream's, because batches begin at 0 in each. ``content`` is a digest of what a source has read
+    whose offsets do not say it, such as names of files. ``at`` is the topic at which the mark stands where that is no topic of the
+    input, and ``offsets`` is how many offsets of the input stand beside the mark, -1 where that is unknown.
+    """
+
+    query: str
+    batch: int
+    run: str
+    input: str = ""
+    turn: int = 0
+    content: str = ""
+    at: str = ""
+    offsets: int = -1
+
+    def input_offsets(self) -> dict[TopicPartition, int]:
+        """The offsets in ``input``: those of Kafka topics, and none where ``input`` is a digest."""
+        try:
+            sources = msgspec.json.decode(self.input or b"[]")
+        except msgspec.DecodeError:
+            return {}
+        return dict(offset for source in (sources if isinstance(sources, list) else [sources]) for offset in offsets_of(source))
+
+
+Ends = dict[str, dict[str, int]]
+"""Offsets by topic and partition, as Spark writes them."""
+
+
+def offsets_of(source: Any) -> Iterator[tuple[TopicPartition, int]]:
+    """The offsets of a source. The connector for Kafka writes ``{"orders": {"0": 12}}``; other sources have other forms, and give
+    none."""
+    if not isinstance(source, dict):
+        return
+    for topic, partitions in source.items():
+        if isinstance(partitions, dict):
+            for index, offset in partitions.items():
+                if index.isdecimal() and isinstance(offset, int) and offset >= 0:
+                    yield (topic, int(index)), offset
+
+
+def group_of(transactional_id: str) -> str:
+    return f"ottla-pipeline.{transactional_id}"
+
+
+def commit_of(mark: Mark, ends: Mapping[TopicPartition, int]) -> dict[str, dict[int, tuple[int, str]]]:
+    """Offset and metadata by topic and partition. The mark is the metadata at ``mark.at``, else at the first topic, which must
+    exist."""
+    text = msgspec.json.encode(mark).decode()
+    first = (mark.at, 0) if mark.at else min(ends)
+    commit: dict[str, dict[int, tuple[int, str]]] = {}
+    for (topic, index), offset in sorted(ends.items()):
+        commit.setdefault(topic, {})[index] = (offset, text if (topic, index) == first else "")
+    return commit
+
+
+def parse_mark(text: str, group: str) -> Mark:
+    """The mark in an offset's metadata. Raises `PipelineError`."""
+    try:
+        return msgspec.json.decode(text, type=Mark)
+    except msgspec.DecodeError:
+        raise PipelineError(
+            f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id"
+        ) from None
+
+
+def newer(marks: Iterable[Mark | None]) -> Mark | None:
+    """The newest of the marks, of equal ones the first; None where there are none."""
+    return max((mark for mark in marks if mark is not None), key=lambda mark: (mark.turn, mark.batch), default=None)
+
+
+def newest_mark(metadata: list[str], group: str) -> Mark | None:
+    """The newest mark in the metadata of a group's offsets. A topic that was read first may be read no more, so older marks may
+    remain.
+
+    Raises `PipelineError` where none of the offsets has a mark.
+    """
+    marks = [parse_mark(text, group) for text in metadata if text]
+    if metadata and not marks:
+        raise PipelineError(f"group {group!r} holds offsets of no pipeline, or they were reset; take another transactional id")
+    return newer(marks)
+
+
+def first_error(topics: Iterable[Any]) -> int:
+    """The error code of the first partition that was refused; 0 where none was."""
+    codes = (partition.error_code for topic in topics for partition in topic.partitions)
+    return next((int(code) for code in codes if code), 0)
+
+
+def read_mark(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> Mark | None:
+    """The mark that was committed last. With ``is_stable`` the call waits until no commit is under way. Raises `PipelineError`."""
+    standing = read_standing(cluster, group, is_stable=is_stable)
+    return None if standing is None else standing.mark
+
+
+class CommittedMark(msgspec.Struct, frozen=True):
+    """The newest mark of a group, the topic at whose offsets the mark stands, and all offsets."""
+
+    mark: Mark
+    topic: str
+    ends: Ends
+
+
+def read_standing(cluster: ClusterClient, group: str, *, is_stable: bool = True) -> CommittedMark | None:
+    """The mark of `read_mark` and where it stands; None where there is none. Raises `PipelineError`."""
+    # confluent-kafka commits the zero byte at the end of a C string as well.
+    fetched = [(topic, p, (p.metadata or "").rstrip("\0")) for topic, p in _fetched(cluster, group, is_stable=is_stable)]
+    mark = newest_mark([metadata for _, _, metadata in fetched], group)
+    if mark is None:
+        return None
+    ends: Ends = {}
+    for topic, partition, _ in fetched:
+        ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
+    return CommittedMark(mark, next(topic for topic, _, text in fetched if text and parse_mark(text, group) == mark), ends)
+
+
+def read_ends(cluster: ClusterClient, group: str) -> Ends:
+    """The offsets of a group. Raises `PipelineError`."""
+    ends: Ends = {}
+    for topic, partition in _fetched(cluster, group, is_stable=True):
+        ends.setdefault(topic, {})[str(partition.partition_index)] = partition.committed_offset
+    return ends
+
+
+def commit_ends(cluster: ClusterClient, group: str, ends: Ends) -> None:
+    """Commit offsets without metadata; see `commit_plainly`."""
+    commit = {topic: {int(index): (offset, "") for index, offset in partitions.items()} for topic, partitions in ends.items()}
+    commit_plainly(cluster, group, commit, f"committing to group {group!r}")
+
+
+def commit_plainly(cluster: ClusterClient, group: str, commit: Mapping[str, Mapping[int, tuple[int, str]]], what: str) -> None:
+    """Commit offsets and metadata of a group without members, outside of transactions. Raises `PipelineError`."""
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                for index, (offset, metadata) in partitions.items()
+            ],
+        )
+        for topic, partitions in commit.items()
+    ]
+    request = OffsetCommitRequest(group_id=group, topics=topics)
+    cluster.ask(lambda: cluster.coordinator(GROUP, group), request, lambda a: first_error(a.topics), what)
+
+
+def _fetched(cluster: ClusterClient, group: str, *, is_stable: bool) -> list[tuple[str, Any]]:
+    """The topics and partitions that have an offset. Raises `PipelineError`."""
+    # Brokers before 3.0 take one group in a request (KIP-709). The version decides which of both fields is sent.
+    groups = [OffsetFetchRequestGroup(group, topics=None)]
+    request = OffsetFetchRequest(group_id=group, topics=None, groups=groups, require_stable=is_stable)
+
+    def said(answer: Any) -> Any:
+        return answer.groups[0] if answer.groups else answer
+
+    def code_of(answer: Any) -> int:
+        return int(said(answer).error_code) or first_error(said(answer).topics)
+
+    answer = cluster.ask(lambda: cluster.coordinator(GROUP, group), request, code_of, "reading the last committed batch")
+    return [(topic.name, p) for topic in said(answer).topics for p in topic.partitions if p.committed_offset >= 0]

@@ -1,0 +1,232 @@
+"""The progress topic: a compacted topic with the last progress record of each stream, and of each name given to `write_once`.
+
+A consumer group is the wrong place for progress alone: a broker deletes the offsets of a group seven days after the last commit
+(offsets.retention.minutes), and anybody who may can delete or reset them. What is in this topic stays until the topic is deleted.
+A record is written in the batch's own transaction. It outlives the topics of the input as well, so it has their ids.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ottla.protocol.errors import Code
+from ottla.protocol.markers import read_marker
+from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.records import build_batch, read_records
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.cluster.batch_fetcher import fetched
+from ottla.spark.cluster.topics import existing
+from ottla.spark.cluster.wire import PAUSE_S, ClusterClient
+from ottla.spark.errors import BrokerRefused, NotServed, PipelineError
+from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import Ends, Mark, group_of, newer, read_mark
+
+DEFAULT_TOPIC: Final = "ottla-progress"
+PARTITION: Final = 0
+COMPACT: Final = "compact"
+CONFIGS: Final = {
+    "cleanup.policy": COMPACT,
+    # Compaction leaves the newest segment alone: it is to be a small one, for each start reads all that is there.
+    "segment.bytes": str(1 << 20),
+    "segment.ms": str(3_600_000),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+"""Of the topic, where the sink creates it."""
+_TOPIC = 2
+_POLICY = "cleanup.policy"
+_WRITTEN = (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER)
+_NOT_ALLOWED = (Code.TOPIC_AUTHORIZATION_FAILED, Code.CLUSTER_AUTHORIZATION_FAILED)
+REQUEST_TIMEOUT_MS = 30_000
+
+
+class ProgressRecord(msgspec.Struct, frozen=True):
+    """A record's value: the mark, how far its batch has read, and the ids of those topics where brokers have some."""
+
+    mark: Mark
+    ends: Ends = {}
+    ids: dict[str, str] = {}
+
+
+def key_of(transactional_id: str, frames: str | None = None) -> bytes:
+    """A record's key: the transactional id of a stream; for frames, which are no streams, a JSON array of the id and their name."""
+    return (transactional_id if frames is None else _frames_prefix(transactional_id) + _text(frames) + "]").encode()
+
+
+def _frames_prefix(transactional_id: str) -> str:
+    return f"[{_text(transactional_id)},"
+
+
+def _text(name: str) -> str:
+    return msgspec.json.encode(name).decode()
+
+
+class ProgressTopic:
+    """The progress of a stream, or of the frames of one name. All of it is in the topic's first partition.
+
+    ``inputs`` are the topics that the stream reads. All methods raise `PipelineError`.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        topic: str,
+        transactional_id: str,
+        inputs: InputTopics | None = None,
+        frames: str | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self.topic = topic
+        self.transactional_id = transactional_id
+        self.inputs = inputs or InputTopics(cluster)
+        self.frames = frames
+        self._key = key_of(transactional_id, frames)
+        self.last: ProgressRecord | None = None
+        """What `read` has returned last."""
+
+    def open(self) -> None:
+        """Create the topic where there is none, and check that it is compacted."""
+        if not existing(self._cluster, (self.topic,)):
+            self._create()
+        policy = self._policy()
+        if policy is not None and policy != COMPACT:
+            raise PipelineError(
+                f"topic {self.topic!r} (progress.topic) has cleanup.policy={policy}, which would delete progress records. If it was"
+                " created for them, set cleanup.policy=compact; else let progress.topic name a topic that the sink may create"
+            )
+
+    def _create(self) -> None:
+        topic = CreatableTopic(
+            name=self.topic,
+            num_partitions=1,
+            replication_factor=-1,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in CONFIGS.items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_TIMEOUT_MS)
+        try:
+            self._cluster.ask(self._cluster.anyone, request, _code_of_creation, f"creating topic {self.topic!r}")
+        except (BrokerRefused, NotServed) as refused:
+            raise PipelineError(
+                f"the progress topic {self.topic!r} does not exist, and cannot be created ({refused}): create it with one partition"
+                " and cleanup.policy=compact, name another by progress.topic, or go without by progress.topic=none"
+            ) from None
+        deadline = time.monotonic() + self._cluster.timeout_s
+        while not existing(self._cluster, (self.topic,)):
+            # A topic that was just created takes a moment to be known everywhere.
+            if time.monotonic() > deadline:
+                raise PipelineError(f"{self._cluster.bootstrap} does not know the progress topic {self.topic!r}, which was created")
+            time.sleep(PAUSE_S)
+
+    def _policy(self) -> str | None:
+        """None where this client may not ask."""
+        resource = DescribeConfigsResource(resource_type=_TOPIC, resource_name=self.topic, configuration_keys=[_POLICY])
+
+        def code_of(answer: Any) -> int:
+            return int(answer.results[0].error_code)
+
+        try:
+            request = DescribeConfigsRequest(resources=[resource])
+            answer = self._cluster.ask(self._cluster.anyone, request, code_of, f"asking how {self.topic!r} is kept")
+        except BrokerRefused as refused:
+            if refused.code in _NOT_ALLOWED:
+                return None
+            raise
+        return next((config.value for config in answer.results[0].configs if config.name == _POLICY), None)
+
+    def read(self) -> ProgressRecord | None:
+        """The last record that was committed."""
+        records = self._read_all()
+        self._check_kind(records)
+        self.last = records.get(self._key)
+        return self.last
+
+    def _check_kind(self, keys: Collection[bytes]) -> None:
+        """Check that a transactional id is not used both for a stream and for frames, which would fence each other."""
+        prefix = _frames_prefix(self.transactional_id).encode()
+        if self.frames is None and any(key.startswith(prefix) for key in keys):
+            raise PipelineError(f"write_once has used {self.transactional_id!r}: give the stream a transactional.id of its own")
+        if self.frames is not None and key_of(self.transactional_id) in keys:
+            raise PipelineError(f"a stream writes as {self.transactional_id!r}: give write_once a transactional.id of its own")
+
+    def _read_all(self) -> dict[bytes, ProgressRecord]:
+        """The last committed records by key. The whole partition is read, because other ids' open transactions hide nothing."""
+        undecided: dict[int, dict[bytes, ProgressRecord | None]] = {}
+        last: dict[bytes, ProgressRecord | None] = {}
+        start, end = self._cluster.ranges(self.topic)[PARTITION]
+        for header, raw in fetched(self._cluster, self.topic, PARTITION, start, end):
+            if header.is_control:
+                marker = read_marker(raw, header)
+                decided = undecided.pop(header.producer_id, {})
+                if marker is not None and marker.commit:
+                    last |= decided
+                continue
+            into = undecided.setdefault(header.producer_id, {}) if header.is_transactional else last
+            for record in read_records(raw):
+                into[record.key or b""] = self._parsed(record.key, record.value, header.base_offset)
+        return {key: record for key, record in last.items() if record is not None}
+
+    def _parsed(self, key: bytes | None, value: bytes | None, offset: int) -> ProgressRecord | None:
+        """None for the tombstone of another id, with which an operator removes a retired stream. Raises `PipelineError`."""
+        if key and key != self._key and value is None:
+            return None
+        try:
+            if key:
+                return msgspec.json.decode(value or b"", type=ProgressRecord)
+        except msgspec.DecodeError:
+            pass
+        raise PipelineError(
+            f"topic {self.topic!r} (progress.topic) is used for something else: the batch at offset {offset} holds a record that is"
+            " no progress record. Let progress.topic name a topic that the sink may create"
+        )
+
+    def record(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> tuple[bytes, bytes]:
+        """Key and value of a batch's record."""
+        by_topic: Ends = {}
+        for (topic, index), offset in sorted(ends.items()):
+            by_topic.setdefault(topic, {})[str(index)] = offset
+        ids = {topic: self.inputs.ids[topic] for topic in by_topic if topic != mark.at and topic in self.inputs.ids}
+        return self._key, msgspec.json.encode(ProgressRecord(mark, by_topic, ids))
+
+    def write(self, producer_id: int, epoch: int, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
+        """As part of a transaction; nobody else writes to this partition in it."""
+        batch = build_batch(
+            [self.record(mark, ends)],
+            time.time_ns() // 1_000_000,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        data = [TopicProduceData(self.topic, partition_data=[PartitionProduceData(index=PARTITION, records=bytes(batch))])]
+        request = ProduceRequest(transactional_id=self.transactional_id, acks=-1, timeout_ms=REQUEST_TIMEOUT_MS, topic_data=data)
+
+        def code_of(answer: Any) -> int:
+            code = int(answer.responses[0].partition_responses[0].error_code)
+            return 0 if code in _WRITTEN else code
+
+        where = f"writing progress to {self.topic!r}"
+        self._cluster.ask(lambda: self._cluster.leaders(self.topic)[PARTITION], request, code_of, where)
+
+
+def last_mark(cluster: ClusterClient, transactional_id: str, log: ProgressTopic | None, *, is_stable: bool = True) -> Mark | None:
+    """The newer of the marks in ``log``, if there is one, and in the group. Raises `PipelineError`.
+
+    Streams from before the progress topic have their progress in the group alone, and so do frames of older versions, whose group
+    has the mark of one name.
+    """
+    in_group = read_mark(cluster, group_of(transactional_id), is_stable=is_stable)
+    if log is None:
+        return in_group
+    kept = log.read()
+    is_other = log.frames is not None and in_group is not None and in_group.query != log.frames
+    return newer((None if kept is None else kept.mark, None if is_other else in_group))
+
+
+def _code_of_creation(answer: Any) -> int:
+    code = int(answer.topics[0].error_code)
+    return 0 if code == Code.TOPIC_ALREADY_EXISTS else code

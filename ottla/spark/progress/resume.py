@@ -1,0 +1,57 @@
+"""How a stream goes on whose checkpoint is lost: from the offsets that were committed with what it has written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.topics import existing
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import NO_BATCH, group_of, newer, read_ends, read_mark
+from ottla.spark.progress.progress_topic import DEFAULT_TOPIC, ProgressTopic
+
+_EARLIEST: Final = -2
+
+
+def committed_offsets(cluster: str | Mapping[str, Any], transactional_id: str, progress_topic: str | None = DEFAULT_TOPIC) -> str:
+    """Where the last committed batch of a stream has ended, as JSON that Spark's source takes as ``startingOffsets``.
+
+    ``cluster`` is ``host:port,...``, or the sink's ``kafka.*`` options; ``progress_topic`` its ``progress.topic``, None if it has
+    none. A stream with a new checkpoint that begins there goes on under the same ``transactional.id``, without a gap and without
+    anything twice; what Spark has kept between batches is lost. Partitions that were added since are read from their beginning.
+
+    Raises `PipelineError` where nothing was committed, or not by a stream that reads topics of Kafka's, and where a progress record
+    shows that one of those was created again since.
+    """
+    connecting = Connecting(cluster) if isinstance(cluster, str) else Connecting.parse(cluster)
+    group = group_of(transactional_id)
+    with contextlib.closing(ClusterClient(connecting)) as client:
+        in_group = read_mark(client, group)
+        has_log = progress_topic is not None and progress_topic in existing(client, (progress_topic,))
+        kept = ProgressTopic(client, str(progress_topic), transactional_id).read() if has_log else None
+        mark = newer((None if kept is None else kept.mark, in_group))
+        if mark is None or mark.batch == NO_BATCH:
+            raise PipelineError(
+                f"nothing was committed as {transactional_id!r}: the group {group!r} and the progress topic have nothing of it"
+            )
+        if kept is not None and kept.mark == mark:
+            InputTopics(client, kept.ids).check(kept.ids)
+        if mark.input.startswith("{"):
+            # Beside the topic stands the id of one that was read out of segment files.
+            ends = {topic: offsets for topic, offsets in json.loads(mark.input).items() if not topic.startswith("#")}
+        else:
+            ends = read_ends(client, group) if kept is None or mark is in_group else kept.ends
+            if mark.at and sum(map(len, ends.values())) > mark.offsets >= 0:
+                ends.pop(mark.at, None)
+        if not ends or not all(isinstance(partitions, dict) for partitions in ends.values()):
+            raise PipelineError(f"the stream that wrote as {transactional_id!r} reads no single source of Kafka's")
+        for topic, partitions in ends.items():
+            # Of an input that lies on another cluster, nothing is known here of partitions that were added.
+            for index in range(existing(client, (topic,)).get(topic, 0)):
+                partitions.setdefault(str(index), _EARLIEST)
+    return json.dumps(ends, sort_keys=True)

@@ -1,0 +1,64 @@
+"""Chooses the partition of each record, over whole columns. The module does not depend on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.rows.murmur2 import partitions_for
+
+
+def chosen(
+    topics: pa.Array, keys: pa.Array, asked: pa.Array, partitions: Mapping[str, int], start: int = 0
+) -> npt.NDArray[np.int32]:
+    """The partition of each row: the one that the row asks for (int, may be null), else the one that Kafka's own producers choose.
+
+    ``partitions`` has the number of partitions by topic. Records without a key are distributed in turn, beginning with ``start``,
+    so that a repeated batch puts its rows into the same partitions, and batches do not all begin with the first partition. Raises
+    `PipelineError` for a topic or a partition that does not exist.
+    """
+    encoded = pc.dictionary_encode(topics, null_encoding="encode")
+    codes = np.asarray(encoded.indices)
+    places = np.empty(len(topics), np.int32)
+    names = encoded.dictionary.to_pylist()
+    for code, name in enumerate(names):
+        check_topic(name, partitions)
+        where = np.flatnonzero(codes == code)
+        of_topic = keys if len(names) == 1 else keys.take(pa.array(where))
+        places[where] = partitions_for(of_topic.to_pylist(), partitions[name], start)
+    if asked.null_count < len(asked):
+        places = np.where(np.asarray(asked.is_valid()), np.asarray(asked.fill_null(0)), places).astype(np.int32)
+        limits = np.array([partitions[name] for name in names])[codes]
+        beyond = np.flatnonzero((places < 0) | (places >= limits))
+        if len(beyond):
+            at = int(beyond[0])
+            check_place(names[codes[at]], int(places[at]), partitions)
+    return places
+
+
+def check_topic(name: str | None, topics: Container[str]) -> None:
+    """Check that rows may go to a topic. Raises `PipelineError`."""
+    if name is None:
+        raise PipelineError("a row has no topic")
+    if name not in topics:
+        raise PipelineError(f"a row goes to topic {name!r}, which does not exist or is not among the option 'topics'")
+
+
+def check_place(topic: str | None, partition: int | None, partitions: Mapping[str, int]) -> None:
+    """Check that a row may go to a partition; None stands for any partition. Raises `PipelineError`."""
+    check_topic(topic, partitions)
+    if partition is not None and topic is not None and not 0 <= partition < partitions[topic]:
+        raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {partitions[topic]}")
+
+
+def with_places(rows: pa.RecordBatch, partitions: Mapping[str, int], start: int = 0) -> pa.RecordBatch:
+    """The columns topic, key, value, headers and partition; the partition is never null. Raises `PipelineError`."""
+    if not len(rows):
+        return rows
+    places = chosen(rows.column("topic"), rows.column("key"), rows.column("partition"), partitions, start)
+    return rows.set_column(rows.schema.get_field_index("partition"), "partition", pa.array(places))

@@ -1,0 +1,87 @@
+"""Gives Spark's rows the partitions of their topics. The module needs Spark and pandas, which reads the annotations here."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.functions import pandas_udf
+
+from ottla.spark.rows.partitioner import chosen
+from ottla.spark.worker import prepare
+
+_HASHING = "org.apache.kafka.common.utils.Utils"
+_POSITIVE = 0x7FFFFFFF
+
+
+def placed(frame: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
+    """The rows of `rows.outgoing` with the partition that `choosing.chosen` chooses for each.
+
+    Where the JVM has Kafka's own client, as in every session that reads from Kafka, the client's hash is called, because sending a
+    row to Python takes longer than all other work on it here. A row for a topic that is not in ``partitions`` then has no
+    partition.
+    """
+    hashed = _hashed_by_jvm(frame.sparkSession, f.col("key"))
+    if hashed is None:
+        place = pandas_udf(_chooser(dict(partitions), start), "int")(f.col("topic"), f.col("key"), f.col("partition"))
+    else:
+        # A record without a key may go anywhere, but must get the same partition when its task or batch is repeated.
+        number = f.coalesce(hashed.bitwiseAND(_POSITIVE), (f.rand(start) * _POSITIVE).cast("int"))
+        place = f.coalesce(f.col("partition"), number % _count_of(partitions))
+    return frame.withColumn("partition", place)
+
+
+def _count_of(partitions: Mapping[str, int]) -> Column:
+    """The number of partitions of the row's topic; null for an unknown topic."""
+    if not partitions:
+        return f.lit(None).cast("int")
+    (first, count), *others = partitions.items()
+    counts = f.when(f.col("topic") == first, count)
+    for name, count in others:
+        counts = counts.when(f.col("topic") == name, count)
+    return counts
+
+
+def _hashed_by_jvm(spark: SparkSession, key: Column) -> Column | None:
+    """The hash of each key; null for null. None where the JVM does not have Kafka's client, or Spark cannot call it in this way."""
+    from py4j.protocol import Py4JError
+
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        expressions = jvm.org.apache.spark.sql.classic.ExpressionUtils
+        hashing = jvm.org.apache.spark.util.Utils.classForName(_HASHING, True, False)
+        none = jvm.PythonUtils.toSeq([])
+        integer = jvm.org.apache.spark.sql.types.DataTypes.IntegerType
+        arguments = jvm.PythonUtils.toSeq([expressions.expression(key._jc)])
+        call = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
+        no_function = jvm.scala.Option.empty()
+        # The first of these arguments says that null gives null, the last that equal keys give equal hashes.
+        invoked = call(hashing, integer, "murmur2", arguments, none, True, True, True, no_function)
+        return Column(expressions.column(invoked))
+    except (Py4JError, TypeError):
+        return None
+
+
+def brought_together(rows: DataFrame, partitions: Mapping[str, int], start: int = 0) -> DataFrame:
+    """The rows of `placed`, with all rows of a partition in one task."""
+    tasks = min(sum(partitions.values()), rows.sparkSession.sparkContext.defaultParallelism)
+    return placed(rows, partitions, start).repartition(max(1, tasks), "topic", "partition")
+
+
+def _chooser(
+    partitions: dict[str, int], start: int
+) -> Callable[[Iterator[tuple[pd.Series, pd.Series, pd.Series]]], Iterator[pd.Series]]:
+    def choose(batches: Iterator[tuple[pd.Series, pd.Series, pd.Series]]) -> Iterator[pd.Series]:
+        from pyspark import TaskContext
+
+        prepare()
+        context = TaskContext.get()
+        at = start + (0 if context is None else context.partitionId())
+        for topics, keys, asked in batches:
+            columns = (pa.array(topics, pa.string()), pa.array(keys, pa.binary()), pa.array(asked, pa.int32(), from_pandas=True))
+            yield pd.Series(chosen(*columns, partitions, at))
+            at += len(topics)
+
+    return choose

@@ -1,0 +1,225 @@
+"""The formats of the topics' values: JSON, or Avro in its plain binary form, without a schema registry's header.
+
+Schemas are Spark's, of plain columns (``id LONG, name STRING``). Avro schemas are made of them, with nullable fields as Spark's
+columns are. `Format.parse` reads values that anybody may have written, and says what is wrong with each. Spark's own functions
+would accept the first of two values, the last of a repeated key, and a number in place of a text.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.schemas.avro import avro_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+"""Options for JSON as the standard defines it (RFC 8259)."""
+_END = "end of the value"
+_WHOLE_ESCAPES = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|[^u])"
+_HALF_ESCAPE = r"\\u[dD][89a-fA-F]"
+"""Escapes of JSON: a surrogate pair or a single letter, and what is left of surrogates without those."""
+AVRO_STRING_LIMIT = "org.apache.avro.limits.string.maxLength"
+"""A property of the JVMs. A value of ten bytes may announce a text of 2 GB, and Avro allocates that before it reads the text.
+Without a limit such a value ends the executor, and the next executor that gets it (`SystemLimitException` of Avro)."""
+MAX_AVRO_STRING_BYTES = 16 << 20
+
+
+class Format(Protocol):
+    name: str
+
+    def pack(self, record: Mapping[str, object], schema: str) -> bytes:
+        """One value, made without Spark."""
+        ...
+
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """The records with two more columns: ``p`` is the value, and ``fault`` is null or says why the bytes are no value of the
+        schema.
+
+        Spark does not fail for any bytes. Where there is a fault, ``p`` and its fields may be null or not.
+        """
+        ...
+
+    def read(self, value: Column, schema: str) -> Column:
+        """The struct in bytes that ottla has written. The struct, or a field of it, is null where the bytes do not have it."""
+        ...
+
+    def write(self, row: Column, schema: str) -> Column:
+        """The bytes of a struct of the schema's columns."""
+        ...
+
+
+class Json:
+    name = "json"
+
+    def pack(self, record: Mapping[str, object], schema: str) -> bytes:
+        return json.dumps(record).encode()
+
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """An object with more text after it inside the wrapping object ends that object too early, so that the marker at its end is
+        missing.
+
+        Each value is parsed twice: as a struct, and as a variant, which refuses repeated keys and keeps texts and numbers apart.
+        The columns in between keep Spark from parsing more often.
+        """
+        from pyspark.sql import functions as f
+
+        text = f.col("value").cast("string")
+        around = f.concat(f.lit('{"v":'), text, f.lit(f',"{_END}":0}}'))
+        parsed = f.from_json(around, f"v STRUCT<{schema}>, `{_END}` INT", _STRICT_JSON)
+        found = records.withColumn("_around", parsed).withColumn("_shape", f.try_parse_json(text))
+        found = found.withColumn("p", f.when(f.col("_around")[_END] == 0, f.col("_around.v")))
+
+        def is_text(name: str) -> Column:
+            return f.schema_of_variant(f.try_variant_get("_shape", f"$.{name}", "variant")) == "STRING"
+
+        faults = [
+            *_faults_of_bytes(),
+            (~f.is_valid_utf8(text), f.lit("the value is not UTF-8")),
+            (f.col("p").isNull(), f.lit("the value is not one JSON object")),
+            (_has_half_pair(text), f.lit("the value has half of a surrogate pair, which no UTF-8 can say")),
+            (f.col("_shape").isNull(), f.lit("the value has a key twice in one object")),
+            *_faults_of_fields(schema),
+            *((~is_text(name), f.lit(f"field {name} is no STRING")) for name, kind in _fields(schema) if kind == "STRING"),
+        ]
+        return found.withColumn("fault", first_fault(faults)).drop("_around", "_shape")
+
+    def read(self, value: Column, schema: str) -> Column:
+        from pyspark.sql import functions as f
+
+        return f.from_json(value.cast("string"), schema)
+
+    def write(self, row: Column, schema: str) -> Column:
+        from pyspark.sql import functions as f
+
+        return f.encode(f.to_json(row), "UTF-8")
+
+
+class Avro:
+    name = "avro"
+
+    def pack(self, record: Mapping[str, object], schema: str) -> bytes:
+        from fastavro import schemaless_writer
+
+        out = io.BytesIO()
+        schemaless_writer(out, _parsed(schema), record)
+        return out.getvalue()
+
+    def parse(self, records: DataFrame, schema: str) -> DataFrame:
+        """A value is right if writing it again gives the same bytes: then no bytes are missing or left over."""
+        from pyspark.sql import functions as f
+
+        value = f.col("value")
+        found = records.withColumn("p", self.read(value, schema))
+        found = found.withColumn("_again", f.coalesce(self.write(f.col("p"), schema) == value, f.lit(False)))
+        is_framed, framed = _framed()
+        texts = [name for name, kind in _fields(schema) if kind == "STRING"]
+        faults = [
+            _no_value(),
+            (~f.col("_again") & is_framed, framed),
+            (~f.col("_again"), f.lit("the value is not one Avro record of the schema")),
+            *_faults_of_fields(schema),
+            *((~f.is_valid_utf8(f.col("p")[name]), f.lit(f"field {name} is not UTF-8")) for name in texts),
+        ]
+        return found.withColumn("fault", first_fault(faults)).drop("_again")
+
+    def read(self, value: Column, schema: str) -> Column:
+        _check_package()
+        from pyspark.sql.avro.functions import from_avro
+
+        return from_avro(value, avro_schema(schema), {"mode": "PERMISSIVE"})
+
+    def write(self, row: Column, schema: str) -> Column:
+        _check_package()
+        from pyspark.sql.avro.functions import to_avro
+
+        return to_avro(row, avro_schema(schema))
+
+
+JSON, AVRO = Json(), Avro()
+FORMATS: dict[str, Format] = {value_format.name: value_format for value_format in (JSON, AVRO)}
+
+
+def first_fault(faults: list[tuple[Column, Column]]) -> Column:
+    """The text of the first condition that holds; null where none does."""
+    from pyspark.sql import functions as f
+
+    (condition, words), *others = faults
+    cases = f.when(condition, words)
+    for condition, words in others:
+        cases = cases.when(condition, words)
+    return cases
+
+
+def _no_value() -> tuple[Column, Column]:
+    from pyspark.sql import functions as f
+
+    return f.col("value").isNull(), f.lit("there is no value")
+
+
+def _framed() -> tuple[Column, Column]:
+    """The header of a schema registry's format: a zero byte, and the schema's id in four bytes."""
+    from pyspark.sql import functions as f
+
+    value = f.col("value")
+    number = f.conv(f.hex(f.substring(value, 2, 4)), 16, 10)
+    is_framed = (f.length(value) >= 5) & (f.hex(f.substring(value, 1, 1)) == "00")
+    return is_framed, f.concat(f.lit("the value is framed for a schema registry (schema "), number, f.lit(")"))
+
+
+def _has_half_pair(text: Column) -> Column:
+    """JSON can say by an escape what no text in UTF-8 can hold: Spark would write a question mark in its place."""
+    from pyspark.sql import functions as f
+
+    # Few values have escapes of surrogates: the others are searched for two letters, and no more.
+    may_have = f.contains(text, f.lit("\\ud")) | f.contains(text, f.lit("\\uD"))
+    return may_have & f.regexp_replace(text, _WHOLE_ESCAPES, " ").rlike(_HALF_ESCAPE)
+
+
+def _faults_of_bytes() -> list[tuple[Column, Column]]:
+    from pyspark.sql import functions as f
+
+    return [_no_value(), (f.length("value") == 0, f.lit("the value is empty")), _framed()]
+
+
+def _faults_of_fields(schema: str) -> list[tuple[Column, Column]]:
+    from pyspark.sql import functions as f
+
+    return [(f.col("p")[name].isNull(), f.lit(f"field {name} is missing or no {kind}")) for name, kind in _fields(schema)]
+
+
+def _fields(schema: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in (part.split() for part in schema.split(","))]
+
+
+@cache
+def _parsed(schema: str) -> Any:
+    from fastavro import parse_schema
+
+    return parse_schema(json.loads(avro_schema(schema)))
+
+
+def _check_package() -> None:
+    """Raises `PipelineError` where Spark was submitted without its Avro package.
+
+    Also sets the limit of texts in the driver's JVM, in which the tasks of a local session run.
+    """
+    import pyspark
+    from py4j.java_gateway import JavaPackage
+    from pyspark import SparkContext
+
+    from ottla.spark.versions import packages_for
+
+    jvm: Any = SparkContext._jvm
+    if jvm.java.lang.System.getProperty(AVRO_STRING_LIMIT) is None:
+        jvm.java.lang.System.setProperty(AVRO_STRING_LIMIT, str(MAX_AVRO_STRING_BYTES))
+    if isinstance(jvm.org.apache.spark.sql.avro.functions, JavaPackage):
+        raise PipelineError(
+            f"--format avro needs Spark's Avro package: spark-submit --packages ...,{packages_for(pyspark.__version__)[1]}"
+        )

@@ -1,0 +1,216 @@
+"""Sends the batches of a shared transaction to the leaders of their partitions, with several requests in flight.
+
+A batch that was sent but not answered when a connection broke is sent again with the same sequences, by which the broker recognises
+a retry.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ottla.addresses import Address
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.remedies import RETRIABLE, name_of
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.cluster.wire import PAUSE_S, ClusterClient
+from ottla.spark.errors import MustAbort, PipelineError, refusal
+from ottla.spark.rows.encoding import Encoded
+from ottla.spark.sink.transaction import SharedProducer
+
+MAX_IN_FLIGHT = 4
+"""How many requests to one broker may be unanswered, each with one batch of a partition. A broker remembers five batches of a
+producer, and as many may be in doubt."""
+REQUEST_BYTES = 1 << 20
+"""How many bytes of batches one request has (max.request.size of Kafka's producers)."""
+REQUEST_TIMEOUT_MS = 30_000
+Batches = dict[TopicPartition, Encoded]
+"""The batches of one request."""
+
+
+_PASSING = RETRIABLE | {Code.UNKNOWN_TOPIC_OR_PARTITION}
+"""Errors after which a batch is sent again. A leader may not know a partition yet that the metadata of its topic contains."""
+
+
+class _Doubt(msgspec.Struct):
+    """A batch that was sent but may not be in the log: until when it is sent again, and the last error."""
+
+    until_s: float
+    why: str
+
+
+class _InFlight(msgspec.Struct):
+    """A request, and its batches that are in doubt. `receive` needs ``sent`` to read the response."""
+
+    sent: tuple[int, int]
+    batches: Batches
+
+
+class Sender:
+    """Keeps one connection to each leader. Raises `PipelineError` and `MustAbort`."""
+
+    def __init__(self, cluster: ClusterClient, producer: SharedProducer) -> None:
+        self._cluster = cluster
+        self._producer = producer
+        self._leaders: dict[str, dict[int, Address]] = {}
+        self._in_flight: dict[Address, deque[_InFlight]] = {}
+        self._doubts: dict[tuple[TopicPartition, int], _Doubt] = {}
+        """By partition and sequence: the batches that were sent more than once."""
+
+    def leader(self, topic: str, partition: int) -> Address:
+        if partition not in self._leaders.get(topic, {}):
+            # A connection does one thing at a time, so all responses are read before the metadata is asked for.
+            self.settle()
+            self._leaders[topic] = self._cluster.known_leaders(topic, partition)
+        leader = self._leaders[topic].get(partition)
+        if leader is None:
+            raise PipelineError(f"topic {topic!r} has no partition {partition}: it has {len(self._leaders[topic])}")
+        return leader
+
+    def send(self, batches: Iterable[tuple[TopicPartition, Encoded]]) -> None:
+        """Send batches. Those of one partition come in the order of their sequences."""
+        for request in _requests(batches):
+            for address, of_leader in self._by_leader(request):
+                while len(self._in_flight.get(address, ())) >= MAX_IN_FLIGHT:
+                    self._receive(address)
+                try:
+                    self._send_to(address, of_leader)
+                except OSError as error:
+                    self._again(str(error), of_leader)
+
+    def settle(self) -> None:
+        """Wait until everything that was sent is in the brokers' logs."""
+        while self._in_flight:
+            self._receive(next(iter(self._in_flight)))
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def _by_leader(self, batches: Batches) -> list[tuple[Address, Batches]]:
+        by_leader: dict[Address, Batches] = {}
+        for where, batch in batches.items():
+            by_leader.setdefault(self.leader(*where), {})[where] = batch
+        return list(by_leader.items())
+
+    def _send_to(self, address: Address, batches: Batches) -> None:
+        """Send one request. Raises OSError."""
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for (topic, partition), batch in batches.items():
+            topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=batch.data))
+        request = ProduceRequest(
+            transactional_id=self._producer.transactional_id,
+            acks=-1,
+            timeout_ms=REQUEST_TIMEOUT_MS,
+            topic_data=[TopicProduceData(topic, partition_data=data) for topic, data in topics.items()],
+        )
+        sent = self._cluster.connection(address).send(request)
+        self._in_flight.setdefault(address, deque()).append(_InFlight(sent, dict(batches)))
+
+    def _receive(self, address: Address) -> None:
+        """Read the response to the oldest request to a broker."""
+        flight = self._in_flight[address][0]
+        try:
+            answer = self._cluster.connection(address).receive(flight.sent)
+        except OSError as error:
+            self._again(str(error))
+            return
+        for of_topic in answer.responses:
+            for of_partition in of_topic.partition_responses:
+                self._note((of_topic.name, of_partition.index), of_partition, flight)
+        if flight.batches:
+            self._again("the broker has not said how a batch fared")
+            return
+        self._in_flight[address].popleft()
+        if not self._in_flight[address]:
+            del self._in_flight[address]
+
+    def _note(self, where: TopicPartition, answer: object, flight: _InFlight) -> None:
+        """Note the answer for a batch. The batch stays in doubt unless the answer says that it is in the log."""
+        code = getattr(answer, "error_code", Code.UNKNOWN_SERVER_ERROR)
+        batch = flight.batches.get(where)
+        if batch is None:
+            return
+        doubt = self._doubts.get((where, batch.sequence))
+        if code == Code.NONE or (code == Code.DUPLICATE_SEQUENCE_NUMBER and doubt is not None):
+            del flight.batches[where]
+            self._doubts.pop((where, batch.sequence), None)
+        elif code == Code.DUPLICATE_SEQUENCE_NUMBER:
+            # Sequences begin at 0 in an epoch that only this transaction has, and only one task writes to a partition.
+            raise MustAbort(
+                f"{where[0]}-{where[1]} has a batch of sequence {batch.sequence} that this task has sent once only: somebody else"
+                " has written in its transaction"
+            )
+        elif code == Code.MESSAGE_TOO_LARGE:
+            raise PipelineError(too_large(where[0], batch.records, len(batch.data)))
+        elif code in _PASSING:
+            self._doubt(where, batch, name_of(code))
+        else:
+            what = f"writing to {where[0]}-{where[1]}"
+            raise refusal(self._producer.transactional_id, what, code, getattr(answer, "error_message", None))
+
+    def _doubt(self, where: TopicPartition, batch: Encoded, why: str) -> _Doubt:
+        """The doubt about a batch. Its deadline counts from the first failure."""
+        key = (where, batch.sequence)
+        doubt = self._doubts.get(key)
+        if doubt is None:
+            doubt = self._doubts[key] = _Doubt(time.monotonic() + self._cluster.timeout_s, why)
+        elif why:
+            doubt.why = why
+        return doubt
+
+    def _again(self, why: str, unsent: Batches | None = None) -> None:
+        """Find the leaders anew after a connection or a leader was lost, and send the batches in doubt again in the order of their
+        sequences."""
+        flights = [flight for in_flight in self._in_flight.values() for flight in in_flight]
+        doubtful = [(where, batch) for flight in flights for where, batch in flight.batches.items()]
+        doubtful = sorted([*doubtful, *(unsent or {}).items()], key=lambda item: item[1].sequence)
+        while True:
+            for where, batch in doubtful:
+                # An error that a broker has given for a batch says more than the loss of a connection.
+                doubt = self._doubts.get((where, batch.sequence)) or self._doubt(where, batch, why)
+                if time.monotonic() > doubt.until_s:
+                    raise PipelineError(
+                        f"writing to {where[0]}-{where[1]}: not done within {self._cluster.timeout_s:g} s ({doubt.why})"
+                    )
+            self._in_flight.clear()
+            self._cluster.close()
+            time.sleep(PAUSE_S)
+            try:
+                for topic in {where[0] for where, _ in doubtful}:
+                    self._leaders[topic] = self._cluster.leaders(topic)
+                for request in _requests(doubtful):
+                    for address, of_leader in self._by_leader(request):
+                        self._send_to(address, of_leader)
+            except OSError as error:
+                why = str(error)
+                for where, batch in doubtful:
+                    self._doubt(where, batch, why)
+            else:
+                return
+
+
+def _requests(batches: Iterable[tuple[TopicPartition, Encoded]]) -> Iterator[Batches]:
+    """As few requests as possible. A request has at most one batch of a partition (ProduceRequest.validateRecords)."""
+    request: Batches = {}
+    size_bytes = 0
+    for where, batch in batches:
+        if request and (where in request or size_bytes + len(batch.data) > REQUEST_BYTES):
+            yield request
+            request, size_bytes = {}, 0
+        request[where] = batch
+        size_bytes += len(batch.data)
+    if request:
+        yield request
+
+
+def too_large(topic: str, records: int, size_bytes: int) -> str:
+    """The text of the error. A batch of one record is 100 bytes larger than the record."""
+    what = "a record" if records == 1 else f"a batch of {records:,} records"
+    return (
+        f"{what} of {size_bytes:,} bytes is more than topic {topic!r} takes: raise the topic's max.message.bytes, or leave"
+        " such records out"
+    )

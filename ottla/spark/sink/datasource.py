@@ -1,0 +1,61 @@
+"""``format("ottla")``: segment files as a source, which is read once or followed, and the exactly-once sink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.rows.rows import RECORD
+from ottla.spark.segments.source import SegmentReader, wanted_by
+from ottla.spark.segments.streaming import SegmentStream
+from ottla.spark.sink.options import parse_options
+from ottla.spark.worker import prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+CHECKPOINT = "checkpointlocation"
+
+
+class OttlaSource(DataSource):
+    """The source, which `ottla.spark.register` registers with a session.
+
+    It is not a sink: Spark may repeat a stage, and neither Python's tasks nor the process that commits learn of that (`attempts`).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "ottla"
+
+    def schema(self) -> str:
+        prepare()
+        return RECORD
+
+    def reader(self, schema: StructType) -> Any:
+        prepare()
+        return SegmentReader(wanted_by(dict(self.options)), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> Any:
+        prepare()
+        return SegmentStream(dict(self.options), schema.fieldNames())
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        raise PipelineError(
+            "format('ottla') writes where Spark begins no stage again: start the session with"
+            " spark.stage.maxConsecutiveAttempts=1, or give ottla.spark.sink(options) to foreachBatch, which finds out by itself"
+        )
+
+
+class OttlaSourceAndSink(OttlaSource):
+    """The source and the sink, for sessions in which Spark repeats no stage."""
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
+        from ottla.spark.sink.stream_writing import StreamWriter
+
+        given = {name.lower(): value for name, value in dict(self.options).items()}
+        checkpoint = given.get(CHECKPOINT)
+        if not checkpoint:
+            raise PipelineError("format('ottla') needs the option 'checkpointLocation' of its own: the mark is held against it")
+        return StreamWriter(parse_options(given), checkpoint, schema)

@@ -1,0 +1,257 @@
+"""Writes one micro-batch in one transaction: decides whether the batch is due, who writes it, and how the transaction ends. The
+module does not depend on Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.errors import Fenced, IdExpired, PipelineError
+from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import NO_BATCH, Mark
+from ottla.spark.sink.metrics import BatchReport, report_of
+from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
+from ottla.spark.sink.writer import Written
+
+P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
+
+Tasks = Callable[[P], list[Written]]
+"""Writes a batch with a transaction's ``producer``; returns what was written."""
+
+
+class BatchTransaction(Protocol[P_co]):
+    """`transaction.Transaction`, which Spark's tasks share, or `driver.DriverTransaction`, in which only the driver writes."""
+
+    @property
+    def producer(self) -> P_co: ...
+
+    @property
+    def transactional_id(self) -> str: ...
+
+    def begin(self) -> Mark | None: ...
+
+    def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None: ...
+
+    def end(self, *, commit: bool) -> None: ...
+
+    def has_expired(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class ExactlyOnce(Generic[P]):
+    """The batches of one stream. ``run`` is the id of this start of the stream, ``timeout_ms`` the longest time of a
+    transaction."""
+
+    def __init__(
+        self,
+        transaction: BatchTransaction[P],
+        run: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        now_s: Callable[[], float] = time.monotonic,
+        inputs: InputTopics | None = None,
+    ) -> None:
+        """``inputs`` are the topics that the stream reads; without them nobody sees that one was created again."""
+        self._transaction = transaction
+        self._inputs = inputs
+        self._run = run
+        self._timeout_ms = timeout_ms
+        self._now_s = now_s
+        self._last: Mark | None = None
+        self._is_settled = False
+        self._done: tuple[Mark, InputEnds] | None = None
+        """The last batch that this start has seen committed, and how far that has read."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the coordinator has said that no transaction of the id is open. Otherwise `start` must be called before a
+        batch."""
+        return self._is_settled
+
+    def start(self) -> Mark | None:
+        """Take over the transactional id; returns the mark that was committed last under it. Raises `PipelineError`."""
+        self._is_settled = False
+        self._last = self._transaction.begin()
+        self._is_settled = True
+        return self._last
+
+    @property
+    def last(self) -> Mark | None:
+        """The mark that was committed last."""
+        return self._last
+
+    @property
+    def epoch(self) -> int:
+        """The present producer epoch; -1 where only the stock client knows it."""
+        return int(getattr(self._transaction.producer, "epoch", -1))
+
+    def write(
+        self, query: str, batch: int, tasks: Tasks[P], ends: InputEnds, began_s: float | None = None, *, may_skip: bool = False
+    ) -> BatchReport:
+        """Write a batch in a transaction of its own, as a whole or not at all. Raises what the tasks raise, after the transaction
+        was aborted, and `IdExpired`.
+
+        ``query`` is the id that the stream keeps over restarts, and in which batches are counted. ``ends`` are those of the batch's
+        input. ``began_s`` is when the transaction began, where it began before this call. ``may_skip``: the batch was certainly not
+        written before, even if batches before it are missing.
+        """
+        if not self._is_settled:
+            raise RuntimeError("start comes before a batch whose transaction may be open still")
+        self._check_inputs(ends)
+        mark = Mark(
+            query,
+            batch,
+            self._run,
+            ends.text,
+            _turn(self._last, query),
+            content=ends.content,
+            at=ends.at,
+            offsets=ends.committed_beside(),
+        )
+        if _is_replay(self._last, mark, ends.begin, may_skip):
+            self._done = (mark, ends)
+            return BatchReport(batch, is_replay=True)
+        began_s = self._now_s() if began_s is None else began_s
+        # Until the coordinator has said how the transaction ended, its sequences must not be used again.
+        self._is_settled = False
+        try:
+            report = self._write(mark, tasks, ends)
+        except Fenced as fenced:
+            error = why_fenced(fenced, f"batch {batch}", self._now_s() - began_s, self._timeout_ms)
+            if error is fenced and self._transaction.has_expired():
+                last = self._last
+                self._last = self.start() or last
+                raise IdExpired(self._transaction.transactional_id) from None
+            raise error from None
+        self._last = mark
+        self._done = (mark, ends)
+        return report
+
+    @property
+    def done(self) -> tuple[Mark, InputEnds] | None:
+        """What `renew` commits again."""
+        return self._done
+
+    def renew(self, tasks: Tasks[P]) -> None:
+        """Commit the last batch's mark once more, in a transaction of its own that has no records: to the broker it is new then,
+        and so is the transactional id. Whoever was fenced cannot do so. ``tasks`` write nothing.
+
+        Raises `Fenced`, `MustAbort` and `PipelineError`. Something must have been committed (`done`), and `is_settled` be true.
+        """
+        if self._done is None or not self._is_settled:
+            raise RuntimeError("there is nothing to renew, or start comes before it")
+        self._is_settled = False
+        try:
+            self._write(self._done[0], tasks, self._done[1])
+        except Fenced:
+            # No transaction of this stream is open. The next batch must meet the fence as well: `start` would take the id back.
+            self._is_settled = True
+            raise
+
+    def _write(self, mark: Mark, tasks: Tasks[P], ends: InputEnds) -> BatchReport:
+        try:
+            written = tasks(self._transaction.producer)
+            # Rows that were read since the check at the start of the batch may be those of the new topic.
+            self._check_inputs(ends)
+            began_s = time.perf_counter()
+            self._transaction.mark(mark, ends.offsets)
+        except Fenced:
+            raise
+        except BaseException:
+            self._end(commit=False)
+            raise
+        self._end(commit=True)
+        return report_of(mark.batch, written, (time.perf_counter() - began_s) * 1000)
+
+    def _check_inputs(self, ends: InputEnds) -> None:
+        if self._inputs is not None:
+            self._inputs.check(ends.topics())
+
+    def _end(self, *, commit: bool) -> None:
+        self._transaction.end(commit=commit)
+        self._is_settled = True
+
+
+def why_fenced(fenced: Fenced, what: str, took_s: float, timeout_ms: int) -> PipelineError:
+    """The error for a fenced producer. The coordinator answers with the same error where the transaction has timed out and where
+    another producer has taken over the id, so the elapsed time decides between the two."""
+    took_ms = int(took_s * 1_000)
+    if took_ms < timeout_ms:
+        return fenced
+    return PipelineError(
+        f"{what} took {took_ms:,} ms, and its transaction may last {timeout_ms:,} ms: it was aborted."
+        " Give a larger transaction.timeout.ms, or smaller batches (maxOffsetsPerTrigger)"
+    )
+
+
+def check_query(last: Mark | None, query: str, begin: str = "") -> None:
+    """Raises `PipelineError` where the last batch was another stream's, unless this stream begins where that one has ended."""
+    if last is not None and last.batch > NO_BATCH and last.query != query and not _takes_up(last, begin):
+        raise PipelineError(
+            f"the last batch under this transactional id came from another checkpoint (query {last.query}); go on with that one,"
+            " or begin anew with a transactional.id of its own. If it is lost: begin at ottla.spark.committed_offsets"
+        )
+
+
+def _takes_up(last: Mark, begin: str) -> bool:
+    """Whether the stream begins where the last one has ended. Partitions that were added since may begin anywhere, because nothing
+    was read of them."""
+    if not (last.input.startswith("{") and begin.startswith("{")):
+        return bool(last.input) and begin == last.input
+    ended, begins = json.loads(last.input), json.loads(begin)
+    if not all(isinstance(where, dict) for where in ended.values()):
+        return False
+    return all(begins.get(topic, {}).get(index) == at for topic, where in ended.items() for index, at in where.items())
+
+
+def _turn(last: Mark | None, query: str) -> int:
+    """The number of checkpoints before this stream's."""
+    return 0 if last is None else last.turn + (last.query != query)
+
+
+def _is_replay(last: Mark | None, mark: Mark, begin: str, may_skip: bool) -> bool:
+    """Whether a batch was committed before. Raises `PipelineError` where the last mark leaves that open.
+
+    The batches of a stream are counted from 0, and each that was given to the sink has a mark. Spark repeats only the last batch,
+    with the same input.
+    """
+    batch = mark.batch
+    if last is None or last.batch == NO_BATCH:
+        if batch > 0 and not may_skip:
+            raise PipelineError(
+                f"the checkpoint is at batch {batch}, and nothing tells which batches were committed under this transactional id:"
+                " its group was deleted or has expired, or the id is another. Written now, records may be there twice. Give the"
+                " transactional.id that the checkpoint was made with, or begin anew with a checkpoint and topics of their own"
+            )
+        return False
+    if last.query != mark.query:
+        check_query(last, mark.query, begin if batch == 0 or may_skip else "")
+        return False
+    if batch > last.batch + 1 and not may_skip:
+        raise PipelineError(
+            f"the checkpoint is at batch {batch}, and the last that was committed under this transactional id is {last.batch}:"
+            f" the group's offset was set back. Written now, records may be there twice or not at all. {_ANEW}"
+        )
+    if batch < last.batch:
+        raise PipelineError(
+            f"the checkpoint is at batch {batch}, and {last.batch} is committed: the checkpoint was set back. Skipped now, what it"
+            f" has read since would be lost. Bring the newer checkpoint back. {_ANEW}"
+        )
+    if batch == last.batch and last.input and mark.input and last.input != mark.input:
+        raise PipelineError(
+            f"batch {batch} was committed with its input up to {last.input}, and the checkpoint has it up to {mark.input}: the"
+            f" checkpoint was set back. Skipped now, what lies between would be lost. Bring the newer checkpoint back. {_ANEW}"
+        )
+    if batch == last.batch and last.content and mark.content and last.content != mark.content:
+        raise PipelineError(
+            f"batch {batch} was committed, and the checkpoint has other files in it: the checkpoint was set back. Skipped now, what"
+            f" was added since would be lost. Bring the newer checkpoint back. {_ANEW}"
+        )
+    return batch == last.batch
+
+
+_ANEW = "Else begin anew with a checkpoint, a transactional.id and topics of their own"

@@ -1,0 +1,273 @@
+"""The exactly-once sink for foreachBatch: one transaction a micro-batch, written by the tasks, owned by the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.checkpoint.query import RunningQuery, check_number
+from ottla.spark.cluster.topics import partition_counts
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError, cause_of
+from ottla.spark.progress.active_sinks import NOTES
+from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.progress_topic import ProgressTopic
+from ottla.spark.progress.skipped_batches import describe, may_skip, skipped_batches
+from ottla.spark.rows.rows import outgoing
+from ottla.spark.sink.exactly_once import BatchTransaction, ExactlyOnce
+from ottla.spark.sink.id_claim import claim
+from ottla.spark.sink.keepalive import RENEW_AFTER_S, Renewing, renewed
+from ottla.spark.sink.mark_topic import MarkPlace
+from ottla.spark.sink.metrics import BatchReport, SinkMetrics, shown
+from ottla.spark.sink.options import SinkOptions, parse_options
+from ottla.spark.sink.row_writing import RowWriter
+from ottla.spark.sink.session_setup import check_settings
+from ottla.spark.sink.spark_metrics import Gauges, gauges_of
+from ottla.spark.sink.writer import Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.spark.sink.progress_listener import StreamProgress
+
+logger = logging.getLogger("ottla.spark")
+
+REPORTS_KEPT = 100
+"""As many batches' as Spark keeps by default (spark.sql.streaming.numRecentProgressUpdates)."""
+ATTEMPTS = 3
+"""Transactions that a batch is tried in before its failure ends the stream."""
+
+
+def sink(
+    options: Mapping[str, Any],
+    *,
+    on_batch: Callable[[BatchReport], None] = lambda report: None,
+    on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
+) -> ExactlyOnceSink:
+    """What foreachBatch takes: each micro-batch is written in one transaction, and not again if it was committed before.
+
+    ``options`` are those of Spark's own Kafka sink and of a producer: ``kafka.bootstrap.servers`` and ``transactional.id``, which
+    must be there, ``topic``, ``topics`` (those that rows may go to, comma-separated), ``compression.type``,
+    ``transaction.timeout.ms``, ``writer`` (``tasks`` or ``driver``), ``run.id``, ``mark.topic``, ``progress.topic`` and
+    ``skipped.batches`` (``warn`` or ``fail``).
+    Rows have the columns of Spark's own as well: ``value``, and where they are wanted ``key``, ``topic``, ``headers`` and
+    ``partition``. ``on_batch`` hears of every batch, ``on_abort`` of every transaction that is begun again, by batch and cause.
+
+    Raises `PipelineError` for options that are wrong. What goes wrong later ends the stream, and its last line says why.
+    """
+    return ExactlyOnceSink(parse_options(options), on_batch, on_abort)
+
+
+def arranged(frame: DataFrame, options: Mapping[str, Any]) -> DataFrame:
+    """The rows of a stream as ``format("ottla")`` writes them: a partition's records in one task. ``options`` are the sink's.
+
+    Topics and how many partitions they have are those of now. Raises `PipelineError`.
+    """
+    from ottla.spark.rows.spark_partitioner import brought_together
+
+    parsed = parse_options(options)
+    with contextlib.closing(ClusterClient(parsed.connecting)) as cluster:
+        return brought_together(outgoing(frame, parsed.topic), partition_counts(cluster, parsed.topics))
+
+
+class ExactlyOnceSink:
+    """Give it to foreachBatch. It asks nothing of the cluster before the first batch. ``metrics`` are its counts until now.
+
+    Called outside of a stream's batch it raises `PipelineError`, as for all that ends the stream; see `sink`.
+    """
+
+    def __init__(
+        self,
+        options: SinkOptions,
+        on_batch: Callable[[BatchReport], None] = lambda report: None,
+        on_abort: Callable[[int, BaseException], None] = lambda batch, error: None,
+    ) -> None:
+        self._options = options
+        self._cluster = ClusterClient(options.connecting)
+        self._key = (self._cluster.bootstrap, options.transactional_id)
+        self._inputs = InputTopics(self._cluster)
+        self._progress: ProgressTopic | None = None
+        if options.progress_topic is not None:
+            self._progress = ProgressTopic(self._cluster, options.progress_topic, options.transactional_id, self._inputs)
+        self._transaction: BatchTransaction[Any] | None = None
+        self._stream: ExactlyOnce[Any] | None = None
+        self._on_batch = on_batch
+        self._on_abort = on_abort
+        # Held while a batch is written.
+        self._turn = threading.Lock()
+        self._gauges: Gauges | None = None
+        self._renewing: Renewing | None = None
+        self._query: RunningQuery | None = None
+        self._last_batch_s = 0.0
+        self._rows = RowWriter(self._cluster, options)
+        self._place = MarkPlace(self._cluster, options)
+        self._reports: dict[tuple[str, int], BatchReport] = {}
+        self.metrics = SinkMetrics()
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        with self._turn:
+            query = RunningQuery(frame.sparkSession, self._query)
+            running = batch if query.batch is None else int(query.batch)
+            NOTES.check_failed(self._key, query.id, running)
+            try:
+                with NOTES.writing(self._key, f"batch {running} of stream {query.id}"):
+                    check_number(batch, query.batch)
+                    NOTES.check_first_use(self._key, query.run, batch)
+                    report = self._write(frame, query, batch)
+            except BaseException as error:
+                NOTES.note_failed(self._key, query.id, running, error)
+                raise
+            NOTES.note_written(self._key, query.id, query.run, batch)
+            self._note(query, report)
+
+    def __enter__(self) -> ExactlyOnceSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give connections, and a stock producer's threads, back once no batch is being written. The next batch begins anew."""
+        with self._turn:
+            self._stream = None
+            self._query = None
+            if self._renewing is not None:
+                self._renewing.stop()
+                self._renewing = None
+            if self._transaction is not None:
+                self._transaction.close()
+                self._transaction = None
+            self._cluster.close()
+
+    def has_ended(self, timeout_s: float) -> bool:
+        """Wait at most ``timeout_s`` seconds until no batch is being written; whether none is: what was is committed or aborted."""
+        has_ended = self._turn.acquire(timeout=timeout_s)
+        if has_ended:
+            self._turn.release()
+        return has_ended
+
+    def _write(self, frame: DataFrame, query: RunningQuery, batch: int) -> BatchReport:
+        is_first = NOTES.note_given(query.id, batch)
+        spark, checkpoint = frame.sparkSession, query.checkpoint
+        input_ends = checkpoint.input_of(batch)
+
+        def is_new() -> bool:
+            """Whether Spark has planned the batch in this JVM and this is its first use: no earlier start can have written it."""
+            return is_first and input_ends.planned_ms >= int(spark.sparkContext.startTime or 0)
+
+        if batch == 0 or self._stream is None or not self._stream.is_settled:
+            input_ends = msgspec.structs.replace(input_ends, begin=checkpoint.first_begin())
+        begin = functools.partial(checkpoint.begin_of, batch)
+        is_small = self._rows.small_batches.is_small(input_ends.offsets, begin) and not checkpoint.keeps_state()
+        run = self._rows.small if is_small else self._rows.whole
+        for attempt in range(ATTEMPTS):
+            try:
+                stream, ends = self._prepared(spark, query.id, batch, input_ends, is_new)
+                skipped = self._skipped(stream, query, batch, is_new)
+                tasks = functools.partial(run, frame, batch, query)
+                report = stream.write(query.id, batch, tasks, ends, may_skip=bool(skipped))
+                break
+            except PipelineError:
+                raise
+            except Exception as error:
+                # A task has failed, and with it the transaction: the next one has sequences of its own.
+                if attempt + 1 == ATTEMPTS or not query.is_active:
+                    raise
+                self._count_aborted(batch, error)
+                run = self._rows.whole
+        if skipped:
+            logger.warning("%s. The stream goes on behind it; skipped.batches=fail would end it", skipped)
+        if report.is_replay and checkpoint.keeps_state():
+            # What Spark keeps between batches comes from computing them.
+            frame.write.format("noop").mode("overwrite").save()
+        return msgspec.structs.replace(report, epoch=stream.epoch)
+
+    def _skipped(self, stream: ExactlyOnce[Any], query: RunningQuery, batch: int, is_new: Callable[[], bool]) -> str:
+        """What was skipped, where the stream may go on after it; empty where nothing was, or nobody knows whether the batch itself
+        was written. Raises `PipelineError` with skipped.batches=fail."""
+        skipped = skipped_batches(stream.last, query.id, batch)
+        if not skipped or not may_skip(stream.last, self._progress, query.id, is_new):
+            return ""
+        begin, end = query.checkpoint.begin_of(skipped.start), query.checkpoint.begin_of(batch)
+        text = (
+            f"nothing of {describe(skipped, begin, end)} was committed as {self._options.transactional_id!r}, and Spark has noted"
+            " that as done: the function given to foreachBatch has returned early or has not raised an error, or the progress was"
+            " deleted, or the transactional.id is another"
+        )
+        if not self._options.accepts_skipped:
+            raise PipelineError(f"{text}. With skipped.batches=warn the stream goes on behind it")
+        return text
+
+    def _note(self, query: RunningQuery, report: BatchReport) -> None:
+        """Count a batch that is committed, and tell of it."""
+        self._reports[query.run, report.batch] = report
+        if len(self._reports) > REPORTS_KEPT:
+            del self._reports[next(iter(self._reports))]
+        self._query, self._last_batch_s = query, time.monotonic()
+        if self._renewing is None or not self._renewing.thread.is_alive():
+            self._renewing = Renewing(self._renew)
+        self.metrics = self.metrics.with_report(report)
+        if self._gauges is not None:
+            self._gauges.add(report)
+        logger.info("%s, batch %d: %s", self._options.transactional_id, report.batch, shown(report))
+        self._on_batch(report)
+
+    def _renew(self) -> bool:
+        """See `renewing`; False once the stream has ended."""
+        with self._turn:
+            if self._stream is None or self._query is None or not self._query.is_active:
+                return False
+            if time.monotonic() - self._last_batch_s < RENEW_AFTER_S:
+                return True
+            return renewed(self._cluster, self._options.transactional_id, self._stream, self._nothing)
+
+    def _nothing(self, producer: Any) -> list[Written]:
+        """A stock producer has to begin a transaction that has no records."""
+        written: list[Written] = producer.write([], {}) if self._options.writer == "driver" else []
+        return written
+
+    def report(self, run: str, batch: int) -> BatchReport | None:
+        """How one of the last batches went, of a start of a stream as Spark numbers it (``runId``)."""
+        return self._reports.get((run, batch))
+
+    def count_progress(self, progress: StreamProgress) -> None:
+        """See `listening.listener`."""
+        if self._gauges is not None:
+            self._gauges.add_progress(progress)
+
+    def _count_aborted(self, batch: int, error: BaseException) -> None:
+        self.metrics = msgspec.structs.replace(self.metrics, aborted=self.metrics.aborted + 1)
+        if self._gauges is not None:
+            self._gauges.add_aborted()
+        logger.warning("%s, batch %d: aborted and begun again: %s", self._options.transactional_id, batch, cause_of(str(error)))
+        self._on_abort(batch, error)
+
+    def _prepared(
+        self, spark: SparkSession, query: str, batch: int, ends: InputEnds, is_new: Callable[[], bool]
+    ) -> tuple[ExactlyOnce[Any], InputEnds]:
+        """Ready for a batch, and its ends with a place for the mark. Where nobody knows how the last transaction has ended, and at
+        first, the transactional id is taken over, unless another stream has it: that one is not fenced. Raises `PipelineError`.
+        """
+        options = self._options
+        if self._stream is None:
+            self._transaction = self._transaction or self._rows.transaction(self._progress)
+            self._stream = ExactlyOnce(self._transaction, options.run, options.timeout_ms, inputs=self._inputs)
+        if not self._stream.is_settled:
+            check_settings(spark)
+            self._rows.prepare()
+            if self._progress is not None:
+                self._progress.open()
+            self._place.choose(ends)
+            placed = self._place.of(ends, batch)
+            claim(self._cluster, options.transactional_id, query, batch, options.run, placed, self._progress, is_new)
+            self._stream.start()
+            self._gauges = self._gauges or gauges_of(spark, options.transactional_id)
+        return self._stream, self._place.of(ends, batch)

@@ -1,0 +1,85 @@
+"""Writes frames that are no streams, each once: `write_once`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.active_sinks import NOTES
+from ottla.spark.progress.marks import group_of, read_mark
+from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
+from ottla.spark.sink.exactly_once import ExactlyOnce
+from ottla.spark.sink.metrics import BatchReport, shown
+from ottla.spark.sink.options import parse_options
+from ottla.spark.sink.row_writing import RowWriter
+from ottla.spark.sink.session_setup import check_settings
+from ottla.spark.sink.spark_metrics import gauges_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger("ottla.spark")
+
+_STREAM: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The id of a stream, which Spark makes (StreamMetadata)."""
+
+
+def write_once(frame: DataFrame, options: Mapping[str, Any], name: str, number: int = 0) -> BatchReport:
+    """Write a frame that is no stream in one transaction; asked again for the same ``name`` and ``number``, write nothing.
+
+    ``options`` are the sink's. The frames of a ``name`` are numbered from 0 on without a gap. The progress topic has the last
+    number of each name for as long as the topic exists. Raises `PipelineError`.
+    """
+    parsed = parse_options(options)
+    if parsed.progress_topic is None:
+        raise PipelineError(
+            "write_once needs a progress topic, which progress.topic=none leaves out: a group forgets what is written"
+        )
+    transactional_id = parsed.transactional_id
+    with contextlib.ExitStack() as cleanup:
+        cluster = cleanup.enter_context(contextlib.closing(ClusterClient(parsed.connecting)))
+        cleanup.enter_context(NOTES.writing((cluster.bootstrap, transactional_id), f"frame {number} of {name!r}"))
+        check_settings(frame.sparkSession)
+        progress = ProgressTopic(cluster, parsed.progress_topic, transactional_id, frames=name)
+        progress.open()
+        _check_no_stream(cluster, transactional_id)
+        report = BatchReport(number, is_replay=True)
+        # Whoever takes the id uses up an epoch of it, and fences others: not for a frame that is written.
+        last = last_mark(cluster, transactional_id, progress, is_stable=False)
+        if last is None or not 0 <= number <= last.batch:
+            rows = RowWriter(cluster, parsed)
+            rows.prepare()
+            transaction = cleanup.enter_context(contextlib.closing(rows.transaction(progress)))
+            frames: ExactlyOnce[Any] = ExactlyOnce(transaction, parsed.run, parsed.timeout_ms)
+            last = frames.start()
+            if last is None or not 0 <= number <= last.batch:
+                _check_number(name, number, 0 if last is None else last.batch + 1)
+                report = frames.write(name, number, functools.partial(rows.whole, frame, number, None), InputEnds())
+            report = msgspec.structs.replace(report, epoch=frames.epoch)
+        gauges_of(frame.sparkSession, transactional_id).add(report)
+    logger.info("%s, frame %d of %s: %s", transactional_id, number, name, shown(report))
+    return report
+
+
+def _check_no_stream(cluster: ClusterClient, transactional_id: str) -> None:
+    """Check the group, in which a stream that has no progress record yet has its progress. Raises `PipelineError`."""
+    mark = read_mark(cluster, group_of(transactional_id), is_stable=False)
+    if mark is not None and _STREAM.fullmatch(mark.query):
+        raise PipelineError(f"a stream writes as {transactional_id!r}: give write_once a transactional.id of its own")
+
+
+def _check_number(name: str, number: int, expected: int) -> None:
+    if number != expected:
+        raise PipelineError(
+            f"frame {number} of {name!r} cannot be written: the next one is frame {expected}, because the frames of a name"
+            " are numbered from 0 on without a gap"
+        )

@@ -1,0 +1,62 @@
+"""Checks that no other stream has a transactional id, before that stream's producer would be fenced.
+
+From a stream's first committed batch on, its mark shows that it has the id. Before that a claim does: a mark without a batch, which
+is committed to the group outside of transactions. A claim counts only while a transaction of its stream is open; a stream that has
+committed nothing may be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.marks import NO_BATCH, Mark, commit_of, commit_plainly, group_of, newer, read_standing
+from ottla.spark.progress.progress_topic import ProgressTopic
+from ottla.spark.sink.exactly_once import check_query
+from ottla.spark.sink.mark_topic import check_recreated
+from ottla.spark.sink.transaction import ONGOING, state_of
+
+
+def claim(
+    cluster: ClusterClient,
+    transactional_id: str,
+    query: str,
+    batch: int,
+    run: str,
+    ends: InputEnds,
+    log: ProgressTopic | None = None,
+    is_new: Callable[[], bool] = lambda: False,
+) -> None:
+    """Check that no other stream has the id, and claim the id for a stream that has not committed anything yet. Raises
+    `PipelineError`.
+
+    ``ends`` are those of the next batch, with a place for the mark. ``is_new`` says whether that batch was certainly not written
+    before: the first batches of a stream may have been skipped (`skipped`).
+    """
+    standing = read_standing(cluster, group_of(transactional_id), is_stable=False)
+    kept = None if log is None else log.read()
+    last = newer((None if kept is None else kept.mark, None if standing is None else standing.mark))
+    check_query(last, query, ends.begin)
+    if standing is not None and standing.mark == last and last.query == query:
+        check_recreated(standing, ends)
+    if log is not None and kept is not None and kept.mark == last:
+        log.inputs.know(kept.ids)
+        log.inputs.check(ends.topics())
+    if last is not None and (last.batch > NO_BATCH or last.query == query):
+        return
+    if batch > 0 and not is_new():
+        # What was committed may have been deleted. A claim would say that nothing was.
+        return
+    if state_of(cluster, transactional_id) in ONGOING:
+        whose = "nobody has said whose" if last is None else f"of another checkpoint (query {last.query})"
+        raise PipelineError(
+            f"a transaction is open under {transactional_id!r}, {whose}, and nothing was committed yet: that stream is in its first"
+            " batch, or was killed in it. Go on with its checkpoint, give a transactional.id of its own, or wait until the"
+            " transaction has timed out (transaction.timeout.ms)"
+        )
+    # The offset of the first batch later replaces this one: nothing was read before.
+    place = (ends.at, 0) if ends.at else min(ends.offsets)
+    note = commit_of(Mark(query, NO_BATCH, run, at=ends.at, offsets=0), {place: 0})
+    commit_plainly(cluster, group_of(transactional_id), note, "claiming the transactional id")

@@ -1,0 +1,76 @@
+"""Marks of streams that are idle: a broker deletes offsets that nobody has committed for a while (offsets.retention.minutes).
+
+A stream that has no input runs no batch, so its mark and its transactional id would grow old while it is running. Every hour in
+which no batch was written, both are renewed. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.progress.marks import group_of, read_standing
+from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
+from ottla.spark.sink.transaction import ONGOING, state_of
+
+logger = logging.getLogger("ottla.spark")
+
+RENEW_AFTER_S: Final = 3_600.0
+"""Without a batch, and so often: at the latest after twice that. Brokers keep offsets for seven days by default."""
+
+
+class Renewing:
+    """A thread that calls ``renew`` every ``every_s`` seconds, until that gives False: nothing is left that could be renewed."""
+
+    def __init__(self, renew: Callable[[], bool], every_s: float = RENEW_AFTER_S) -> None:
+        self._renew = renew
+        self._every_s = every_s
+        self._is_over = threading.Event()
+        # A stream that its owner has given up keeps no process from ending.
+        self.thread = threading.Thread(target=self._run, name="ottla-renewing", daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        """It may be in the middle of a call, and calls no more after that."""
+        self._is_over.set()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(self._every_s):
+            if not self._renew():
+                return
+
+
+def renewed(cluster: ClusterClient, transactional_id: str, stream: ExactlyOnce[Any], tasks: Tasks[Any]) -> bool:
+    """Renew a stream's mark, where the group has it still as this start has left it; whether another time may do so.
+
+    What has gone from the group is not put back: that a topic was made anew is told by its offsets, which went with it.
+    """
+    if stream.done is None:
+        return True
+    mark, ends = stream.done
+    try:
+        standing = read_standing(cluster, group_of(transactional_id))
+        has_all = standing is not None and all(str(index) in standing.ends.get(topic, {}) for topic, index in ends.offsets)
+        if standing is None or not has_all or (standing.mark.query, standing.mark.batch) != (mark.query, mark.batch):
+            logger.warning("%s: the group has not what was committed with batch %d; not renewed", transactional_id, mark.batch)
+            return False
+        if not stream.is_settled:
+            # The end of the last renewal is unknown. The group shows that nobody has committed since. A transaction that is open
+            # may be another stream's, which must not be fenced.
+            if state_of(cluster, transactional_id) in ONGOING:
+                logger.warning("%s: the mark was not renewed this time: a transaction is open", transactional_id)
+                return True
+            stream.start()
+        stream.renew(tasks)
+    except Fenced as fenced:
+        logger.warning("%s: the mark is not renewed: %s", transactional_id, fenced)
+        return False
+    except (PipelineError, MustAbort) as error:
+        logger.warning("%s: the mark was not renewed this time: %s", transactional_id, error)
+        return True
+    logger.info("%s: the mark of batch %d was renewed, for nothing has come for a while", transactional_id, mark.batch)
+    return True

@@ -1,0 +1,110 @@
+"""Chooses the topic at whose offsets a stream's mark stands, in the group on the cluster that the stream writes to.
+
+Where that cluster has the topics that the stream reads, the mark stands with their offsets, so that tools show how far behind the
+stream is. Where it does not, because the input is files or on another cluster, a topic is chosen once and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.cluster.topics import existing
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.marks import CommittedMark, group_of, read_standing
+from ottla.spark.sink.options import SinkOptions
+
+
+class MarkPlace:
+    """The place of the marks of one transactional id. ``choose`` must be called first, and its choice holds until the next call.
+    Raises `PipelineError`."""
+
+    def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._at = ""
+        self._partitions: frozenset[TopicPartition] = frozenset()
+        """The partitions of the input, and whether all of them exist on the cluster. This is checked again when the partitions
+        change."""
+        self._are_there = False
+
+    def choose(self, ends: InputEnds) -> None:
+        """Choose the topic of the option, or the one at which the last mark stands."""
+        self._partitions = frozenset()
+        named = self._options.mark_topic
+        if named is not None:
+            self._check(named)
+            self._at = named
+            return
+        standing = read_standing(self._cluster, group_of(self._options.transactional_id), is_stable=False)
+        kept = _kept(standing, ends)
+        self._at = kept if kept and existing(self._cluster, (kept,)) else ""
+
+    def of(self, ends: InputEnds, number: int) -> InputEnds:
+        """What is committed with a batch. ``number`` is the offset at a topic that the stream does not read."""
+        offsets = ends.offsets if ends.offsets and self._has_all(ends.offsets) else {}
+        if not self._at and not offsets:
+            self._at = self._without_input()
+        if not self._at or self._at in {topic for topic, _ in offsets}:
+            return msgspec.structs.replace(ends, offsets=offsets, at="")
+        return msgspec.structs.replace(ends, offsets={**offsets, (self._at, 0): number}, at=self._at)
+
+    def _without_input(self) -> str:
+        options = self._options
+        # First a topic of the rows: the mark in the group is then still there if the progress topic is deleted.
+        topic = next(iter(options.topics), options.progress_topic)
+        if topic is None:
+            raise PipelineError(
+                f"the stream reads no topic that is at {self._cluster.bootstrap}, and its rows say themselves where they go: say by"
+                " mark.topic with which topic's offsets its mark stands"
+            )
+        return topic
+
+    def _has_all(self, input_partitions: Iterable[TopicPartition]) -> bool:
+        partitions = frozenset(input_partitions)
+        if partitions != self._partitions:
+            counts = existing(self._cluster, sorted({topic for topic, _ in partitions}))
+            self._are_there = all(index < counts.get(topic, 0) for topic, index in partitions)
+            self._partitions = partitions
+        return self._are_there
+
+    def _check(self, topic: str) -> None:
+        if topic not in existing(self._cluster, (topic,)):
+            raise PipelineError(
+                f"option 'mark.topic' is {topic!r}, which is not at {self._cluster.bootstrap}, or is internal there: create it, or"
+                " name another"
+            )
+
+
+def _kept(standing: CommittedMark | None, ends: InputEnds) -> str:
+    """The topic that an older mark stands at. Marks that do not name their topic stand at the first topic of all."""
+    if standing is None:
+        return ""
+    return standing.mark.at or ("" if ends.offsets else standing.topic)
+
+
+def check_recreated(standing: CommittedMark | None, ends: InputEnds) -> None:
+    """Raises `PipelineError` where a topic of the input was made anew: its offsets are gone with the old topic, and the stream
+    would skip new records.
+
+    ``ends`` are those of the next batch, because a topic that is read no more may be gone.
+    """
+    if standing is None or not standing.mark.offsets:
+        return
+    mark, committed = standing.mark, standing.ends
+    wanted = mark.input_offsets()
+    missing = {(topic, index) for topic, index in wanted if str(index) not in committed.get(topic, {})}
+    gone = sorted({topic for topic, _ in missing & ends.offsets.keys()})
+    which = ", ".join(map(repr, gone))
+    if not wanted and sum(len(of_topic) for topic, of_topic in committed.items() if topic != mark.at) < mark.offsets:
+        which = "part of the input"
+    if which:
+        raise PipelineError(
+            f"the group has no offsets any more of {which}, which were committed with batch {mark.batch}: a topic was made anew, or"
+            " its offsets were deleted. Read on now, its first records would be lost. Begin anew with a checkpoint, a"
+            " transactional.id and topics of their own, or leave that topic out"
+        )

@@ -1,0 +1,78 @@
+"""Reports and counts of a sink, for a person, a listener, and Spark's metrics system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ottla.spark.sink.writer import Written
+
+
+class BatchReport(msgspec.Struct, frozen=True):
+    """The report of a batch. ``is_replay``: the batch had been committed before, so nothing was written.
+
+    ``by_topic`` counts its records. ``bytes`` are as they were sent, compressed; of a stock producer (``writer=driver``) they are
+    keys, values and headers. ``commit_ms`` are milliseconds, from the mark to the transaction's end. ``epoch`` is the producer's
+    after it, -1 where nobody but its client knows it.
+    """
+
+    batch: int
+    records: int = 0
+    bytes: int = 0
+    commit_ms: float = 0.0
+    is_replay: bool = False
+    by_topic: dict[str, int] = {}
+    epoch: int = -1
+
+
+def shown(report: BatchReport) -> str:
+    """A report as a log line has it."""
+    return "was committed before" if report.is_replay else f"{report.records} records, commit {report.commit_ms:.1f} ms"
+
+
+def report_of(batch: int, written: Iterable[Written], commit_ms: float) -> BatchReport:
+    by_topic: dict[str, int] = {}
+    size_bytes = 0
+    for part in written:
+        by_topic[part.topic] = by_topic.get(part.topic, 0) + part.records
+        size_bytes += part.bytes
+    return BatchReport(
+        batch=batch, records=sum(by_topic.values()), bytes=size_bytes, commit_ms=commit_ms, by_topic=dict(sorted(by_topic.items()))
+    )
+
+
+class SinkMetrics(msgspec.Struct, frozen=True):
+    """Counts over all batches of one sink: records, bytes and milliseconds as in `BatchReport`.
+
+    ``epoch`` is the producer's at the moment, -1 before the first batch. ``aborted`` are transactions that were begun again,
+    ``replays`` batches that had been committed before.
+    """
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    replays: int = 0
+    aborted: int = 0
+    last_batch: int = -1
+    last_commit_ms: float = 0.0
+    commit_ms: float = 0.0
+    epoch: int = -1
+    by_topic: dict[str, int] = {}
+
+    def with_report(self, report: BatchReport) -> SinkMetrics:
+        by_topic = dict(self.by_topic)
+        for topic, count in report.by_topic.items():
+            by_topic[topic] = by_topic.get(topic, 0) + count
+        return msgspec.structs.replace(
+            self,
+            batches=self.batches + (not report.is_replay),
+            records=self.records + report.records,
+            bytes=self.bytes + report.bytes,
+            replays=self.replays + report.is_replay,
+            last_batch=report.batch,
+            last_commit_ms=report.commit_ms,
+            commit_ms=self.commit_ms + report.commit_ms,
+            epoch=report.epoch,
+            by_topic=by_topic,
+        )

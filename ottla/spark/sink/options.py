@@ -1,0 +1,147 @@
+"""Parses the sink's options: those of Spark (``kafka.*``, ``topic``) and those of a producer. Unknown options are refused."""
+
+from __future__ import annotations
+
+import difflib
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ottla.protocol.records import COMPRESSIONS
+from ottla.spark.cluster.client_config import OF_CONNECTIONS, PREFIX, Connecting
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.progress_topic import DEFAULT_TOPIC
+from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
+
+WRITERS: Final = ("tasks", "driver")
+COMPRESSION: Final = "lz4"
+MAX_RUN_BYTES: Final = 200
+"""The longest run id, in bytes: a broker takes 4 KiB of metadata with an offset, which also has the ends of the batch's input."""
+NONE: Final = "none"
+"""The value of ``progress.topic`` for streams without a progress topic."""
+_MAX_TIMEOUT_MS: Final = (1 << 31) - 1
+_SPARKS = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
+"""Options that Spark itself passes to a sink."""
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the sink writes, and as which producer.
+
+    With ``topic`` None each row names its topic, one of ``topics`` where some are named. ``writer`` says who writes: Spark's tasks
+    in a shared transaction, or the driver with a stock producer, for brokers without transaction version 2. ``run`` is the name of
+    this start and stands in each batch's mark. ``mark_topic`` is where the mark stands in the group if the stream reads no Kafka
+    topic; else the mark stands with the offsets of what the stream reads. ``progress_topic`` has the progress records
+    (`progress_topic`); with None the group alone has the mark. ``accepts_skipped`` is whether a stream goes on after batches that
+    the function of foreachBatch did not give to the sink.
+    """
+
+    connecting: Connecting
+    transactional_id: str
+    topic: str | None = None
+    topics: tuple[str, ...] = ()
+    mark_topic: str | None = None
+    progress_topic: str | None = DEFAULT_TOPIC
+    accepts_skipped: bool = True
+    compression: str = COMPRESSION
+    timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    writer: str = "tasks"
+    run: str = ""
+
+
+def parse_options(options: Mapping[str, Any]) -> SinkOptions:
+    """The options, whose names may have any case. Raises `PipelineError`, which names the option."""
+    values: dict[str, Any] = {"run": uuid.uuid4().hex[:12]}
+    spelled: dict[str, str] = {}
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise PipelineError(f"the sink has no option {name!r}: options have names")
+        plain = name.lower().removeprefix(PREFIX)
+        if plain in _PARSED:
+            if value is not None:
+                field, parse = _PARSED[plain]
+                if spelled.setdefault(field, name) != name:
+                    raise PipelineError(f"options {spelled[field]!r} and {name!r} are one and the same: give one of both")
+                values[field] = parse(name, _as_spark_writes(name, value))
+        elif plain not in _SPARKS and not plain.startswith(OF_CONNECTIONS):
+            raise PipelineError(f"the sink has no option {name!r}{_meant(plain)}")
+    if "transactional_id" not in values:
+        raise PipelineError("the sink needs the option 'transactional.id': a name of this stream's own, the same at each start")
+    if "topic" in values:
+        if values["topic"] not in values.get("topics", (values["topic"],)):
+            raise PipelineError(f"option 'topic' is {values['topic']!r}, which is not among the option 'topics': give one of both")
+        values["topics"] = (values["topic"],)
+    parsed = SinkOptions(connecting=Connecting.parse(options), **values)
+    if parsed.progress_topic in parsed.topics:
+        raise PipelineError("option 'progress.topic' is a topic that the rows go to: progress records need one of their own")
+    return parsed
+
+
+def _as_spark_writes(name: str, value: object) -> str:
+    """The text that Spark makes of an option's value. None stands for an option that is not given."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise PipelineError(f"option {name!r} is {value!r}, and not a text")
+
+
+def _text(name: str, value: str) -> str:
+    if not value.strip():
+        raise PipelineError(f"option {name!r} is {value!r}, and not a text")
+    return value
+
+
+def _or_none(name: str, value: str) -> str | None:
+    return None if _text(name, value).lower() == NONE else value
+
+
+def _names(name: str, value: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not names:
+        raise PipelineError(f"option {name!r} is {value!r}, and names nothing")
+    return names
+
+
+def _short(name: str, value: str) -> str:
+    size_bytes = len(_text(name, value).encode())
+    if size_bytes > MAX_RUN_BYTES:
+        raise PipelineError(f"option {name!r} has {size_bytes:,} bytes, and may have {MAX_RUN_BYTES}: each batch's mark holds it")
+    return value
+
+
+def _one_of(*allowed: str) -> Callable[[str, str], str]:
+    def parse(name: str, value: str) -> str:
+        if value.lower() not in allowed:
+            raise PipelineError(f"option {name!r} is {value!r}; it can be {', '.join(allowed)}")
+        return value.lower()
+
+    return parse
+
+
+def _milliseconds(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit()) or not 0 < int(value) <= _MAX_TIMEOUT_MS:
+        raise PipelineError(f"option {name!r} is {value!r}, and not a number of milliseconds")
+    return int(value)
+
+
+_PARSED: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "transactional.id": ("transactional_id", _text),
+    "topic": ("topic", _text),
+    "topics": ("topics", _names),
+    "mark.topic": ("mark_topic", _text),
+    "progress.topic": ("progress_topic", _or_none),
+    # The name of progress.topic before it had a default.
+    "mark.log.topic": ("progress_topic", _or_none),
+    "skipped.batches": ("accepts_skipped", lambda name, value: _one_of("warn", "fail")(name, value) == "warn"),
+    "compression.type": ("compression", _one_of(*COMPRESSIONS)),
+    "transaction.timeout.ms": ("timeout_ms", _milliseconds),
+    "writer": ("writer", _one_of(*WRITERS)),
+    "run.id": ("run", _short),
+}
+
+
+def _meant(plain: str) -> str:
+    close = difflib.get_close_matches(plain, _PARSED, 1)
+    return f": is it {close[0]!r}?" if close else f"; it has {', '.join(sorted(_PARSED))}, and kafka.* of the connection"

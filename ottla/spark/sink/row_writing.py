@@ -1,0 +1,191 @@
+"""Writes the rows of one frame as part of a transaction: by Spark's tasks, by the driver, or gathered and written by the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ottla.spark.checkpoint.query import RunningQuery
+from ottla.spark.cluster.batch_limits import small_batches
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.topics import partition_counts
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import MustAbort, PipelineError, label_of, raised_in_task
+from ottla.spark.progress.progress_topic import ProgressTopic
+from ottla.spark.rows.encoding import NULL_HEADER
+from ottla.spark.rows.rows import WRITTEN, Outgoing, written_type
+from ottla.spark.sink.attempts import check_attempts
+from ottla.spark.sink.exactly_once import BatchTransaction
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.small_batches import MAX_RECORD_BYTES, SmallBatches, gathered, write_gathered
+from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
+from ottla.spark.sink.writer import TaskWriter, Written, check_alone
+from ottla.spark.worker import prepare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from ottla.spark.sink.driver import DriverTransaction, Row
+
+_ASK_EVERY_ROWS = 1_000
+"""So often the driver's own loop asks whether the stream is still wanted."""
+
+
+class RowWriter:
+    """Writes the frames of one sink. ``prepare`` must be called before the first batch of a start.
+
+    Each way of writing takes a frame, the number of its batch, the stream (None for a frame that is no stream), and the producer of
+    the transaction; it returns what was written. Raises `PipelineError` and `MustAbort`.
+    """
+
+    def __init__(self, cluster: ClusterClient, options: SinkOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._outgoing = Outgoing(options.topic)
+        self._small_outgoing = Outgoing(options.topic, MAX_RECORD_BYTES)
+        self.small_batches = SmallBatches()
+        self._batch_bytes: dict[str, int] = {}
+        """Of topics that take only small ones."""
+
+    def transaction(self, progress: ProgressTopic | None) -> BatchTransaction[Any]:
+        options = self._options
+        if options.writer != "driver":
+            return SharedTransaction(self._cluster, options.transactional_id, options.timeout_ms, progress=progress)
+        # Tasks import this module, and need no stock producer.
+        from ottla.spark.sink.driver import DriverTransaction
+
+        return DriverTransaction(self._cluster, options, progress)
+
+    def prepare(self) -> None:
+        """Check that the topics exist, and ask how large their batches may be."""
+        counts = self._partitions()
+        if self._options.writer != "driver":
+            self._batch_bytes = small_batches(self._cluster, list(counts))
+
+    def _partitions(self) -> dict[str, int]:
+        """How many each topic has that rows may go to."""
+        counts = partition_counts(self._cluster, self._options.topics)
+        counts.pop(self._options.progress_topic or "", None)
+        return counts
+
+    def whole(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Any) -> list[Written]:
+        """By the driver's stock producer or by tasks, as the option ``writer`` says."""
+        by = self._by_driver if self._options.writer == "driver" else self._by_tasks
+        return by(frame, batch, query, producer)
+
+    def small(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: Any) -> list[Written]:
+        """A batch of few rows: one Spark job without Python's workers; see `gathering`."""
+        options = self._options
+        if options.writer == "driver":
+            return self._by_driver(frame, batch, query, producer)
+        with _own_errors(producer):
+            table = gathered(self._small_outgoing.rows(frame))
+        if table is None:
+            self.small_batches.note_large()
+            return self._by_tasks(frame, batch, query, producer)
+        writer = TaskWriter(options.connecting, producer, options.compression, self._batch_bytes, self._cluster)
+        return write_gathered(table, writer, self._partitions(), batch)
+
+    def _by_driver(self, frame: DataFrame, batch: int, query: RunningQuery | None, transaction: DriverTransaction) -> list[Written]:
+        partitions = self._partitions()
+        iterator = self._outgoing.rows(frame).toLocalIterator(prefetchPartitions=True)
+        return transaction.write(map(_row, _while_active(iterator, query)), partitions)
+
+    def _by_tasks(self, frame: DataFrame, batch: int, query: RunningQuery | None, producer: SharedProducer) -> list[Written]:
+        """One Spark job: find each record's partition, bring a partition's records to one task, write."""
+        from ottla.spark.rows.spark_partitioner import brought_together
+
+        options, spark = self._options, frame.sparkSession
+        rows = brought_together(self._outgoing.rows(frame), self._partitions(), batch)
+        write = _write(options.connecting, producer, options.compression, self._batch_bytes)
+        with _own_errors(producer):
+            written = rows.mapInArrow(write, written_type()).collect()
+        told = [raised_in_task(r.error, producer.transactional_id) for r in written if r.error]
+        # What ends the stream comes first: what another task says follows from it, or may be tried again.
+        for failure in sorted(filter(None, told), key=lambda error: isinstance(error, MustAbort)):
+            raise failure
+        check_attempts(spark, {r.stage for r in written})
+        parts = [Written(r.topic, r.partition, r.records, r.bytes) for r in written]
+        check_alone(parts, "a setting of this session has changed how Spark divides rows among tasks")
+        return parts
+
+
+@contextlib.contextmanager
+def _own_errors(producer: SharedProducer) -> Iterator[None]:
+    """Errors of `errors` that tasks have raised inside the block are raised as themselves, and not as Spark's."""
+    try:
+        yield
+    except Exception as error:
+        own = raised_in_task(str(error), producer.transactional_id)
+        if own is None:
+            raise
+        raise own from None
+
+
+def _while_active(rows: Iterable[Any], query: RunningQuery | None) -> Iterator[Any]:
+    """Rows that Spark has computed are written for a while after its jobs are cancelled: that ends here as well."""
+    for number, row in enumerate(rows):
+        if query is not None and number % _ASK_EVERY_ROWS == 0 and not query.is_active:
+            raise RuntimeError("the stream is being stopped")
+        yield row
+
+
+def _write(
+    connecting: Connecting, producer: SharedProducer, codec: str, batch_bytes: dict[str, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    """Writes what comes as part of the driver's transaction; gives what it wrote, and in which stage."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        prepare()
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() > 0:
+            # The first attempt has used up the sequences: only a new transaction may write these records.
+            raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
+        writer = TaskWriter(connecting, producer, codec, batch_bytes)
+        now_ms = time.time_ns() // 1_000_000
+        written: list[Written] = []
+        error: str | None = None
+        try:
+            for batch in batches:
+                writer.write(batch, now_ms)
+            written = writer.finish()
+        except (PipelineError, MustAbort) as raised:
+            error = label_of(raised)
+        finally:
+            writer.close()
+        rows: list[dict[str, Any]] = [{**msgspec.structs.asdict(w), "stage": context.stageId(), "error": None} for w in written]
+        if error is not None:
+            rows = [{"stage": context.stageId(), "error": error}]
+        if rows:
+            kinds = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.int32(), pa.string())
+            names = (part.split()[0] for part in WRITTEN.split(", "))
+            yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
+
+    return write
+
+
+def _row(row: Any) -> Row:
+    """Raises `PipelineError`."""
+    headers = _headers(row.headers) if "headers" in row else []
+    return row.topic, _bytes(row.key), _bytes(row.value), headers, row.partition
+
+
+def _headers(headers: Iterable[Any] | None) -> list[tuple[str, bytes | None]]:
+    """Raises `PipelineError`."""
+    listed = list(headers or ())
+    if any(header is None or header.key is None for header in listed):
+        raise PipelineError(NULL_HEADER)
+    return [(header.key, _bytes(header.value)) for header in listed]
+
+
+def _bytes(value: bytearray | None) -> bytes | None:
+    return None if value is None else bytes(value)

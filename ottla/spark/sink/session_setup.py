@@ -1,0 +1,73 @@
+"""Prepares a session for the sink and the sources: the package on its executors, the name ``ottla``, and checked settings."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.spark.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_PACKAGES = ("pipeline", "protocol", "spark", "storage")
+TASK_MODULES = ("__init__.py", "invariants.py")
+"""The modules that tasks import. They are sent to executors, so that workers need only the dependencies."""
+_ARCHIVE = "ottla_package.zip"
+
+
+def register(spark: SparkSession) -> None:
+    """Prepare a session, however it was started. A second call does no harm.
+
+    Afterwards ``format("ottla")`` works, and executors have the package. They need its dependencies msgspec, numpy, pyarrow,
+    pandas, cramjam and crc32c, and for other modules of the library what these import.
+
+    Raises `PipelineError` for settings with which the sink cannot write exactly once.
+    """
+    from ottla.spark.sink.datasource import OttlaSource, OttlaSourceAndSink
+
+    check_settings(spark)
+    context = spark.sparkContext
+    names = context._python_includes or []
+    if _ARCHIVE not in names:
+        # Spark gives the jars of its packages to Python as well, and each task would read the directories of all of them, which
+        # takes 0.3 s.
+        context._python_includes = [name for name in names if not name.endswith(".jar")]
+        # The archive lies in the folder that is removed with Spark's JVM, however this process ends: executors may ask the driver
+        # for it at any time.
+        context.addPyFile(str(package_archive(Path(context._temp_dir))))
+    spark.dataSource.register(OttlaSourceAndSink if begins_stages_once(spark) else OttlaSource)
+
+
+def begins_stages_once(spark: SparkSession) -> bool:
+    """Whether Spark begins each stage once: it repeats a stage where a shuffle is lost, which does not happen in one process."""
+    settings, master = spark.sparkContext.getConf(), str(spark.sparkContext.master)
+    # A master such as local-cluster[2,1,1024] has executors of its own.
+    is_one_process = master == "local" or master.startswith("local[")
+    return is_one_process or str(settings.get("spark.stage.maxConsecutiveAttempts")) == "1"
+
+
+def check_settings(spark: SparkSession) -> None:
+    """Raises `PipelineError` where Spark copies slow tasks: each copy would be refused, and after four failures Spark gives the
+    batch up."""
+    # The context's own settings would be copied from the JVM one by one.
+    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
+        raise PipelineError(
+            "spark.speculation runs copies of slow tasks, and a task of the sink writes once: start the session without it"
+        )
+
+
+def package_archive(folder: Path) -> Path:
+    """An archive of the modules of ``ottla`` that tasks import, under the same names, for executors that do not have the
+    package."""
+    package = Path(__file__).resolve().parents[2]
+    path = Path(tempfile.mkdtemp(prefix="ottla-package-", dir=folder)) / _ARCHIVE
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in TASK_MODULES:
+            archive.write(package / name, f"ottla/{name}")
+        for name in TASK_PACKAGES:
+            for source in sorted((package / name).rglob("*.py")):
+                archive.write(source, source.relative_to(package.parent))
+    return path

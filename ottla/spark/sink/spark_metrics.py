@@ -1,0 +1,98 @@
+"""The counts of a sink in Spark's metrics system, so that every configured reporter (Prometheus' servlet, JMX) shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.sink.metrics import BatchReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ottla.spark.sink.progress_listener import StreamProgress
+
+
+class _Source:
+    """Implements Spark's trait ``Source``: a name and a registry of Dropwizard metrics."""
+
+    def __init__(self, name: str, registry: Any) -> None:
+        self._name = name
+        self._registry = registry
+
+    def sourceName(self) -> str:
+        return self._name
+
+    def metricRegistry(self) -> Any:
+        return self._registry
+
+    def equals(self, other: object) -> bool:
+        """Spark compares sources when it removes one. This source stays."""
+        return False
+
+    def hashCode(self) -> int:
+        return hash(self._name) & 0x7FFFFFFF
+
+    def toString(self) -> str:
+        return self._name
+
+    class Java:
+        """py4j requires a class of this name, which names the Java interface."""
+
+        implements = ["org.apache.spark.metrics.source.Source"]
+
+
+class Gauges:
+    """``ottla.TRANSACTIONAL_ID.*``: counters of records, bytes, batches, replays and aborted transactions, also by topic; the
+    producer's epoch and the last batch; a histogram of commits in ms.
+
+    Where a listener tells of them (`listening`), also counters of late and repeated rows and of dead letters, and how many offsets
+    the stream is behind.
+    """
+
+    def __init__(self, spark: SparkSession, transactional_id: str) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        metrics = jvm.com.codahale.metrics
+        self._registry = metrics.MetricRegistry()
+        self._epoch = self._registry.register("epoch", metrics.DefaultSettableGauge(-1))
+        self._last_batch = self._registry.register("last_batch", metrics.DefaultSettableGauge(-1))
+        self._behind = self._registry.register("behind", metrics.DefaultSettableGauge(-1))
+        self._counters: dict[str, Any] = {}
+        self._commit_ms = self._registry.histogram("commit_ms")
+        jvm.org.apache.spark.SparkEnv.get().metricsSystem().registerSource(_Source(f"ottla.{transactional_id}", self._registry))
+
+    def add(self, report: BatchReport) -> None:
+        self._count("replays" if report.is_replay else "batches")
+        self._count("records", report.records)
+        self._count("bytes", report.bytes)
+        for topic, records in report.by_topic.items():
+            self._count(f"records.{topic}", records)
+        if not report.is_replay:
+            self._commit_ms.update(round(report.commit_ms))
+        self._epoch.setValue(report.epoch)
+        self._last_batch.setValue(report.batch)
+
+    def add_progress(self, progress: StreamProgress) -> None:
+        self._count("late", progress.late)
+        self._count("repeated", progress.repeated)
+        self._count("dead_letters", progress.dead_letters)
+        self._behind.setValue(progress.behind)
+
+    def add_aborted(self) -> None:
+        self._count("aborted")
+
+    def _count(self, name: str, more: int = 1) -> None:
+        counter = self._counters.get(name)
+        if counter is None:
+            counter = self._counters[name] = self._registry.counter(name)
+        counter.inc(more)
+
+
+_MADE: dict[tuple[str, str], Gauges] = {}
+
+
+def gauges_of(spark: SparkSession, transactional_id: str) -> Gauges:
+    """The gauges of an id, one object in an application: its counters go on where a stream is started again."""
+    key = (spark.sparkContext.applicationId, transactional_id)
+    if key not in _MADE:
+        _MADE[key] = Gauges(spark, transactional_id)
+    return _MADE[key]

@@ -1,0 +1,164 @@
+"""``frame.writeStream.format("ottla")``: the exactly-once sink as a data source, for streams without foreachBatch.
+
+A batch of a Python data source has several processes. One on the driver makes the writer and pickles it for the tasks; that begins
+the transaction. The tasks write. Another process on the driver makes a second writer, which commits or aborts. That process gets
+the producer's identity in the tasks' messages. Only then does it learn the number of the batch, so a batch that was committed
+before is written again and aborted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.checkpoint.checkpoint_files import input_in, last_batch_in, query_in
+from ottla.spark.cluster.batch_limits import small_batches
+from ottla.spark.cluster.topics import partition_counts
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import Fenced, MustAbort, PipelineError
+from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.progress_topic import ProgressTopic
+from ottla.spark.rows.rows import check_arranged
+from ottla.spark.sink.exactly_once import ExactlyOnce, why_fenced
+from ottla.spark.sink.id_claim import claim
+from ottla.spark.sink.mark_topic import MarkPlace
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.transaction import SharedProducer, SharedTransaction
+from ottla.spark.sink.writer import TaskWriter, Written, check_alone
+from ottla.spark.worker import prepare
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as _ArrowWriter
+except ImportError:
+    # Spark 4.0 gives record batches to a subclass of this class, also in a stream.
+    from pyspark.sql.datasource import DataSourceArrowWriter as _ArrowWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+class Message(WriterCommitMessage):
+    """What a task has written, with which identity, when the producer got that identity by the driver's clock, and which topics the
+    stream reads, by their ids at that time."""
+
+    def __init__(self, producer: SharedProducer, began_s: float, ids: dict[str, str], written: list[Written]) -> None:
+        self.producer = producer
+        self.began_s = began_s
+        self.ids = ids
+        self.written = written
+
+
+class StreamWriter(_ArrowWriter):
+    """The writer of one batch. ``checkpoint`` is a path or a URI that pyarrow's file systems know."""
+
+    def __init__(self, options: SinkOptions, checkpoint: str, schema: StructType) -> None:
+        """Raises `PipelineError` for rows that were not made by `ottla.spark.arranged`."""
+        check_arranged(schema)
+        self._options = options
+        self._checkpoint = checkpoint
+        self._producer: SharedProducer | None = None
+        self._began_s = 0.0
+        self._ids: dict[str, str] = {}
+        self._batch_bytes: dict[str, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The pickled writer. Spark pickles a writer only for the tasks of its batch, so this begins the transaction."""
+        if self._producer is None:
+            self._producer = self._begin_transaction()
+        return self.__dict__
+
+    def _begin_transaction(self) -> SharedProducer:
+        options = self._options
+        with contextlib.closing(ClusterClient(options.connecting)) as cluster:
+            inputs = InputTopics(cluster)
+            progress = _progress(cluster, options, inputs)
+            if progress is not None:
+                progress.open()
+            query, batch = query_in(self._checkpoint), last_batch_in(self._checkpoint)
+            if batch is None:
+                raise PipelineError(f"the checkpoint {self._checkpoint} has no offsets of any batch: is it the query's?")
+            ends = self._ends(cluster, batch)
+            claim(cluster, options.transactional_id, query, batch, options.run, ends, progress)
+            inputs.check(ends.topics())
+            self._ids = inputs.ids
+            transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, progress=progress)
+            transaction.begin()
+            self._batch_bytes = small_batches(cluster, list(partition_counts(cluster, options.topics)))
+            self._began_s = time.time()
+            return transaction.producer
+
+    def _ends(self, cluster: ClusterClient, batch: int) -> InputEnds:
+        place, ends = MarkPlace(cluster, self._options), input_in(self._checkpoint, batch)
+        place.choose(ends)
+        return place.of(ends, batch)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Message:
+        """Write the rows of a task. A task that fails ends the transaction for all of them, because the driver may have no process
+        left that could."""
+        from pyspark import TaskContext
+
+        prepare()
+        assert self._producer is not None
+        context = TaskContext.get()
+        writer = TaskWriter(self._options.connecting, self._producer, self._options.compression, self._batch_bytes)
+        try:
+            if context is not None and context.attemptNumber() > 0:
+                raise MustAbort("a task of this transaction has failed, so the whole of it is aborted")
+            for batch in iterator:
+                writer.write(batch, time.time_ns() // 1_000_000)
+            return Message(self._producer, self._began_s, self._ids, writer.finish())
+        except Fenced as fenced:
+            raise why_fenced(fenced, "the batch", time.time() - self._began_s, self._options.timeout_ms) from None
+        except BaseException:
+            self._abort(self._producer)
+            raise
+        finally:
+            writer.close()
+
+    def commit(self, messages: list[Message | None], batch: int) -> None:
+        told = [message for message in messages if message is not None]
+        # Without tasks no message has an identity, so a transaction is begun only for the mark.
+        producer = told[0].producer if told else None
+        began_s = told[0].began_s if told else None
+        try:
+            written = [part for message in told for part in message.written]
+            check_alone(written, "let ottla.spark.arranged bring the rows of a partition together")
+            with contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+                options = self._options
+                inputs = InputTopics(cluster, told[0].ids if told else {})
+                progress = _progress(cluster, options, inputs)
+                transaction = SharedTransaction(cluster, options.transactional_id, options.timeout_ms, producer, progress)
+                stream = ExactlyOnce(transaction, options.run, options.timeout_ms, time.time, inputs)
+                stream.start()
+                query = query_in(self._checkpoint)
+                report = stream.write(query, batch, lambda _: written, self._ends(cluster, batch), began_s)
+        except BaseException:
+            self._abort(producer)
+            raise
+        if report.is_replay:
+            self._abort(producer)
+
+    def abort(self, messages: list[Message | None], batch: int) -> None:
+        for message in messages:
+            if message is not None:
+                self._abort(message.producer)
+                return
+
+    def _abort(self, producer: SharedProducer | None) -> None:
+        """Abort the transaction. Where that fails, its time-out or the next batch aborts it."""
+        if producer is None:
+            return
+        with contextlib.suppress(PipelineError, MustAbort), contextlib.closing(ClusterClient(self._options.connecting)) as cluster:
+            SharedTransaction(cluster, self._options.transactional_id, self._options.timeout_ms, producer).end(commit=False)
+
+
+def _progress(cluster: ClusterClient, options: SinkOptions, inputs: InputTopics) -> ProgressTopic | None:
+    if options.progress_topic is None:
+        return None
+    return ProgressTopic(cluster, options.progress_topic, options.transactional_id, inputs)

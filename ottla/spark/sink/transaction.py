@@ -1,0 +1,168 @@
+"""A transaction that many tasks share. The driver owns its id and epoch, begins and ends it, and writes the batch's mark in it.
+
+Transaction version 2 (KIP-890) makes this safe: each end raises the epoch, so that a task that still writes when its transaction is
+over is refused; and a partition joins with its first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.spark.cluster.wire import GROUP, TRANSACTION, ClusterClient
+from ottla.spark.errors import BrokerRefused, NotServed, PipelineError, refusal
+from ottla.spark.progress.marks import Mark, commit_of, first_error, group_of
+from ottla.spark.progress.progress_topic import ProgressTopic, last_mark
+
+WANTED_VERSION = 2
+ONGOING = ("Ongoing", "PrepareCommit", "PrepareAbort")
+"""The states in which a transaction is open or is being ended."""
+TRANSACTION_TIMEOUT_MS = 900_000
+"""The largest time-out that brokers allow by default, in ms (transaction.max.timeout.ms)."""
+
+
+class SharedProducer(msgspec.Struct, frozen=True):
+    """The identity with which the tasks of one transaction write."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+def state_of(cluster: ClusterClient, transactional_id: str) -> str | None:
+    """The state of the id's transaction, by Kafka's names (TransactionState); None where the cluster does not know the id.
+
+    Empty where the state is unknown: the broker is older than 3.0, or does not allow the client to ask. Raises `PipelineError`.
+    """
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    try:
+        answer = cluster.ask(
+            lambda: cluster.coordinator(TRANSACTION, transactional_id),
+            request,
+            lambda answer: answer.transaction_states[0].error_code,
+            "asking for the transactional id",
+        )
+    except BrokerRefused as refused:
+        return None if refused.code == Code.TRANSACTIONAL_ID_NOT_FOUND else ""
+    except NotServed:
+        return ""
+    return str(answer.transaction_states[0].transaction_state)
+
+
+def has_expired(cluster: ClusterClient, transactional_id: str) -> bool:
+    """Whether the cluster has forgotten the id. Raises `PipelineError`."""
+    return state_of(cluster, transactional_id) is None
+
+
+class SharedTransaction:
+    """The transactions of one transactional id. Every method raises `Fenced` once another pipeline has taken over the id."""
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        transactional_id: str,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        producer: SharedProducer | None = None,
+        progress: ProgressTopic | None = None,
+    ) -> None:
+        """``producer`` is that of a transaction that has begun in another process, to continue it."""
+        self._cluster = cluster
+        self.transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._has_begun = producer is not None
+        self.producer = producer or SharedProducer(transactional_id, -1, -1)
+        self.group = group_of(transactional_id)
+        self._progress = progress
+
+    def begin(self) -> Mark | None:
+        """Fence earlier producers, end their open transaction, and read the mark that was committed last."""
+        if not self._has_begun:
+            self._take_over()
+        # The transaction of another process is continued once. The next call takes the id over.
+        self._has_begun = False
+        return last_mark(self._cluster, self.transactional_id, self._progress)
+
+    def _take_over(self) -> None:
+        version = self._cluster.transaction_version()
+        if version < WANTED_VERSION:
+            raise PipelineError(
+                f"the broker's transaction.version is {version}, and a shared transaction needs 2: raise it with"
+                " kafka-features, or give the option writer=driver, which writes from one process"
+            )
+        answer = self._ask(
+            TRANSACTION,
+            self.transactional_id,
+            InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms),
+            "taking the transactional id",
+        )
+        self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+
+    def mark(self, mark: Mark, ends: Mapping[TopicPartition, int]) -> None:
+        """Write the batch's progress in the transaction: ``ends`` as offsets of the group, if there are any, see `marks.commit_of`,
+        and a record of the progress topic."""
+        if ends:
+            self._commit(commit_of(mark, ends))
+        if self._progress is not None:
+            try:
+                self._progress.write(self.producer.producer_id, self.producer.epoch, mark, ends)
+            except BrokerRefused as refused:
+                raise refusal(self.transactional_id, *refused.arguments) from None
+
+    def _commit(self, commit: Mapping[str, Mapping[int, tuple[int, str]]]) -> None:
+        topics = [
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                    for index, (offset, metadata) in partitions.items()
+                ],
+            )
+            for topic, partitions in commit.items()
+        ]
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id,
+            group_id=self.group,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            topics=topics,
+        )
+        self._ask(GROUP, self.group, request, "marking the batch", lambda a: first_error(a.topics))
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort the transaction. The next transaction has the next epoch."""
+        me = self.producer
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id, producer_id=me.producer_id, producer_epoch=me.epoch, committed=commit
+        )
+        answer = self._ask(TRANSACTION, self.transactional_id, request, "committing" if commit else "aborting")
+        self.producer = SharedProducer(self.transactional_id, answer.producer_id, answer.producer_epoch)
+
+    def close(self) -> None:
+        """Close the connections. They are opened again when they are needed."""
+        self._cluster.close()
+
+    def has_expired(self) -> bool:
+        return has_expired(self._cluster, self.transactional_id)
+
+    def _ask(self, kind: int, key: str, request: Any, what: str, code_of: Any = lambda a: a.error_code) -> Any:
+        try:
+            return self._cluster.ask(lambda: self._cluster.coordinator(kind, key), request, code_of, what)
+        except BrokerRefused as refused:
+            if refused.code == Code.INVALID_TRANSACTION_TIMEOUT:
+                raise PipelineError(
+                    f"a transaction of {self._timeout_ms} ms is more than the broker's transaction.max.timeout.ms allows:"
+                    " give a smaller transaction.timeout.ms"
+                ) from None
+            raise refusal(self.transactional_id, *refused.arguments) from None

@@ -1,0 +1,142 @@
+"""Kafka's names of what a connection needs, as Spark's options have them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from ottla.spark.cluster.client_config import Connecting, Sasl, Secret, TokenEndpoint, addresses
+from ottla.spark.errors import PipelineError
+
+WHERE = {"kafka.bootstrap.servers": "one:9092,two:9093"}
+IN_TLS = {**WHERE, "kafka.security.protocol": "SSL"}
+WITH_SASL = {**WHERE, "kafka.security.protocol": "SASL_SSL"}
+PASSWORD = 'pass-"word\\;'
+JAAS = r'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="pass-\"word\\;";'
+SCRAM = {**WITH_SASL, "kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.jaas.config": JAAS}
+ENDPOINT = "kafka.sasl.oauthbearer.token.endpoint.url"
+OAUTH = {**WITH_SASL, "kafka.sasl.mechanism": "OAUTHBEARER"}
+
+
+def token() -> str:
+    return "token"
+
+
+def test_other_options_are_others_business() -> None:
+    options = {**WHERE, "topic": "out", "kafka.max.poll.records": "5", "kafka.compression.type": "lz4", "kafka.client.id": "me"}
+    assert Connecting.parse(options) == Connecting("one:9092,two:9093")
+    assert Connecting.parse(WHERE).protocol == "PLAINTEXT"
+
+
+def test_the_protocol_says_what_is_used() -> None:
+    assert Connecting.parse({**WHERE, "kafka.security.protocol": "plaintext"}).protocol == "PLAINTEXT"
+    assert Connecting.parse(IN_TLS).protocol == "SSL"
+    assert Connecting.parse(SCRAM).protocol == "SASL_SSL"
+    assert Connecting.parse({**SCRAM, "kafka.security.protocol": "SASL_PLAINTEXT"}).protocol == "SASL_PLAINTEXT"
+
+
+def test_a_user_comes_with_a_login_module_or_by_name() -> None:
+    by_module = Connecting.parse(SCRAM)
+    assert by_module.sasl == Sasl("SCRAM-SHA-512", "alice", Secret(PASSWORD))
+    by_name = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.username": "alice", "kafka.sasl.password": PASSWORD}
+    assert Connecting.parse({**WITH_SASL, **by_name}) == by_module
+
+
+def test_stores_are_pem_in_a_file_or_as_they_are() -> None:
+    stores = {
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
+        "kafka.ssl.keystore.location": "/keys/me.pem",
+        "kafka.ssl.key.password": "secret",
+    }
+    tls = Connecting.parse({**IN_TLS, **stores}).tls
+    assert tls is not None
+    assert tls.trusted is not None
+    assert tls.trusted.text == Secret("-----BEGIN CERTIFICATE-----")
+    assert tls.certificate == tls.key
+    assert tls.key is not None
+    assert tls.key.location == "/keys/me.pem"
+    assert tls.key_password == Secret("secret")
+    assert tls.checks_hostname
+
+
+@pytest.mark.parametrize("word", ["", "none"])
+def test_host_names_are_checked_unless_that_is_said(word: str) -> None:
+    tls = Connecting.parse({**IN_TLS, "kafka.ssl.endpoint.identification.algorithm": word}).tls
+    assert tls is not None
+    assert not tls.checks_hostname
+
+
+def test_tokens_come_from_a_function_or_an_endpoint() -> None:
+    for function in (token, "tests.spark.cluster.test_client_config:token"):
+        assert Connecting.parse({**OAUTH, "kafka.sasl.oauthbearer.token.function": function}).sasl == Sasl(
+            "OAUTHBEARER", token=function
+        )
+    module = 'OAuthBearerLoginModule required clientId="me" clientSecret="secret" scope="kafka";'
+    parsed = Connecting.parse({**OAUTH, ENDPOINT: "https://idp/token", "kafka.sasl.jaas.config": module})
+    assert parsed.sasl is not None
+    assert parsed.sasl.token == TokenEndpoint("https://idp/token", "me", Secret("secret"), "kafka")
+
+
+def test_what_java_does_otherwise_may_stay() -> None:
+    assert Connecting.parse({**WHERE, "kafka.ssl.protocol": "TLSv1.3"}) == Connecting(WHERE["kafka.bootstrap.servers"])
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "nowhere": ({}, "kafka.bootstrap.servers is missing"),
+    "no port": ({"kafka.bootstrap.servers": "one"}, "kafka.bootstrap.servers 'one': 'one' is not host:port"),
+    "slip": ({**WHERE, "kafka.sasl.mechanisms": "PLAIN"}, "kafka.sasl.mechanisms is not known; is it kafka.sasl.mechanism?"),
+    "early slip": ({**WHERE, "kafka.securty.protocol": "SSL"}, "is it kafka.security.protocol?"),
+    "no prefix": ({**WHERE, "security.protocol": "SSL"}, "give kafka.security.protocol"),
+    "protocol": ({**WHERE, "kafka.security.protocol": "TLS"}, "kafka.security.protocol is 'TLS', and has to be one of PLAINTEXT"),
+    "unused": ({**WHERE, "kafka.ssl.truststore.location": "x"}, "kafka.security.protocol is PLAINTEXT, which makes no use of it"),
+    "tls unused": (
+        {**WHERE, "kafka.security.protocol": "SASL_PLAINTEXT", "kafka.ssl.ca.pem": "x"},
+        "SASL_PLAINTEXT, which makes no use of it: give SASL_SSL$",
+    ),
+    "sasl unused": ({**IN_TLS, "kafka.sasl.username": "x"}, "SSL, which makes no use of it: give SASL_SSL$"),
+    "no mechanism": (WITH_SASL, "kafka.sasl.mechanism is missing"),
+    "kerberos": ({**WITH_SASL, "kafka.sasl.mechanism": "GSSAPI"}, "'GSSAPI', and it has to be one of PLAIN"),
+    "kerberos' names": ({**WITH_SASL, "kafka.sasl.kerberos.service.name": "kafka"}, "there is no Kerberos here"),
+    "nobody": ({**WITH_SASL, "kafka.sasl.mechanism": "PLAIN"}, "needs a user name and a password"),
+    "other module": ({**SCRAM, "kafka.sasl.mechanism": "PLAIN"}, "has a ScramLoginModule, and .* needs a PlainLoginModule"),
+    "no module": ({**SCRAM, "kafka.sasl.jaas.config": "alice"}, "kafka.sasl.jaas.config is not of the form"),
+    "twice": ({**SCRAM, "kafka.sasl.username": "bob"}, "are both given"),
+    "no token": (OAUTH, "needs kafka.sasl.oauthbearer.token.function"),
+    "no function": ({**OAUTH, "kafka.sasl.oauthbearer.token.function": "token"}, "as in my.module:function"),
+    "no client": ({**OAUTH, ENDPOINT: "https://idp/token"}, "needs clientId and clientSecret"),
+    "no url": ({**OAUTH, ENDPOINT: "file:///token"}, "begins with https:// or http://"),
+    "token for scram": ({**SCRAM, "kafka.sasl.oauthbearer.token.function": "a:b"}, "it needs OAUTHBEARER"),
+    "jks": ({**IN_TLS, "kafka.ssl.truststore.type": "JKS"}, "kafka.ssl.truststore.type is 'JKS', and has to be PEM: `keytool"),
+    "store's password": ({**IN_TLS, "kafka.ssl.truststore.password": "x"}, "a PEM store has no password"),
+    "certificate alone": ({**IN_TLS, "kafka.ssl.keystore.certificate.chain": "x"}, "is given, and not its key"),
+    "two stores": ({**IN_TLS, "kafka.ssl.ca.location": "x", "kafka.ssl.truststore.location": "y"}, "are both given"),
+    "hostnames": ({**IN_TLS, "kafka.ssl.endpoint.identification.algorithm": "ldaps"}, "has to be https"),
+    "old tls": ({**IN_TLS, "kafka.ssl.enabled.protocols": "TLSv1.1"}, "takes TLSv1.2 and TLSv1.3"),
+    "java's class": ({**IN_TLS, "kafka.ssl.engine.factory.class": "x"}, "it names a class of Java"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_by_its_name(name: str) -> None:
+    options, line = REFUSED[name]
+    with pytest.raises(PipelineError, match=line) as refused:
+        Connecting.parse(options)
+    assert "pass-" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_secrets_are_not_shown_and_are_carried_along() -> None:
+    stores = {"kafka.ssl.keystore.key": "PRIVATE", "kafka.ssl.keystore.certificate.chain": "x", "kafka.ssl.key.password": "hidden"}
+    connecting = Connecting.parse({**SCRAM, **stores})
+    shown = f"{connecting} {connecting!r} {[connecting]}"
+    assert "alice" in shown
+    for secret in ("pass-", "PRIVATE", "hidden"):
+        assert secret not in shown
+    assert pickle.loads(pickle.dumps(connecting)) == connecting
+
+
+def test_bootstrap_addresses() -> None:
+    assert addresses("one:1, two:2,[::1]:3") == [("one", 1), ("two", 2), ("::1", 3)]

@@ -1,0 +1,378 @@
+"""Connections that are secured and authenticated, to brokers that are what they seem, and to others."""
+
+from __future__ import annotations
+
+import datetime
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from ottla import Broker
+from ottla.protocol.codec import API_VERSIONS_KEY
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from ottla.spark.cluster import connection as module
+from ottla.spark.cluster.client_config import Address, Connecting
+from ottla.spark.cluster.connection import BrokerConnection
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import NotServed, PipelineError
+from ottla.spark.progress.marks import Mark, read_mark
+from ottla.spark.sink.transaction import state_of
+from tests.spark.certificates import HOST, pem_of, server_context, store
+from tests.spark.listener import answering, closed_broker, listening, open_broker, plain_broker, versions
+
+pytestmark = pytest.mark.wire
+
+ALICE = {"kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "alice", "kafka.sasl.password": "secret"}
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA(organization_name="tests", organization_unit_name="the authority")
+
+
+@pytest.fixture
+def certificate(authority: trustme.CA) -> trustme.LeafCert:
+    return authority.issue_cert(HOST, common_name="the broker")
+
+
+def connecting(address: Address, authority: trustme.CA | None = None, **options: str) -> Connecting:
+    """By options without their prefix, dots as two underscores."""
+    given = {f"kafka.{name.replace('__', '.')}": value for name, value in options.items()}
+    if authority is not None:
+        given["kafka.ssl.truststore.certificates"] = authority.cert_pem.bytes().decode()
+    return Connecting.parse({"kafka.bootstrap.servers": f"{address[0]}:{address[1]}", **given})
+
+
+def connect(address: Address, authority: trustme.CA | None = None, **options: str) -> BrokerConnection:
+    return BrokerConnection(address, connecting(address, authority, **options), timeout_s=5)
+
+
+def secured(address: Address, authority: trustme.CA, **options: str) -> BrokerConnection:
+    return connect(address, authority, security__protocol="SSL", **options)
+
+
+def authenticated(address: Address, password: str = "secret", **options: str) -> BrokerConnection:
+    by_name = {"sasl__mechanism": "PLAIN", "sasl__username": "alice", "sasl__password": password}
+    return connect(address, **{"security__protocol": "SASL_PLAINTEXT", **by_name, **options})
+
+
+def ask(connection: BrokerConnection) -> InitProducerIdResponse:
+    try:
+        answer: InitProducerIdResponse = connection.call(request())
+        return answer
+    finally:
+        connection.close()
+
+
+def request() -> InitProducerIdRequest:
+    return InitProducerIdRequest(transactional_id="tests")
+
+
+def refused(call: Callable[[], Any]) -> str:
+    """What a person reads, in one line."""
+    with pytest.raises(PipelineError) as error:
+        call()
+    line = str(error.value)
+    assert "\n" not in line
+    assert "secret" not in line
+    return line
+
+
+def test_a_broker_that_is_trusted(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
+    with listening(answering(open_broker), server_context(certificate)) as address:
+        assert ask(secured(address, authority)).error_code == 0
+
+
+def test_a_certificate_is_trusted_that_stands_in_the_store_itself(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
+    leaf = certificate.cert_chain_pems[0].bytes().decode()
+    with listening(answering(open_broker), server_context(certificate)) as address:
+        options = {"security__protocol": "SSL", "ssl__truststore__certificates": f"# Größe\n{leaf}"}
+        assert ask(connect(address, **options)).error_code == 0
+
+
+def test_a_certificate_of_somebody_else(certificate: trustme.LeafCert) -> None:
+    with listening(answering(open_broker), server_context(certificate)) as address:
+        line = refused(lambda: secured(address, trustme.CA()))
+    assert f"localhost:{address[1]} shows a certificate of 'the broker' by 'tests, the authority', valid until" in line
+    assert "unable to get local issuer certificate" in line
+    assert "kafka.ssl.truststore.location" in line
+
+
+def test_a_certificate_that_has_expired(authority: trustme.CA) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    expired = authority.issue_cert(HOST, not_before=now - datetime.timedelta(days=9), not_after=now - datetime.timedelta(days=1))
+    with listening(answering(open_broker), server_context(expired)) as address:
+        line = refused(lambda: secured(address, authority))
+    assert "certificate has expired" in line
+    assert f"valid until {(now - datetime.timedelta(days=1)):%b}" in line
+
+
+def test_a_certificate_of_another_host(authority: trustme.CA) -> None:
+    other = authority.issue_cert("kafka.example", "10.0.0.1")
+    with listening(answering(open_broker), server_context(other)) as address:
+        line = refused(lambda: secured(address, authority))
+        assert "shows a certificate of another host (kafka.example, 10.0.0.1)" in line
+        anyway = secured(address, authority, ssl__endpoint__identification__algorithm="")
+        assert ask(anyway).error_code == 0
+
+
+@pytest.mark.parametrize("password", ["", "hidden"])
+def test_a_broker_that_wants_a_certificate(
+    password: str, authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path
+) -> None:
+    mine = {"ssl__keystore__location": store(tmp_path / "me.pem", pem_of(authority.issue_cert("me@here"), password))}
+    if password:
+        mine["ssl__key__password"] = password
+    with listening(answering(open_broker), server_context(certificate, authority)) as address:
+        assert ask(secured(address, authority, **mine)).error_code == 0
+        assert "wants a certificate of the client" in refused(lambda: ask(secured(address, authority)))
+        strange = {"ssl__keystore__location": store(tmp_path / "other.pem", pem_of(trustme.CA().issue_cert("x@here")))}
+        assert "does not accept the client's certificate" in refused(lambda: ask(secured(address, authority, **strange)))
+
+
+def test_stores_that_cannot_be_used(authority: trustme.CA, tmp_path: Path) -> None:
+    mine = authority.issue_cert("me@here")
+    encrypted = {"ssl__keystore__location": store(tmp_path / "me.pem", pem_of(mine, "hidden"))}
+    with listening(answering(open_broker)) as address:
+        assert "kafka.ssl.key.password is missing for kafka.ssl.keystore.location" in refused(
+            lambda: secured(address, authority, **encrypted)
+        )
+        assert "kafka.ssl.key.password is not that of" in refused(
+            lambda: secured(address, authority, **encrypted, ssl__key__password="wrong")
+        )
+        unfit = {"ssl__keystore__key": pem_of(trustme.CA().issue_cert("x@y")), "ssl__keystore__certificate__chain": pem_of(mine)}
+        assert "do not belong together" in refused(lambda: secured(address, authority, **unfit))
+        for content, kind in ((b"\xfe\xed\xfe\xed\0", "is a JKS store"), (b"0\x82", "is a PKCS12 store"), (b"", "is not PEM")):
+            (tmp_path / "store").write_bytes(content)
+            given = {"security__protocol": "SSL", "ssl__truststore__location": str(tmp_path / "store")}
+            assert f"store {kind}, and has to be PEM: `keytool" in refused(lambda given=given: connect(address, **given))
+        gone = {"security__protocol": "SSL", "ssl__truststore__location": "/nowhere.pem"}
+        assert "/nowhere.pem cannot be read on this machine (No such file" in refused(lambda: connect(address, **gone))
+        empty = {"security__protocol": "SSL", "ssl__truststore__certificates": "-----BEGIN CERTIFICATE-----\nx\n"}
+        assert "kafka.ssl.truststore.certificates holds no certificate" in refused(lambda: connect(address, **empty))
+
+
+def test_a_store_that_is_exchanged_is_read_again(authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    options = {"security__protocol": "SSL", "ssl__truststore__location": store(path, trustme.CA().cert_pem.bytes().decode())}
+    with listening(answering(open_broker), server_context(certificate)) as address:
+        assert "not trusted" in refused(lambda: connect(address, **options))
+        authority.cert_pem.write_to_path(str(path))
+        assert ask(connect(address, **options)).error_code == 0
+
+
+def test_a_listener_without_tls() -> None:
+    with listening(answering(open_broker)) as address:
+        line = refused(lambda: secured(address, trustme.CA()))
+    assert "speaks no TLS on this listener, and kafka.security.protocol is SSL: give PLAINTEXT" in line
+
+
+def test_a_listener_with_tls(certificate: trustme.LeafCert) -> None:
+    with listening(answering(open_broker), server_context(certificate)) as address:
+        line = refused(lambda: ask(connect(address)))
+        assert "speaks TLS on this listener, and kafka.security.protocol is PLAINTEXT: give SSL" in line
+        assert "kafka.security.protocol is SASL_PLAINTEXT: give SASL_SSL" in refused(lambda: authenticated(address))
+
+
+def test_a_listener_that_wants_sasl() -> None:
+    with listening(answering(closed_broker)) as address:
+        line = refused(lambda: ask(connect(address)))
+    assert "wants its clients to authenticate (PLAIN, SCRAM-SHA-512), and kafka.security.protocol is PLAINTEXT" in line
+
+
+def test_ottlas_own_broker_authenticates_nobody() -> None:
+    with Broker() as broker:
+        host, _, port = broker.bootstrap.rpartition(":")
+        line = refused(lambda: authenticated((host, int(port))))
+        assert "authenticates nobody on this listener, and kafka.security.protocol is SASL_PLAINTEXT: give PLAINTEXT" in line
+        assert "speaks no TLS on this listener" in refused(lambda: secured((host, int(port)), trustme.CA()))
+
+
+def test_a_user_is_let_in_or_not() -> None:
+    with listening(answering(plain_broker())) as address:
+        assert ask(authenticated(address)).error_code == 0
+        line = refused(lambda: authenticated(address, password="secrets"))
+        where = f"localhost:{address[1]}"
+        assert line.startswith(f"authentication of 'alice' by PLAIN at {where} failed: SASL_AUTHENTICATION_FAILED: Authentication")
+        assert line.endswith("failed: Invalid username or password")
+        line = refused(lambda: authenticated(address, sasl__mechanism="SCRAM-SHA-256"))
+        assert line.endswith("does not take kafka.sasl.mechanism SCRAM-SHA-256, but PLAIN")
+
+
+def test_a_wrong_password_is_not_tried_again() -> None:
+    seen: list[str] = []
+    with listening(answering(plain_broker(seen=seen))) as address:
+        options = {"sasl__mechanism": "PLAIN", "sasl__username": "alice", "sasl__password": "wrong"}
+        client = ClusterClient(connecting(address, security__protocol="SASL_PLAINTEXT", **options))
+        assert "authentication of 'alice' by PLAIN" in refused(client.transaction_version)
+    assert seen == ["ApiVersions", "SaslHandshake", "SaslAuthenticate"]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    now = [0.0]
+
+    class Time:
+        monotonic = staticmethod(lambda: now[0])
+
+    monkeypatch.setattr(module, "time", Time)
+    return now
+
+
+def test_a_session_is_renewed_in_time_with_requests_under_way(clock: list[float]) -> None:
+    seen: list[str] = []
+    with listening(answering(plain_broker(lifetime_ms=10_000, seen=seen))) as address:
+        connection = authenticated(address)
+        first = connection.send(request())
+        clock[0] = 8.4
+        second = connection.send(request())
+        clock[0] = 8.5
+        third = connection.send(request())
+        assert [connection.receive(sent).error_code for sent in (first, second, third)] == [0, 0, 0]
+        clock[0] = 16.9
+        assert ask(connection).error_code == 0
+    shaken = ["SaslHandshake", "SaslAuthenticate"]
+    asked = ["InitProducerId"] * 2
+    assert seen == ["ApiVersions", *shaken, *asked, *shaken, *asked]
+
+
+def test_a_session_that_has_ended_is_not_used(clock: list[float]) -> None:
+    with listening(answering(plain_broker(lifetime_ms=10_000))) as address:
+        connection = authenticated(address)
+        clock[0] = 10.0
+        with pytest.raises(ConnectionError, match="session has ended"):
+            connection.send(request())
+        connection.close()
+
+
+def closing(connection: socket.socket) -> None:
+    connection.recv(1)
+
+
+def test_a_broker_that_closes_in_the_middle_may_come_back(certificate: trustme.LeafCert) -> None:
+    with listening(closing) as address:
+        for call in (lambda: secured(address, trustme.CA()), lambda: authenticated(address), lambda: ask(connect(address))):
+            with pytest.raises(OSError):
+                call()
+    for after in ("SaslHandshake", "SaslAuthenticate"):
+        broker = plain_broker()
+        answer = answering(lambda name, sent, after=after, broker=broker: None if name == after else broker(name, sent))
+        with listening(answer) as address, pytest.raises(ConnectionError, match="closed the connection"):
+            authenticated(address)
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (b"\x7f\xff\xff\xff", "an answer of 2147483647 bytes"),
+        (b"\x00\x20\x00\x00" + bytes(4), "an answer of 2097152 bytes"),
+        (b"\0\0\0\0", "an answer of 0 bytes"),
+        (b"\0\0\0\5" + b"\0\0\0\1\0", "cannot be read"),
+        (b"\0\0\0\x0c" + b"\0\0\0\1\0\0\x7f\xff\xff\xff\0\0", "cannot be read"),
+        (b"\0\0\0\x0a" + b"\0\0\0\7\0\0\0\0\0\0", "to another request"),
+    ],
+)
+def test_an_answer_that_is_none(answer: bytes, line: str) -> None:
+    with listening(answering(lambda name, sent: answer)) as address, pytest.raises(ConnectionError, match=line):
+        authenticated(address)
+
+
+def test_an_error_that_nobody_knows() -> None:
+    answers = {"ApiVersions": versions(), "SaslHandshake": SaslHandshakeResponse(error_code=999)}
+    with listening(answering(lambda name, sent: answers[name])) as address:
+        assert "answers SaslHandshake with error 999" in refused(lambda: authenticated(address))
+
+
+def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], Any]:
+    """A broker that knows no more than that; it is asked in ``seen``."""
+
+    def answer(name: str, sent: Any) -> Any:
+        seen.append((name, 0))
+        if name == "ApiVersions":
+            return versions(**newest)
+        if name == "FindCoordinator":
+            assert sent.key == "shop"
+            return FindCoordinatorResponse(host="there", port=9, coordinators=[Coordinator(host="there", port=9)])
+        if name == "OffsetFetch":
+            assert sent.group_id == "ottla-pipeline.shop" or sent.groups[0].group_id == "ottla-pipeline.shop"
+            mark = '{"query":"q","batch":3,"run":"r"}'
+            there = OffsetFetchResponsePartition(0, committed_offset=1, metadata=mark)
+            return OffsetFetchResponse(topics=[OffsetFetchResponseTopic("in", partitions=[there])])
+        return None
+
+    return answer
+
+
+def test_a_broker_of_before_does_not_say_whether_a_transaction_is_open() -> None:
+    with listening(answering(older([], DescribeTransactions=-1, ApiVersions=2))) as address:
+        client = ClusterClient(connecting(address))
+        client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
+        assert state_of(client, "shop") == ""
+
+
+def test_a_broker_of_before_is_asked_in_versions_that_it_has() -> None:
+    seen: list[tuple[str, int]] = []
+    with listening(answering(older(seen, FindCoordinator=2, OffsetFetch=5, ApiVersions=2))) as address:
+        client = ClusterClient(connecting(address))
+        assert client.coordinator(1, "shop") == ("there", 9)
+        client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
+        assert read_mark(client, "ottla-pipeline.shop") == Mark("q", 3, "r")
+        client.close()
+
+
+def test_a_broker_that_knows_apiversions_0_only_is_asked_again() -> None:
+    """It answers in version 0 that it does not know ours, and goes on listening (KIP-511)."""
+    seen: list[int] = []
+
+    def serve(connection: socket.socket) -> None:
+        with connection.makefile("rb") as requests:
+            for _ in range(2):
+                frame = requests.read(int.from_bytes(requests.read(4), "big"))
+                key, version, correlation_id = struct.unpack_from(">hhi", frame)
+                seen.append(version)
+                code = 35 if version else 0
+                body = struct.pack(">ihihhh", correlation_id, code, 1, API_VERSIONS_KEY, 0, 0)
+                assert key == API_VERSIONS_KEY
+                connection.sendall(struct.pack(">i", len(body)) + body)
+
+    with listening(serve) as address:
+        connection = connect(address)
+        line = refused(lambda: connection.call(request()))
+        connection.close()
+    assert seen == [3, 0]
+    assert line == f"InitProducerId 0 to 5 is needed, and the broker at localhost:{address[1]} does not serve it"
+
+
+def test_a_broker_that_is_too_old_for_a_shared_transaction() -> None:
+    with listening(answering(older([], Produce=9))) as address:
+        connection = connect(address)
+        with pytest.raises(NotServed, match=r"Produce 12 to 12 is needed, .* at localhost:\d+ has versions 3 to 9 of it"):
+            connection.send(ProduceRequest())
+        connection.close()
+
+
+def test_a_dead_address_is_tried_once() -> None:
+    attempts: list[Address] = []
+
+    class Counting(ClusterClient):
+        def connection(self, address: Address) -> BrokerConnection:
+            attempts.append(address)
+            return super().connection(address)
+
+    with socket.create_server(("localhost", 0)) as server:
+        dead = server.getsockname()[1]
+    with listening(answering(open_broker)) as (host, port):
+        client = Counting(Connecting(f"localhost:{dead},{host}:{port}"))
+        for _ in range(3):
+            assert client.anyone() == (host, port)
+            client.close()
+    assert attempts.count(("localhost", dead)) == 1

@@ -1,0 +1,54 @@
+"""Login modules as Kafka's own documentation writes them, and as people do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.spark.cluster.jaas import JaasError, LoginModule, parse_jaas
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="a b";',
+        "PlainLoginModule REQUIRED\n  username = alice\n  password='a b' ;  ",
+        'x.PlainLoginModule required username="alice"password="a b";',
+    ],
+)
+def test_one_login_module(text: str) -> None:
+    assert parse_jaas(text) == LoginModule("PlainLoginModule", {"username": "alice", "password": "a b"})
+
+
+@given(st.text())
+def test_any_password_can_be_quoted(password: str) -> None:
+    quoted = password.replace("\\", "\\\\").replace('"', '\\"')
+    assert parse_jaas(f'M required password="{quoted}";').options == {"password": password}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "not of the form"),
+        ('M required password="hush"', "not of the form"),
+        ('M needed password="hush";', "not of the form"),
+        ('M required password="hush;', "not closed"),
+        ('M required password "hush";', "an option that is not"),
+        ('M required ";"="hush" = ;', "an option that is not"),
+        ('M required a="b"; N required password="hush";', "more than one"),
+        ("M required " + "a" * (64 << 10), "longer than"),
+    ],
+)
+def test_anything_else_is_refused_without_its_secrets(text: str, line: str) -> None:
+    with pytest.raises(JaasError, match=line) as refused:
+        parse_jaas(text)
+    assert "hush" not in str(refused.value)
+
+
+@given(st.text(alphabet="ab=;\"'\\ \n", max_size=40))
+def test_no_text_breaks_it(text: str) -> None:
+    try:
+        parse_jaas(text)
+    except JaasError:
+        return

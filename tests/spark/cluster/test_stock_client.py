@@ -1,0 +1,58 @@
+"""Kafka's names become librdkafka's, which knows them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trustme
+from confluent_kafka import Consumer
+
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.stock_client import settings_of
+from tests.spark.certificates import pem_of
+
+SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "u", "sasl.password": "p"}
+
+
+def settings(protocol: str, **options: Any) -> dict[str, Any]:
+    given = {"bootstrap.servers": "h:1", "security.protocol": protocol, **options}
+    return settings_of(Connecting.parse({f"kafka.{name}": value for name, value in given.items()}))
+
+
+def test_a_plain_cluster() -> None:
+    assert settings("PLAINTEXT") == {"bootstrap.servers": "h:1", "security.protocol": "plaintext"}
+
+
+def test_names_and_passwords() -> None:
+    given = settings("SASL_PLAINTEXT", **SCRAM)
+    assert (given["security.protocol"], given["sasl.username"], given["sasl.password"]) == ("sasl_plaintext", "u", "p")
+    Consumer({**given, "group.id": "g", "log_level": 0}).close()
+
+
+def test_certificates_of_both_sides() -> None:
+    authority = trustme.CA()
+    own = pem_of(authority.issue_cert("client"), "secret")
+    stores = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": authority.cert_pem.bytes().decode(),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": own[own.index("-----BEGIN CERTIFICATE") :],
+        "ssl.keystore.key": own[: own.index("-----BEGIN CERTIFICATE")],
+        "ssl.key.password": "secret",
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    given = settings("SSL", **stores)
+    assert (given["ssl.endpoint.identification.algorithm"], given["ssl.key.password"]) == ("none", "secret")
+    Consumer({**given, "group.id": "g", "log_level": 0}).close()
+
+
+@pytest.mark.parametrize("expires_s", [None, 4_102_444_800.0])
+def test_a_token_is_asked_for_when_librdkafka_wants_one(expires_s: float | None) -> None:
+    def token() -> str | tuple[str, float]:
+        return "abc" if expires_s is None else ("abc", expires_s)
+
+    given = settings("SASL_PLAINTEXT", **{"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.function": token})
+    text, until_s, _, extensions = given["oauth_cb"]("")
+    assert (text, extensions) == ("abc", {})
+    assert until_s == expires_s or expires_s is None

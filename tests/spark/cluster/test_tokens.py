@@ -1,0 +1,140 @@
+"""Where bearer tokens come from, and what becomes of functions and endpoints that give none."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from ottla.spark.cluster.client_config import Sasl, Secret, Token, TokenEndpoint
+from ottla.spark.cluster.tokens import EndpointTokens, expiry_of, token_of
+from ottla.spark.errors import PipelineError
+
+HERE = "tests.spark.cluster.test_tokens"
+
+
+def web_token(claims: object) -> str:
+    body = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{body}.c2ln"
+
+
+def given() -> str:
+    return "token"
+
+
+NO_FUNCTION = 7
+
+
+def of(function: Any) -> Token:
+    return token_of(Sasl("OAUTHBEARER", token=function))
+
+
+def test_a_function_gives_a_token_in_three_ways() -> None:
+    later = time.time() + 60
+    assert of(given) == of(f"{HERE}:given") == Token(Secret("token"))
+    assert of(lambda: ("token", later)) == of(lambda: Token(Secret("token"), later)) == Token(Secret("token"), later)
+
+
+def test_a_web_token_says_itself_when_it_expires() -> None:
+    assert of(lambda: web_token({"exp": 1e11})).expires_s == 1e11
+    assert expiry_of(web_token({"sub": "me"})) is None
+    for text in ("", "a.b", "a.!.c", "a.b.c", web_token([]), web_token({"exp": "soon"}), web_token({"exp": None})):
+        assert expiry_of(text) is None
+
+
+def raising() -> str:
+    raise ValueError("the password was hush")
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (raising, "raising gives no token: it raised ValueError"),
+        (lambda: None, "gives a NoneType"),
+        (lambda: ("token",), "gives a tuple"),
+        (lambda: ("token", 1.0), "that has expired"),
+        (lambda: web_token({"exp": 1}), "that has expired"),
+        ("no.such.module:f", "cannot be imported on this machine"),
+        (f"{HERE}:nothing", "cannot be imported on this machine"),
+        (f"{HERE}:NO_FUNCTION", "is no function"),
+    ],
+)
+def test_a_function_that_gives_none(function: Any, line: str) -> None:
+    with pytest.raises(PipelineError, match=line) as refused:
+        of(function)
+    assert str(refused.value).startswith("kafka.sasl.oauthbearer.token.function: ")
+    assert "hush" not in str(refused.value)
+
+
+@contextlib.contextmanager
+def endpoint(answer: Callable[[str, str], tuple[int, bytes]]) -> Iterator[TokenEndpoint]:
+    """Gives what ``answer`` says to a form and an Authorization header."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            status, body = answer(form, self.headers["Authorization"])
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield TokenEndpoint(f"http://127.0.0.1:{server.server_port}/token", "me", Secret("hush"), "kafka")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_endpoint_is_asked_again_when_most_of_a_token_s_life_is_over() -> None:
+    asked: list[tuple[dict[str, list[str]], str]] = []
+
+    def answer(form: str, authorization: str) -> tuple[int, bytes]:
+        asked.append((urllib.parse.parse_qs(form), authorization))
+        return 200, json.dumps({"access_token": f"t{len(asked)}", "expires_in": 100, "token_type": "Bearer"}).encode()
+
+    now = [1000.0]
+    with endpoint(answer) as where:
+        tokens = EndpointTokens(lambda: now[0])
+        assert tokens.token(where) == Token(Secret("t1"), 1100.0)
+        now[0] = 1079.0
+        assert tokens.token(where).value == Secret("t1")
+        now[0] = 1080.0
+        assert tokens.token(where).value == Secret("t2")
+    assert asked[0] == (
+        {"grant_type": ["client_credentials"], "scope": ["kafka"]},
+        "Basic " + base64.b64encode(b"me:hush").decode(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        ((401, b"hush"), "answers with 401 Unauthorized"),
+        ((200, b"hush"), "its answer has no access_token"),
+        ((200, b"\xff"), "its answer has no access_token"),
+        ((200, b'{"access_token": 1}'), "its answer has no access_token"),
+    ],
+)
+def test_an_endpoint_that_gives_none(answer: tuple[int, bytes], line: str) -> None:
+    with endpoint(lambda form, authorization: answer) as where, pytest.raises(PipelineError, match=line) as refused:
+        of(where)
+    assert "hush" not in str(refused.value)
+
+
+def test_an_endpoint_that_is_not_there() -> None:
+    with pytest.raises(PipelineError, match="does not answer"):
+        of(TokenEndpoint("http://127.0.0.1:1/", "me", Secret("x")))

@@ -1,0 +1,78 @@
+"""What the sinks of one process know of each other. No Spark, no broker."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.active_sinks import ProcessNotes
+
+SINK = ("h:1", "shop")
+
+
+def test_two_threads_that_write_under_one_id_are_told_so() -> None:
+    notes = ProcessNotes()
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with notes.writing(SINK, "batch 0 of stream a"):
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=first, name="first")
+    thread.start()
+    try:
+        assert inside.wait(60)
+        with (
+            pytest.raises(
+                PipelineError, match=r"write as 'shop' at the same time: batch 4 .* batch 0 of stream a in thread 'first'"
+            ),
+            notes.writing(SINK, "batch 4 of stream b"),
+        ):
+            pytest.fail("the block runs")
+        with notes.writing(("h:1", "another"), "batch 0"), notes.writing(("h:2", "shop"), "batch 0"):
+            pass
+    finally:
+        leave.set()
+        thread.join(60)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError), notes.writing(SINK, "batch 4 of stream b"):
+            raise ZeroDivisionError
+
+
+def test_a_failure_that_was_not_raised_ends_all_later_batches() -> None:
+    notes = ProcessNotes()
+    notes.note_failed(SINK, "q", 1, ValueError("no such topic"))
+    for batch in (2, 3):
+        with pytest.raises(PipelineError, match=r"batch 1 was not written \(no such topic\), and the function .* did not raise"):
+            notes.check_failed(SINK, "q", batch)
+    # Another stream, another sink, and the batch itself: Spark runs it again if its error was raised.
+    notes.check_failed(SINK, "another", 2)
+    notes.check_failed(("h:1", "another"), "q", 2)
+    notes.check_failed(SINK, "q", 1)
+    notes.note_written(SINK, "q", "run", 1)
+    notes.check_failed(SINK, "q", 2)
+
+
+def test_an_error_without_a_text_is_named() -> None:
+    notes = ProcessNotes()
+    notes.note_failed(SINK, "q", 0, KeyboardInterrupt())
+    with pytest.raises(PipelineError, match=r"batch 0 was not written \(KeyboardInterrupt\)"):
+        notes.check_failed(SINK, "q", 1)
+
+
+def test_a_sink_is_used_once_in_a_batch() -> None:
+    notes = ProcessNotes()
+    notes.note_written(SINK, "q", "run", 3)
+    with pytest.raises(PipelineError, match="batch 3 is committed under 'shop', and was given to the sink again"):
+        notes.check_first_use(SINK, "run", 3)
+    notes.check_first_use(SINK, "run", 4)
+    notes.check_first_use(SINK, "another run", 3)
+
+
+def test_a_batch_is_new_where_no_sink_was_given_it() -> None:
+    notes = ProcessNotes()
+    assert [notes.note_given("q", batch) for batch in (0, 0, 1, 3, 3)] == [True, False, True, True, False]
+    assert notes.note_given("another", 0)

@@ -1,0 +1,234 @@
+"""What the mark of the last batch says of the next one, without a broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from ottla.spark.checkpoint.checkpoint import InputEnds, parse_begin, parse_input
+from ottla.spark.checkpoint.query import check_number
+from ottla.spark.errors import Fenced, PipelineError
+from ottla.spark.progress.marks import Mark, commit_of, newest_mark, parse_mark
+from ottla.spark.sink.exactly_once import ExactlyOnce
+from ottla.spark.sink.writer import Written
+
+OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":7}}'
+ENDS = parse_input(OFFSETS, 4)
+
+
+@dataclass
+class FakeTransaction:
+    """What was committed is ``committed``, the newest last; ``ends`` tells how each transaction has ended."""
+
+    committed: list[Mark] = field(default_factory=list)
+    ends: list[bool] = field(default_factory=list)
+    producer: int = 0
+    transactional_id: str = "shop"
+    expired: bool = False
+    _open: Mark | None = None
+
+    def begin(self) -> Mark | None:
+        return self.committed[-1] if self.committed else None
+
+    def mark(self, mark: Mark, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._open = mark
+
+    def has_expired(self) -> bool:
+        return self.expired
+
+    def end(self, *, commit: bool) -> None:
+        self.ends.append(commit)
+        if commit and self._open is not None:
+            self.committed.append(self._open)
+        self._open = None
+
+
+def written(_: int) -> list[Written]:
+    return [Written("t", 0, 1, 10)]
+
+
+def ends(batch: int) -> InputEnds:
+    return InputEnds("", {("t", 0): batch})
+
+
+def stream(transaction: FakeTransaction) -> ExactlyOnce[int]:
+    made = ExactlyOnce(transaction, "run")
+    made.start()
+    return made
+
+
+def test_batches_follow_each_other_over_starts() -> None:
+    transaction = FakeTransaction()
+    for batch in range(3):
+        assert not stream(transaction).write("q", batch, written, ends(batch)).is_replay
+    assert [mark.batch for mark in transaction.committed] == [0, 1, 2]
+
+
+def test_what_was_committed_is_not_written_again() -> None:
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
+    assert stream(transaction).write("q", 4, written, ENDS).is_replay
+    assert transaction.ends == []
+
+
+def test_a_batch_marked_by_an_older_version_is_known_by_its_number() -> None:
+    assert stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 4, written, ENDS).is_replay
+    assert parse_mark('{"query":"q","batch":4,"run":"r"}', "g") == Mark("q", 4, "r")
+
+
+def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
+    """Spark has planned the batch anew, with more input: to skip it would lose what came in addition."""
+    transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
+    more = parse_input(OFFSETS.replace("7", "12"), 4)
+    with pytest.raises(PipelineError, match=r'up to \{"t":\{"0":7\}\}, and the checkpoint has it up to \{"t":\{"0":12\}\}'):
+        stream(transaction).write("q", 4, written, more)
+    assert transaction.ends == []
+
+
+def test_other_files_in_a_batch_that_was_committed() -> None:
+    """A checkpoint that was set back counts on from there, whatever it reads."""
+    files = InputEnds('{"logOffset":1}', {("t", 0): 4}, content="one", at="t")
+    last = Mark("q", 4, "before", files.text, content="one")
+    assert stream(FakeTransaction([last])).write("q", 4, written, files).is_replay
+    other = msgspec.structs.replace(files, content="another")
+    with pytest.raises(PipelineError, match="batch 4 was committed, and the checkpoint has other files in it"):
+        stream(FakeTransaction([last])).write("q", 4, written, other)
+    # Marks of before files were noted say nothing of them.
+    assert stream(FakeTransaction([Mark("q", 4, "before", files.text)])).write("q", 4, written, other).is_replay
+
+
+@pytest.mark.parametrize(("given", "running", "is_refused"), [(3, "3", False), (0, "3", True), (0, None, False)])
+def test_the_number_of_a_batch_is_the_streams_own(given: int, running: str | None, is_refused: bool) -> None:
+    if is_refused:
+        with pytest.raises(PipelineError, match="was given batch 0, and the stream runs batch 3"):
+            check_number(given, running)
+    else:
+        check_number(given, running)
+
+
+def test_a_checkpoint_that_was_set_back_further() -> None:
+    with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: the checkpoint was set back"):
+        stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written, ends(3))
+
+
+def test_what_a_checkpoint_says_of_a_batch() -> None:
+    assert (ENDS.text, ENDS.offsets) == ('{"t":{"0":7}}', {("t", 0): 7})
+    two = OFFSETS + '\n{"b":{"1":2,"0":1}}\n-'
+    assert parse_input(two, 4).text == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
+    assert parse_input(two, 4).offsets == {("t", 0): 7, ("b", 0): 1, ("b", 1): 2}
+    assert parse_input('v1\n{}\n{"logOffset":3}\n5', 4).offsets == {}
+    many = "v1\n{}\n" + json.dumps({"t": {str(n): n for n in range(1_000)}})
+    assert parse_input(many, 4).text.startswith("sha256:")
+    assert len(parse_input(many, 4).text) < 100
+    assert len(parse_input(many, 4).offsets) == 1_000
+    with pytest.raises(PipelineError, match="offsets of batch 4 cannot be read"):
+        parse_input(OFFSETS[:-1], 4)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_a_later_batch_without_a_mark_is_no_first_start(batch: int) -> None:
+    """The group was deleted or has expired, or somebody gave another transactional id."""
+    transaction = FakeTransaction()
+    with pytest.raises(PipelineError, match=f"is at batch {batch}, and nothing tells which batches were committed"):
+        stream(transaction).write("q", batch, written, ends(batch))
+    assert transaction.ends == []
+
+
+def test_a_mark_that_was_set_back() -> None:
+    transaction = FakeTransaction([Mark("q", 4, "before")])
+    with pytest.raises(PipelineError, match="is at batch 6, and the last that was committed under this transactional id is 4"):
+        stream(transaction).write("q", 6, written, ends(6))
+    assert transaction.ends == []
+
+
+def test_a_mark_of_another_checkpoint() -> None:
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        stream(FakeTransaction([Mark("another", 4, "before")])).write("q", 5, written, ends(5))
+
+
+def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
+    transaction = FakeTransaction([Mark("q", 4, "before")])
+    sink = stream(transaction)
+
+    def fails(_: int) -> list[Written]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.write("q", 5, fails, ends(5))
+    assert not sink.write("q", 5, written, ends(5)).is_replay
+    assert transaction.ends == [False, True]
+
+
+def test_the_mark_stands_at_the_first_partition_of_the_input() -> None:
+    mark = Mark("q", 4, "r", ENDS.text)
+    commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3})
+    assert list(commit) == ["t", "u"]
+    assert (commit["t"][1], commit["u"]) == ((9, ""), {0: (3, "")})
+    offset, metadata = commit["t"][0]
+    assert (offset, newest_mark(["", metadata, ""], "g")) == (7, mark)
+
+
+def test_the_newest_of_several_marks_counts() -> None:
+    """A topic that is read no more keeps the mark of the last batch that has read it."""
+    old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1})[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
+    assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
+    assert newest_mark([], "g") is None
+    for foreign in (["theirs"], ["", ""], [old, "theirs"]):
+        with pytest.raises(PipelineError, match="'g' holds offsets of no pipeline"):
+            newest_mark(foreign, "g")
+
+
+@pytest.mark.parametrize(
+    ("begin", "goes_on"),
+    [
+        ('{"t":{"0":7}}', True),
+        ('{"t":{"0":7,"1":0}}', True),
+        ('{"t":{"0":6}}', False),
+        ('{"t":{"1":7}}', False),
+        ('{"u":{"0":7}}', False),
+        ('[{"t":{"0":7}}]', False),
+        ("", False),
+    ],
+)
+def test_a_lost_checkpoint_is_taken_up_where_it_ended_and_nowhere_else(begin: str, goes_on: bool) -> None:
+    transaction = FakeTransaction([Mark("lost", 4, "before", ENDS.text)])
+    sink = stream(transaction)
+    first = InputEnds('{"t":{"0":9}}', {("t", 0): 9}, begin)
+    if not goes_on:
+        with pytest.raises(PipelineError, match=r"came from another checkpoint .* begin at ottla\.spark\.committed_offsets"):
+            sink.write("q", 0, written, first)
+        assert transaction.ends == []
+        return
+    assert not sink.write("q", 0, written, first).is_replay
+    assert sink.write("q", 0, written, first).is_replay
+    assert not sink.write("q", 1, written, ends(1)).is_replay
+    assert [mark.turn for mark in transaction.committed] == [0, 1, 1]
+    assert newest_mark([msgspec.json.encode(mark).decode() for mark in transaction.committed], "g") == transaction.committed[-1]
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        stream(transaction).write("lost", 5, written, ends(5))
+
+
+def test_where_a_stream_begins() -> None:
+    assert parse_begin(['\0v1\n{"t":{"1":2,"0":7}}']) == '{"t":{"0":7,"1":2}}'
+    assert parse_begin(['\0v1\n{"t":{"0":7}}', 'v1\n{"u":{"0":1}}']) == '[{"t":{"0":7}},{"u":{"0":1}}]'
+    for nothing in ([], ["v1"], ["{"], ['v1\n{"path":"file:/a","batchId":0}']):
+        assert parse_begin(nothing) == ""
+
+
+@pytest.mark.parametrize(
+    ("took_s", "says"), [(59.0, "another pipeline runs as"), (61.0, "batch 0 took 61,000 ms, and its transaction")]
+)
+def test_who_took_too_long_was_fenced_by_the_coordinator(took_s: float, says: str) -> None:
+    clock = [0.0]
+    sink = ExactlyOnce(FakeTransaction(), "run", timeout_ms=60_000, now_s=lambda: clock[0])
+    sink.start()
+
+    def fenced(_: int) -> list[Written]:
+        clock[0] += took_s
+        raise Fenced("shop")
+
+    with pytest.raises(PipelineError, match=says):
+        sink.write("q", 0, fenced, ends(0))

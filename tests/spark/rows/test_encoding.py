@@ -1,0 +1,98 @@
+"""Columns as record batches: what is written is read back the same, by aiokafka and by the segment source's own decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row
+
+from ottla.protocol.primitives import uvarint
+from ottla.protocol.records import crc_is_valid, read_header
+from ottla.spark.errors import PipelineError
+from ottla.spark.rows.encoding import Encoded, PartitionRows, ProducerIdentity, encode, varints
+from ottla.spark.segments.columns import HEADERS
+from ottla.spark.sink.row_writing import _headers as by_driver
+
+TIMESTAMP_MS = 1_700_000_000_000
+blob = st.none() | st.binary(max_size=200)
+row = st.tuples(blob, blob, st.none() | st.lists(st.tuples(st.text(max_size=5), blob), max_size=3))
+
+
+def columns(rows: list[Any]) -> pa.RecordBatch:
+    headers = [None if pairs is None else [{"key": k, "value": v} for k, v in pairs] for _, _, pairs in rows]
+    arrays = [pa.array([r[0] for r in rows], pa.binary()), pa.array([r[1] for r in rows], pa.binary()), pa.array(headers, HEADERS)]
+    return pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
+
+
+def decoded(batches: list[Encoded]) -> list[Any]:
+    return [(r.key, r.value, list(r.headers)) for batch in batches for r in DefaultRecordBatch(batch.data)]
+
+
+@pytest.mark.heavy
+@settings(max_examples=150)
+@given(st.lists(row, min_size=1, max_size=60), st.integers(0, 4), st.integers(100, 2_000), st.data())
+def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
+    whole = columns(rows)
+    start = data.draw(st.integers(0, len(rows) - 1))
+    # A slice has offsets of its own into the same buffers.
+    batches = list(encode(whole.slice(start), ProducerIdentity(7, 3, codec), [PartitionRows(0, 40)], TIMESTAMP_MS, batch_bytes))
+    assert decoded(batches) == [(key, value, headers or []) for key, value, headers in rows[start:]]
+    sequence = 40
+    for batch in batches:
+        header = read_header(batch.data)
+        assert crc_is_valid(batch.data, header)
+        assert (header.base_sequence, header.record_count, batch.sequence) == (sequence, batch.records, sequence)
+        assert (header.producer_id, header.producer_epoch, header.is_transactional, header.compression) == (7, 3, True, codec)
+        assert {r.timestamp for r in DefaultRecordBatch(batch.data)} == {TIMESTAMP_MS}
+        sequence += batch.records
+
+
+@pytest.mark.heavy
+@settings(max_examples=60)
+@given(st.lists(row, min_size=1, max_size=60), st.lists(st.integers(1, 59), max_size=6), st.integers(100, 2_000))
+def test_parts_that_are_encoded_at_once_are_as_if_each_was_alone(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
+    whole = columns(rows)
+    starts = sorted({0, *(cut for cut in cuts if cut < len(rows))})
+    parts = [PartitionRows(start, 100 * number) for number, start in enumerate(starts)]
+    who = ProducerIdentity(7, 3, 0)
+    together = list(encode(whole, who, parts, TIMESTAMP_MS, batch_bytes))
+    for number, (part, end) in enumerate(zip(parts, [*starts[1:], len(rows)], strict=True)):
+        piece = whole.slice(part.start, end - part.start)
+        alone = list(encode(piece, who, [PartitionRows(0, part.sequence)], TIMESTAMP_MS, batch_bytes))
+        mine = [batch for batch in together if batch.part == number]
+        assert [(b.sequence, b.records, b.data) for b in mine] == [(b.sequence, b.records, b.data) for b in alone]
+
+
+@pytest.mark.parametrize("size", [90, 300])
+def test_batches_are_as_large_as_they_may_be(size: int) -> None:
+    rows = [(b"k", b"v" * size, [])] * 100
+    batches = list(encode(columns(rows), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
+    assert {batch.records for batch in batches[:-1]} == {1_000 // (size + 27)}
+    assert max(len(batch.data) for batch in batches) <= 1_061
+    alone = list(encode(columns([(b"k", b"v" * 5_000, [])] * 3), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
+    assert [batch.records for batch in alone] == [1, 1, 1]
+
+
+@pytest.mark.heavy
+@given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1))
+def test_varints(values: list[int]) -> None:
+    assert varints(np.array(values, np.int64)).to_pylist() == [uvarint((v << 1) ^ (v >> 63)) for v in values]
+
+
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
+def test_a_header_without_a_key_is_named(header: Any) -> None:
+    """A broker answers for such a batch that it cannot be read, and no more."""
+    arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
+    rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])
+    with pytest.raises(PipelineError, match="column 'headers' has a header that is null, or has no key"):
+        list(encode(rows, ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
+    with pytest.raises(PipelineError, match="column 'headers'"):
+        by_driver([None if header is None else Row(**header)])
+    assert by_driver([Row(key="k", value=None)]) == [("k", None)]
+    assert by_driver(None) == []

@@ -1,0 +1,106 @@
+"""Which rows the sink takes, and where they go. Needs Spark, and no broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.rows.murmur2 import partitions_for
+from ottla.spark.rows.rows import Outgoing, outgoing
+
+pytestmark = [pytest.mark.full, pytest.mark.java]
+
+KEYS = [f"key-{n}".encode() for n in range(50)]
+PLACE = "topic STRING, partition INT"
+TYPES = "array<struct<key:string,value:binary>>"
+
+
+def test_all_but_the_value_may_be_left_out(spark: Any) -> None:
+    frame = outgoing(spark.createDataFrame([("v", 1)], "VALUE STRING, other INT"), "t")
+    assert [tuple(row) for row in frame.collect()] == [("t", None, bytearray(b"v"), None)]
+    assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
+        ("topic", "string"),
+        ("key", "binary"),
+        ("value", "binary"),
+        ("partition", "int"),
+    ]
+    small = Outgoing("t", 100).rows(spark.createDataFrame([("v",)], "value STRING"))
+    assert small.columns == ["topic", "partition", "content"]
+
+
+@pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
+@pytest.mark.parametrize("largest_bytes", [None, 2])
+def test_no_list_of_headers_is_null(spark: Any, largest_bytes: int | None, types: str) -> None:
+    """Arrow's writer in the JVM takes quadratic time for null lists."""
+    rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
+    frame = Outgoing("t", largest_bytes).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
+    assert not frame.schema["headers"].nullable
+    large = [] if largest_bytes else [("h", None)]
+    shown = [[tuple(header) for header in row.headers] for row in frame.collect()]
+    assert shown == [[], [], [("h", None)], [], large]
+    assert frame.toArrow().column("headers").null_count == 0
+
+
+def test_the_option_wins_over_the_column(spark: Any) -> None:
+    frame = spark.createDataFrame([("a", 3, "k", b"v", [("h", None)])], f"{PLACE}, key STRING, value BINARY, headers {TYPES}")
+    assert [(r.topic, r.partition, r.headers[0].key) for r in outgoing(frame, None).collect()] == [("a", 3, "h")]
+    assert [r.topic for r in outgoing(frame, "b").collect()] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "topic", "says"),
+    [
+        ("key STRING", "t", "no column 'value': it is what is written; they have key"),
+        ("val STRING", "t", "no column 'value': is it 'val'?"),
+        ("value STRING", None, "no column 'topic': give one, or the option 'topic'"),
+        ("value INT", "t", "column 'value' is int; the sink takes binary or string: cast it"),
+        ("value STRING, partition LONG", "t", "column 'partition' is bigint; the sink takes int"),
+        ("value STRING, topic INT", None, "column 'topic' is int; the sink takes string"),
+        ("value STRING, headers STRING", "t", "column 'headers' is string; the sink takes array<"),
+    ],
+)
+def test_what_is_no_row_of_the_sinks_is_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
+    with pytest.raises(PipelineError) as refused:
+        outgoing(spark.createDataFrame([], schema), topic)
+    assert says in str(refused.value)
+
+
+def rows(spark: Any, given: list[tuple[str | None, bytes | None, int | None]]) -> Any:
+    return outgoing(
+        spark.createDataFrame(
+            [(topic, partition, key, b"v") for topic, key, partition in given], f"{PLACE}, key BINARY, value BINARY"
+        ),
+        None,
+    )
+
+
+def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
+    from ottla.spark.rows.spark_partitioner import placed
+
+    frame = rows(spark, [(("a", "b")[n % 2], key, 1 if n % 10 == 0 else None) for n, key in enumerate(KEYS)])
+    by_three, by_five = partitions_for(KEYS, 3), partitions_for(KEYS, 5)
+    wanted = [1 if n % 10 == 0 else (by_three, by_five)[n % 2][n] for n in range(50)]
+    assert [row.partition for row in placed(frame, {"a": 3, "b": 5, "c": 1}).collect()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (("b", b"k", None), "a row goes to topic 'b', which does not exist or is not among"),
+        ((None, b"k", None), "a row has no topic"),
+        (("a", b"k", 3), "topic 'a' has no partition 3: it has 3"),
+        (("a", None, -1), "topic 'a' has no partition -1"),
+    ],
+)
+def test_rows_that_have_no_place_are_named(spark: Any, row: tuple[Any, ...], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Python places them. Those that the JVM has placed are refused by the task that writes them (test_writer)."""
+    from ottla.spark.rows import spark_partitioner as placing
+    from ottla.spark.rows.spark_partitioner import placed
+
+    monkeypatch.setattr(placing, "_hashed_by_jvm", lambda session, key: None)
+    with pytest.raises(Exception, match=says):
+        placed(rows(spark, [("a", b"k", 0), row]), {"a": 3}).collect()

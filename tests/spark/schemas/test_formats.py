@@ -1,0 +1,46 @@
+"""Values as JSON and as Avro, without Spark: what goes in comes out, in bytes that any reader of the format reads."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from fastavro import schemaless_reader
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.pipeline.schemas import INVOICE, PURCHASE, SHIPMENT, TOTAL
+from ottla.spark.schemas.avro import avro_schema
+from ottla.spark.schemas.formats import AVRO, FORMATS, JSON
+
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "LONG": st.integers(-(1 << 63), (1 << 63) - 1),
+    "INT": st.integers(-(1 << 31), (1 << 31) - 1),
+    "STRING": st.text(),
+}
+
+
+def rows(schema: str) -> st.SearchStrategy[dict[str, object]]:
+    fields = [part.split() for part in schema.split(",")]
+    return st.fixed_dictionaries({name: st.none() | VALUES[kind] for name, kind in fields})
+
+
+@pytest.mark.parametrize("schema", [PURCHASE, INVOICE, SHIPMENT, TOTAL])
+@given(data=st.data())
+def test_what_is_packed_is_read(schema: str, data: st.DataObject) -> None:
+    row = data.draw(rows(schema))
+    assert json.loads(JSON.pack(row, schema)) == row
+    packed = io.BytesIO(AVRO.pack(row, schema))
+    assert schemaless_reader(packed, json.loads(avro_schema(schema)), None) == row
+    assert not packed.read()
+
+
+def test_a_field_that_is_not_given_is_null() -> None:
+    packed = AVRO.pack({"purchase": 1}, SHIPMENT)
+    assert packed == bytes((2, 2, 0, 0, 0))
+
+
+def test_formats_go_by_their_names() -> None:
+    assert list(FORMATS) == ["json", "avro"]

@@ -1,0 +1,32 @@
+"""Columns of a registry's values, written and read by Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from tests.spark.registry_server import registry_server
+
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
+
+SCHEMA = "id LONG, name STRING, price DOUBLE, raw BINARY, ok BOOLEAN"
+ROWS = [(1, "a", 1.5, bytearray(b"x"), True), (None, None, None, None, None), (1 << 60, "ü", -0.0, bytearray(), False)]
+
+
+def test_what_was_written_is_read(spark: Any) -> None:
+    from pyspark.sql import functions as f
+
+    from ottla.spark.schemas.registered import from_registry, to_registry
+
+    with registry_server() as (server, registry):
+        frame = spark.createDataFrame(ROWS, SCHEMA)
+        framed = frame.select(to_registry(f.struct(*frame.columns), registry, "t-value", SCHEMA).alias("value"))
+        spoilt = framed.union(spark.createDataFrame([(None,), (bytearray(b"{}"),), (bytearray(b"\0\0\0\0\1x"),)], "value BINARY"))
+        read = spoilt.select(from_registry(f.col("value"), registry, SCHEMA).alias("r")).select("r.*")
+        rows = [tuple(row) for row in read.collect()]
+        assert rows[:3] == ROWS
+        assert rows[3:] == [(None,) * 5] * 3
+        assert list(server.subjects) == ["t-value"]

@@ -1,0 +1,18 @@
+"""What the session has Spark fetch, and what not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ottla.spark.session.session import SPARKS_OWN
+
+
+@pytest.mark.parametrize("package", SPARKS_OWN)
+def test_what_is_not_fetched_is_among_sparks_own_jars(package: str) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    jars = [jar.name for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")]
+    artifact = re.escape(package.partition(":")[2])
+    assert any(re.fullmatch(rf"{artifact}-\d[\d.]*\.jar", jar) for jar in jars), f"Spark has no {package} of its own any more"

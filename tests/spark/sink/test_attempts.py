@@ -1,0 +1,96 @@
+"""Whether Spark ran a stage once, as its status tracker tells it, later than it happens."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.sink import attempts
+from ottla.spark.sink.attempts import check_attempts
+from ottla.spark.sink.session_setup import begins_stages_once, check_settings
+from ottla.spark.sink.writer import Written, check_alone
+
+
+class Tracker:
+    """Gives what it is to say in turn, the last of it for ever: attempt, tasks that are done, of how many."""
+
+    def __init__(self, *said: tuple[int, int, int] | None) -> None:
+        self.said = list(said)
+
+    def getStageInfo(self, stage: int) -> Any:
+        now = self.said.pop(0) if len(self.said) > 1 else self.said[0]
+        if now is None:
+            return SimpleNamespace(isDefined=lambda: False)
+        attempt, done, tasks = now
+        info = SimpleNamespace(currentAttemptId=lambda: attempt, numCompletedTasks=lambda: done, numTasks=lambda: tasks)
+        return SimpleNamespace(isDefined=lambda: True, get=lambda: info)
+
+
+def spark(tracker: Tracker) -> Any:
+    return SimpleNamespace(
+        sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: SimpleNamespace(statusTracker=lambda: tracker)))
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_PAUSE_S", 0.0)
+
+
+def test_a_stage_that_ran_once() -> None:
+    check_attempts(spark(Tracker((0, 2, 2))), [3])
+    check_attempts(spark(Tracker(None, (0, 0, 2), (0, 1, 2), (0, 2, 2))), [3])
+    check_attempts(spark(Tracker(None)), [])
+
+
+@pytest.mark.parametrize("said", [[(1, 0, 2)], [(0, 1, 2), (1, 1, 1)], [None, (2, 2, 2)]])
+def test_a_stage_that_was_begun_again(said: list[tuple[int, int, int] | None]) -> None:
+    with pytest.raises(RuntimeError, match="stage 3 was begun again"):
+        check_attempts(spark(Tracker(*said)), [3])
+
+
+@pytest.mark.parametrize("said", [None, (0, 1, 2)])
+def test_a_stage_of_which_nothing_is_told(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
+    with pytest.raises(RuntimeError, match="Spark does not tell whether stage 3 was begun again"):
+        check_attempts(spark(Tracker(said)), [3])
+
+
+@pytest.mark.parametrize(
+    ("master", "attempts", "is_once"),
+    [
+        ("local", None, True),
+        ("local[2]", None, True),
+        ("local[*,4]", None, True),
+        ("local-cluster[2,1,1024]", None, False),
+        ("local-cluster[2,1,1024]", "1", True),
+        ("spark://here:7077", None, False),
+        ("spark://here:7077", "4", False),
+        ("spark://here:7077", "1", True),
+    ],
+)
+def test_where_no_stage_is_begun_again(master: str, attempts: str | None, is_once: bool) -> None:
+    """In one process no shuffle is lost; local-cluster has executors of their own."""
+    settings = {"spark.stage.maxConsecutiveAttempts": attempts}
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
+    assert begins_stages_once(session) is is_once
+
+
+@pytest.mark.parametrize(("setting", "is_refused"), [("true", True), ("TRUE", True), ("false", False), (None, False)])
+def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool) -> None:
+    """Each would refuse itself, and with the fourth Spark gives the batch up."""
+    conf = SimpleNamespace(get=lambda name, default: default if setting is None else setting)
+    session: Any = SimpleNamespace(conf=conf)
+    with pytest.raises(PipelineError, match=r"spark\.speculation runs copies") if is_refused else nullcontext():
+        check_settings(session)
+
+
+def test_two_tasks_that_have_written_to_one_partition() -> None:
+    written = [Written("a", 0, 5, 50), Written("a", 1, 5, 50), Written("b", 0, 5, 50)]
+    check_alone(written, "advice")
+    with pytest.raises(PipelineError, match="two tasks have written to a-1, so the batch is aborted: advice"):
+        check_alone([*written, Written("a", 1, 1, 10)], "advice")

@@ -1,0 +1,152 @@
+"""What becomes of batches whose brokers refuse, vanish and forget. No broker here: its answers are the test's."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from ottla.protocol.errors import Code
+from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from ottla.spark.errors import BrokerRefused, Fenced, MustAbort, PipelineError
+from ottla.spark.rows.encoding import Encoded
+from ottla.spark.sink import batch_sender as sending
+from ottla.spark.sink.batch_sender import Sender
+from ottla.spark.sink.transaction import SharedProducer
+
+LEADER = ("broker", 9092)
+
+
+class Leader:
+    """Leads all partitions, and answers each batch of a request with the next of ``codes``; an OSError breaks the connection."""
+
+    def __init__(self, *codes: int | OSError) -> None:
+        self.codes = deque(codes)
+        self.sent: list[list[tuple[int, int]]] = []
+        self.timeout_s = 30.0
+        self._asked: deque[Any] = deque()
+
+    def connection(self, address: object) -> Leader:
+        return self
+
+    def leaders(self, topic: str) -> dict[int, tuple[str, int]]:
+        return {0: LEADER, 1: LEADER}
+
+    def known_leaders(self, topic: str, partition: int) -> dict[int, tuple[str, int]]:
+        return self.leaders(topic)
+
+    def send(self, request: Any) -> tuple[int, int]:
+        self._asked.append(request)
+        return 0, 12
+
+    def receive(self, sent: tuple[int, int]) -> ProduceResponse:
+        responses = []
+        for topic in self._asked.popleft().topic_data:
+            answers = []
+            for data in topic.partition_data:
+                code = self.codes.popleft() if len(self.codes) > 1 else self.codes[0]
+                if isinstance(code, OSError):
+                    raise code
+                answers.append(PartitionProduceResponse(index=data.index, error_code=code))
+            responses.append(TopicProduceResponse(topic.name, partition_responses=answers))
+        return ProduceResponse(responses=responses)
+
+    def close(self) -> None:
+        self._asked.clear()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, pause_s: float) -> None:
+        self.now_s += pause_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(sending, "time", clock)
+    return clock
+
+
+def sender(leader: Leader) -> Sender:
+    cluster: Any = leader
+    return Sender(cluster, SharedProducer("shop", 1, 0))
+
+
+def write(leader: Leader, *batches: tuple[int, int]) -> None:
+    """Batches by partition and sequence."""
+    of = sender(leader)
+    of.send([(("t", partition), Encoded(part=0, sequence=sequence, records=1, data=b"x")) for partition, sequence in batches])
+    of.settle()
+    assert not of._doubts
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ConnectionError("gone"),
+    ],
+)
+def test_what_passes_is_sent_again(clock: Clock, code: int | OSError) -> None:
+    write(Leader(code, code, Code.NONE), (0, 0), (0, 1))
+    assert clock.now_s < 1
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (Code.NOT_LEADER_OR_FOLLOWER, r"writing to t-0: not done within 30 s \(NOT_LEADER_OR_FOLLOWER\)"),
+        (ConnectionError("gone"), r"writing to t-0: not done within 30 s \(gone\)"),
+    ],
+)
+def test_what_does_not_pass_has_one_deadline(clock: Clock, code: int | OSError, line: str) -> None:
+    with pytest.raises(PipelineError, match=line):
+        write(Leader(code), (0, 0))
+    assert clock.now_s == pytest.approx(30, abs=1)
+
+
+def test_a_deadline_is_a_batch_s_own(clock: Clock) -> None:
+    """One that fails for a while and is written takes nothing from the next."""
+    codes: list[int] = [Code.NOT_ENOUGH_REPLICAS] * 400
+    of = sender(Leader(*codes, Code.NONE, *codes, Code.NONE))
+    for sequence in range(2):
+        of.send([(("t", 0), Encoded(part=0, sequence=sequence, records=1, data=b"x"))])
+        of.settle()
+    assert clock.now_s == pytest.approx(40, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "line"),
+    [
+        (Code.PRODUCER_FENCED, Fenced, "another pipeline runs as 'shop'"),
+        (Code.TRANSACTION_ABORTABLE, MustAbort, "writing to t-0: the broker answered TRANSACTION_ABORTABLE"),
+        (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, MustAbort, "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        (Code.TOPIC_AUTHORIZATION_FAILED, BrokerRefused, "TOPIC_AUTHORIZATION_FAILED"),
+        (Code.MESSAGE_TOO_LARGE, PipelineError, "a record of 1 bytes is more than topic 't' takes"),
+        (32_000, BrokerRefused, "the broker answered error 32000"),
+    ],
+)
+def test_what_is_final(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
+    with pytest.raises(kind, match=line):
+        write(Leader(code), (0, 0))
+    assert clock.now_s == 0
+
+
+def test_a_batch_that_was_sent_twice_may_be_there_already(clock: Clock) -> None:
+    write(Leader(ConnectionError("gone"), Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))
+
+
+def test_a_batch_that_was_sent_once_is_not_there_already(clock: Clock) -> None:
+    """Somebody else has written in this transaction: its records stand there, and ours do not."""
+    with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent once only"):
+        write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

@@ -1,0 +1,155 @@
+"""``format("ottla")`` in streams: segment files that are followed, and the sink by its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import ottla.spark
+from ottla import Broker
+
+pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
+
+PARTITIONS = 3
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker(data_dir=tmp_path / "data") as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, partitions=PARTITIONS)
+        yield broker
+
+
+def fill(broker: Broker, first: int, count: int, *, commit: bool = True) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "feeder", "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for n in range(first, first + count):
+        producer.produce("in", b"%d" % n, b"%d" % n)
+    (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+
+def values(broker: Broker, topic: str = "out") -> list[int]:
+    return sorted(int(record.value or b"") for record in broker.records(topic))
+
+
+class Copying:
+    """Segment files to a topic, by ``format("ottla")`` on both ends."""
+
+    def __init__(self, spark: Any, broker: Broker, directory: Path) -> None:
+        self.spark, self.directory = spark, directory
+        self.source = {"path": str(directory / "data"), "subscribe": "in", "startingOffsets": "earliest"}
+        self.sink = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": "copy", "topic": "out"}
+
+    def start(self, checkpoint: str = "cp", arrange: bool = True) -> Any:
+        frame = self.spark.readStream.format("ottla").options(**self.source).load().selectExpr("key", "value")
+        frame = ottla.spark.arranged(frame, self.sink) if arrange else frame
+        writer = frame.writeStream.format("ottla").options(**self.sink)
+        return writer.option("checkpointLocation", str(self.directory / checkpoint)).start()
+
+    def run(self, checkpoint: str = "cp", arrange: bool = True) -> None:
+        query = self.start(checkpoint, arrange)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+
+@pytest.fixture
+def copying(spark: Any, broker: Broker, tmp_path: Path) -> Copying:
+    return Copying(spark, broker, tmp_path)
+
+
+def test_what_is_committed_is_copied_once_over_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+    fill(broker, 0, 1_000)
+    fill(broker, 5_000, 10, commit=False)
+    copying.run()
+    assert values(broker) == list(range(1_000))
+    fill(broker, 1_000, 500)
+    copying.run()
+    # As if the driver had died between its commit and Spark's.
+    last = max(int(path.name) for path in (tmp_path / "cp" / "commits").iterdir() if path.name.isdecimal())
+    for name in (f"{last}", f".{last}.crc"):
+        (tmp_path / "cp" / "commits" / name).unlink()
+    fill(broker, 1_500, 500)
+    copying.run()
+    assert values(broker) == list(range(2_000))
+    assert broker.transaction("copy").state != "Ongoing"
+
+
+def test_what_cannot_be_exactly_once_is_refused(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+    fill(broker, 0, 100)
+    with pytest.raises(Exception, match=r"format\('ottla'\) writes what ottla\.spark\.arranged"):
+        copying.run(arrange=False)
+    copying.run()
+    with pytest.raises(Exception, match="the last batch under this transactional id came from another checkpoint"):
+        copying.run("other")
+    shutil.rmtree(tmp_path / "cp" / "commits")
+    shutil.copytree(tmp_path / "cp", tmp_path / "old")
+    fill(broker, 100, 100)
+    copying.run()
+    fill(broker, 200, 100)
+    copying.run()
+    with pytest.raises(Exception, match="the checkpoint was set back"):
+        copying.run("old")
+    assert values(broker) == list(range(300))
+
+
+def test_where_stages_may_be_begun_again_it_is_no_sink(spark: Any) -> None:
+    from ottla.spark.sink.datasource import OttlaSource
+
+    with pytest.raises(ottla.spark.PipelineError, match=r"spark\.stage\.maxConsecutiveAttempts=1, or give ottla\.spark\.sink"):
+        OttlaSource({}).streamWriter(spark.range(1).schema, overwrite=False)
+
+
+def test_a_stream_of_segments_begins_where_it_is_told(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    fill(broker, 0, 300)
+    reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")
+
+    def seen(name: str, frame: Any) -> int:
+        query = frame.writeStream.format("memory").queryName(name).start()
+        try:
+            query.processAllAvailable()
+            fill(broker, 300, 100)
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        return int(spark.table(name).count())
+
+    assert seen("later", reader.load()) == 100
+    assert seen("earlier", reader.option("startingOffsets", "earliest").load()) == 500
+    with pytest.raises(Exception, match="has no option 'subscrib'"):
+        reader.option("subscrib", "in").load().writeStream.format("noop").start().processAllAvailable()
+
+
+def test_a_batch_of_a_stream_of_segments_is_bounded_also_after_a_restart(spark: Any, broker: Broker, tmp_path: Path) -> None:
+    fill(broker, 0, 400)
+    reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "150")
+    frame = reader.option("checkpointLocation", str(tmp_path / "cp")).load().selectExpr("value")
+    counts: list[int] = []
+    values: list[int] = []
+
+    def keep(rows: Any, batch: int) -> None:
+        of_batch = [int(bytes(row.value)) for row in rows.collect()]
+        counts.append(len(of_batch))
+        values.extend(of_batch)
+
+    for more in (0, 300):
+        fill(broker, 400, more)
+        query = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "cp")).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+    assert sorted(values) == list(range(700))
+    assert max(counts) <= 150 + PARTITIONS

@@ -1,0 +1,144 @@
+"""A stream after a failure, by what its transaction's coordinator has said and has not. No Spark and no broker here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.errors import Fenced, PipelineError
+from ottla.spark.progress.marks import Mark
+from ottla.spark.sink.exactly_once import ExactlyOnce, Tasks
+from ottla.spark.sink.writer import Written
+
+pytestmark = pytest.mark.entry("PIP-01")
+
+ENDS = InputEnds("", {("in", 0): 1})
+
+
+class Coordinated:
+    """A transaction whose next calls end as ``fails`` says, by the call's name."""
+
+    def __init__(self) -> None:
+        self.transactional_id = "shop"
+        self.producer = 0
+        self.committed: Mark | None = None
+        self.marked: Mark | None = None
+        self.fails: dict[str, Exception] = {}
+        self.is_expired = False
+
+    def begin(self) -> Mark | None:
+        self._fail("begin")
+        self.producer += 1
+        return self.committed
+
+    def mark(self, mark: Mark, ends: Mapping[tuple[str, int], int]) -> None:
+        self._fail("mark")
+        self.marked = mark
+
+    def end(self, *, commit: bool) -> None:
+        if commit:
+            self.committed = self.marked
+        self._fail("commit" if commit else "abort")
+
+    def has_expired(self) -> bool:
+        return self.is_expired
+
+    def close(self) -> None:
+        pass
+
+    def _fail(self, call: str) -> None:
+        if call in self.fails:
+            raise self.fails.pop(call)
+
+
+def nothing(producer: int) -> list[Written]:
+    return []
+
+
+def failing(error: Exception) -> Tasks[int]:
+    def tasks(producer: int) -> list[Written]:
+        raise error
+
+    return tasks
+
+
+@pytest.fixture
+def transaction() -> Coordinated:
+    return Coordinated()
+
+
+@pytest.fixture
+def stream(transaction: Coordinated) -> ExactlyOnce[int]:
+    stream = ExactlyOnce(transaction, "run")
+    assert not stream.is_settled
+    stream.start()
+    assert stream.is_settled
+    return stream
+
+
+def test_a_batch_that_is_aborted_leaves_the_stream_as_it_was(stream: ExactlyOnce[int]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        stream.write("q", 0, failing(ZeroDivisionError()), ENDS)
+    assert stream.is_settled
+    assert not stream.write("q", 0, nothing, ENDS).is_replay
+    assert stream.is_settled
+
+
+@pytest.mark.parametrize(
+    ("tasks", "fails", "raised"),
+    [
+        (failing(ZeroDivisionError()), {"abort": PipelineError("aborting: no broker answers")}, PipelineError),
+        (failing(ZeroDivisionError()), {"abort": Fenced("shop")}, Fenced),
+        (failing(Fenced("shop")), {}, Fenced),
+        (nothing, {"mark": RuntimeError(), "abort": RuntimeError()}, RuntimeError),
+        (nothing, {"mark": Fenced("shop")}, Fenced),
+        (nothing, {"commit": PipelineError("committing: no broker answers")}, PipelineError),
+        (nothing, {"commit": KeyboardInterrupt()}, KeyboardInterrupt),
+    ],
+)
+def test_where_nobody_has_said_how_a_transaction_has_ended_the_next_one_takes_the_id_anew(
+    transaction: Coordinated,
+    stream: ExactlyOnce[int],
+    tasks: Tasks[int],
+    fails: dict[str, Exception],
+    raised: type[BaseException],
+) -> None:
+    """Written as the same producer again, the records would be taken for those that are there already."""
+    transaction.fails = dict(fails)
+    with pytest.raises(raised):
+        stream.write("q", 0, tasks, ENDS)
+    assert not stream.is_settled
+    with pytest.raises(RuntimeError, match="start"):
+        stream.write("q", 0, nothing, ENDS)
+    stream.start()
+    assert transaction.producer == 2
+    # A commit whose answer was lost is found in the mark.
+    assert stream.write("q", 0, nothing, ENDS).is_replay == ("commit" in fails)
+
+
+def test_an_id_that_cannot_be_taken_is_taken_later(transaction: Coordinated, stream: ExactlyOnce[int]) -> None:
+    transaction.fails = {"begin": PipelineError("no broker answers")}
+    with pytest.raises(PipelineError):
+        stream.start()
+    assert not stream.is_settled
+
+
+def test_who_has_taken_too_long_is_not_told_of_others(transaction: Coordinated) -> None:
+    times = iter([0.0, 1.5, 2.0, 2.4])
+    stream = ExactlyOnce(transaction, "run", timeout_ms=1_000, now_s=lambda: next(times))
+    stream.start()
+    with pytest.raises(PipelineError, match="batch 0 took 1,500 ms, and its transaction may last 1,000 ms"):
+        stream.write("q", 0, failing(Fenced("shop")), ENDS)
+    stream.start()
+    with pytest.raises(Fenced):
+        stream.write("q", 0, failing(Fenced("shop")), ENDS)
+
+
+def test_a_transaction_that_began_elsewhere_is_measured_from_there(transaction: Coordinated) -> None:
+    stream = ExactlyOnce(transaction, "run", timeout_ms=1_000, now_s=lambda: 101.5)
+    stream.start()
+    transaction.fails = {"mark": Fenced("shop")}
+    with pytest.raises(PipelineError, match="batch 0 took 1,500 ms"):
+        stream.write("q", 0, nothing, ENDS, began_s=100.0)

@@ -1,0 +1,136 @@
+"""Two streams that want one transactional id, before either has committed anything. No Spark here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla import Broker
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.marks import NO_BATCH, Mark, group_of, read_mark
+from ottla.spark.progress.resume import committed_offsets
+from ottla.spark.sink.exactly_once import ExactlyOnce
+from ottla.spark.sink.id_claim import claim
+from ottla.spark.sink.transaction import SharedProducer, SharedTransaction, state_of
+from ottla.spark.sink.writer import TaskWriter, Written
+from tests.spark.sink.test_exactly_once import columns
+
+pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
+
+ENDS = InputEnds("", {("in", 0): 7, ("in", 1): 3})
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(clock="manual") as broker:
+        broker.create_topic("in", partitions=2)
+        broker.create_topic("out", partitions=1)
+        yield broker
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Iterator[ClusterClient]:
+    cluster = ClusterClient(Connecting(broker.bootstrap))
+    yield cluster
+    cluster.close()
+
+
+class Stream:
+    """``query`` is its checkpoint's, ``name`` the transactional id."""
+
+    def __init__(self, cluster: ClusterClient, name: str, query: str, timeout_ms: int = 60_000) -> None:
+        self.cluster, self.name, self.query = cluster, name, query
+        self.sink = ExactlyOnce(SharedTransaction(cluster, name, timeout_ms), "run")
+
+    def start(self, batch: int = 0) -> None:
+        claim(self.cluster, self.name, self.query, batch, "run", ENDS)
+        self.sink.start()
+
+    def tasks(self, producer: SharedProducer) -> list[Written]:
+        writer = TaskWriter(self.cluster.connecting, producer)
+        writer.write(columns([("out", 0, b"k", b"v")]), 1)
+        return writer.finish()
+
+    def write(self, batch: int = 0) -> None:
+        self.sink.write(self.query, batch, self.tasks, ENDS)
+
+    def leave_open(self) -> None:
+        """As whoever is killed in a batch."""
+        self.tasks(self.sink._transaction.producer)
+
+
+def test_a_second_stream_is_refused_during_the_first_batch_of_the_first(cluster: ClusterClient) -> None:
+    first, second = Stream(cluster, "a", "q1"), Stream(cluster, "a", "q2")
+    first.start()
+    first.leave_open()
+    with pytest.raises(PipelineError, match=r"a transaction is open under 'a', of another checkpoint \(query q1\)"):
+        second.start()
+    # The first has not been fenced.
+    first.write()
+    with pytest.raises(PipelineError, match="came from another checkpoint"):
+        second.start()
+
+
+def test_a_stream_that_was_killed_in_its_first_batch_goes_on(cluster: ClusterClient) -> None:
+    Stream(cluster, "b", "q1").start()
+    killed = Stream(cluster, "b", "q1")
+    killed.start()
+    killed.leave_open()
+    again = Stream(cluster, "b", "q1")
+    again.start()
+    again.write()
+
+
+def test_a_stream_that_has_written_nothing_holds_nobody_up(cluster: ClusterClient, broker: Broker) -> None:
+    Stream(cluster, "c", "q1").start()
+    with pytest.raises(PipelineError, match="nothing was committed as 'c'"):
+        committed_offsets(broker.bootstrap, "c")
+    second = Stream(cluster, "c", "q2")
+    second.start()
+    second.write()
+    assert second.sink.start() == Mark("q2", 0, "run", offsets=2)
+
+
+def test_what_was_left_open_holds_others_up_until_it_has_timed_out(cluster: ClusterClient, broker: Broker) -> None:
+    killed = Stream(cluster, "d", "q1", timeout_ms=10_000)
+    killed.start()
+    killed.leave_open()
+    with pytest.raises(PipelineError, match="timed out"):
+        Stream(cluster, "d", "q2").start()
+    broker.clock.advance("30s")
+    second = Stream(cluster, "d", "q2")
+    second.start()
+    second.write()
+
+
+def test_an_open_transaction_that_nobody_has_claimed_is_somebody_s(cluster: ClusterClient) -> None:
+    plain = Stream(cluster, "e", "q1")
+    plain.sink.start()
+    plain.leave_open()
+    assert state_of(cluster, "e") == "Ongoing"
+    with pytest.raises(PipelineError, match="nobody has said whose"):
+        Stream(cluster, "e", "q2").start()
+    assert state_of(cluster, "never") is None
+
+
+def test_a_claim_is_no_knowledge_of_what_was_committed(cluster: ClusterClient) -> None:
+    stream = Stream(cluster, "f", "q1")
+    stream.start()
+    assert stream.sink.start() == Mark("q1", NO_BATCH, "run", offsets=0)
+    with pytest.raises(PipelineError, match="nothing tells which batches were committed"):
+        stream.write(3)
+
+
+def test_a_first_batch_behind_skipped_ones_is_claimed_where_it_is_new(cluster: ClusterClient) -> None:
+    """A claim says that nothing was committed, which nobody knows of a batch that may have been."""
+    name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
+    claim(cluster, name, "q1", 2, "run", ENDS)
+    assert read_mark(cluster, group_of(name)) is None
+    claim(cluster, name, "q1", 2, "run", ENDS, is_new=lambda: True)
+    assert read_mark(cluster, group_of(name)) == at
+    claim(cluster, name, "q2", 2, "run", ENDS)
+    assert read_mark(cluster, group_of(name)) == at

@@ -1,0 +1,271 @@
+"""At which topic a stream's mark stands: its input on the cluster that is written to, on another, or no topic at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ottla import Broker
+from ottla.client import KafkaClient
+from ottla.spark.checkpoint.checkpoint import InputEnds
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.progress.input_topics import InputTopics
+from ottla.spark.progress.marks import group_of, read_mark, read_standing
+from ottla.spark.progress.progress_topic import ProgressTopic
+from ottla.spark.progress.resume import committed_offsets
+from ottla.spark.segments.reading import COLUMNS
+from ottla.spark.sink.driver import DriverTransaction
+from ottla.spark.sink.exactly_once import ExactlyOnce
+from ottla.spark.sink.id_claim import claim
+from ottla.spark.sink.mark_topic import MarkPlace
+from ottla.spark.sink.metrics import BatchReport
+from ottla.spark.sink.options import SinkOptions, parse_options
+from ottla.spark.sink.transaction import SharedTransaction
+from ottla.spark.sink.writer import TaskWriter, Written
+
+pytestmark = [pytest.mark.wire, pytest.mark.entry("PIP-01", "PIP-11")]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        for topic, partitions in (("in", 2), ("narrow", 1), ("out", 1), ("other", 1)):
+            broker.create_topic(topic, partitions=partitions)
+        yield broker
+
+
+RECREATED = r"deleted and created again since this stream has begun to read it: "
+
+
+class Stream:
+    """Batches of one record into ``out``, as a start of the sink has them."""
+
+    def __init__(self, broker: Broker, name: str, **options: str) -> None:
+        given = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": name, "progress.topic": "none"}
+        self.options: SinkOptions = parse_options(given | {k.replace("_", "."): v for k, v in options.items()})
+        self.cluster = ClusterClient(Connecting(broker.bootstrap))
+        self.place = MarkPlace(self.cluster, self.options)
+        self.inputs = InputTopics(self.cluster)
+        topic = self.options.progress_topic
+        self.log = None if topic is None else ProgressTopic(self.cluster, topic, name, self.inputs)
+        if self.log is not None:
+            self.log.open()
+        transaction: Any = SharedTransaction(self.cluster, name, progress=self.log)
+        if self.options.writer == "driver":
+            transaction = DriverTransaction(self.cluster, self.options, self.log)
+        self.after_tasks: Callable[[], None] = lambda: None
+        self.sink: ExactlyOnce[Any] = ExactlyOnce(transaction, "run", inputs=self.inputs)
+
+    def start(self, batch: int, ends: InputEnds) -> None:
+        self.place.choose(ends)
+        claim(self.cluster, self.options.transactional_id, "q", batch, "run", self.place.of(ends, batch), self.log)
+        self.sink.start()
+
+    def write(self, batch: int, ends: InputEnds) -> BatchReport:
+        if not self.sink.is_settled:
+            self.start(batch, ends)
+
+        def tasks(producer: Any) -> list[Written]:
+            written = self._tasks(producer, batch)
+            self.after_tasks()
+            return written
+
+        return self.sink.write("q", batch, tasks, self.place.of(ends, batch))
+
+    def _tasks(self, producer: Any, batch: int) -> list[Written]:
+        if self.options.writer == "driver":
+            by_driver: list[Written] = producer.write([("out", b"k", b"%d" % batch, [], 0)], {"out": 1})
+            return by_driver
+        writer = TaskWriter(self.cluster.connecting, producer)
+        columns = [pa.array(["out"]), pa.array([0], pa.int32()), pa.array([b"k"]), pa.array([b"%d" % batch])]
+        names = ["topic", "partition", "key", "value", "headers"]
+        writer.write(pa.RecordBatch.from_arrays([*columns, pa.nulls(1, COLUMNS["headers"])], names), 1)
+        return writer.finish()
+
+    def stands_at(self) -> str:
+        standing = read_standing(self.cluster, group_of(self.options.transactional_id))
+        assert standing is not None
+        return standing.topic
+
+
+def reads(**ends: int) -> InputEnds:
+    """One partition of each topic."""
+    text = "{" + ",".join(f'"{topic}":{{"0":{end}}}' for topic, end in ends.items()) + "}"
+    return InputEnds(text, {(topic, 0): end for topic, end in ends.items()})
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+@pytest.mark.parametrize(
+    ("options", "topic"),
+    [
+        ({"topic": "out"}, "out"),
+        ({"topics": "other,out"}, "other"),
+        ({"topic": "out", "mark_topic": "other"}, "other"),
+        ({"topic": "out", "progress_topic": "log"}, "out"),
+        ({"progress_topic": "log"}, "log"),
+    ],
+)
+def test_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[str, str], topic: str) -> None:
+    name = f"away-{writer}-{'-'.join(options)}"
+    for batch in range(2):
+        assert not Stream(broker, name, writer=writer, **options).write(batch, reads(far=7 + batch)).is_replay
+    again = Stream(broker, name, writer=writer, **options)
+    assert again.write(1, reads(far=8)).is_replay
+    assert again.stands_at() == topic
+    assert committed_offsets(broker.bootstrap, name, options.get("progress_topic")) == '{"far": {"0": 8}}'
+
+
+def test_a_topic_of_that_name_with_fewer_partitions_is_another(broker: Broker) -> None:
+    stream = Stream(broker, "fewer", topic="out")
+    stream.write(0, InputEnds('{"narrow":{"0":1,"1":1}}', {("narrow", 0): 1, ("narrow", 1): 1}))
+    assert stream.stands_at() == "out"
+
+
+def test_an_input_of_the_cluster_itself_shows_its_lag(broker: Broker) -> None:
+    stream = Stream(broker, "near", topic="out")
+    stream.write(0, reads(**{"in": 5}))
+    assert stream.stands_at() == "in"
+    named = Stream(broker, "near-named", topic="out", mark_topic="other")
+    named.write(0, reads(**{"in": 5}))
+    assert named.stands_at() == "other"
+    standing = read_standing(named.cluster, group_of("near-named"))
+    assert standing is not None
+    assert standing.ends == {"in": {"0": 5}, "other": {"0": 0}}
+    assert committed_offsets(broker.bootstrap, "near-named") == '{"in": {"0": 5, "1": -2}}'
+
+
+def test_rows_that_say_their_topics_need_a_place_that_is_named(broker: Broker) -> None:
+    stream = Stream(broker, "unnamed")
+    for ends in (reads(far=7), InputEnds('{"logOffset":3}')):
+        with pytest.raises(PipelineError, match=r"reads no topic that is at .* say by mark\.topic"):
+            stream.write(0, ends)
+    assert read_mark(stream.cluster, group_of("unnamed")) is None
+
+
+@pytest.mark.parametrize("topic", ["nowhere", "__consumer_offsets", "no/name"])
+def test_a_mark_topic_that_cannot_be_one_is_refused_before_anything_is_written(broker: Broker, topic: str) -> None:
+    Stream(broker, "makes-the-internal-topic", topic="out").write(0, reads(**{"in": 1}))
+    stream = Stream(broker, "refused", topic="out", mark_topic=topic)
+    with pytest.raises(PipelineError, match=rf"option 'mark\.topic' is '{topic}', which is not at"):
+        stream.write(0, InputEnds('{"logOffset":3}'))
+    assert read_mark(stream.cluster, group_of("refused")) is None
+
+
+def test_a_place_is_kept(broker: Broker) -> None:
+    """Other topics come, and the options name others first: the last mark says where the next one stands."""
+    Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
+    broker.create_topic("a-first", partitions=1)
+    later = Stream(broker, "kept", topics="a-first,other,out")
+    later.write(1, InputEnds('{"logOffset":1}'))
+    assert later.stands_at() == "out"
+    # Rows that say their topics themselves have one as well then.
+    nameless = Stream(broker, "kept")
+    nameless.write(2, InputEnds('{"logOffset":2}'))
+    assert nameless.stands_at() == "out"
+
+
+def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> None:
+    """Its committed offsets went with it: those of the others, and the mark with them, are still there."""
+    for topic in ("a-in", "b-in"):
+        broker.create_topic(topic, partitions=1)
+    for at, options in enumerate(({"topic": "out"}, {"topic": "out", "mark_topic": "other"})):
+        name = f"anew-{at}"
+        Stream(broker, name, **options).write(0, reads(**{"a-in": 100, "b-in": 100}))
+        with KafkaClient(broker.bootstrap) as cluster:
+            cluster.delete_topic("b-in")
+            cluster.create_topic("b-in", partitions=1)
+        again = Stream(broker, name, **options)
+        with pytest.raises(PipelineError, match=r"no offsets any more of 'b-in', which were committed with batch 0"):
+            again.write(1, reads(**{"a-in": 100, "b-in": 250}))
+        # A topic that is read no more may go.
+        without = Stream(broker, name, **options)
+        assert not without.write(1, reads(**{"a-in": 150})).is_replay
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_with_a_progress_topic_a_topic_that_was_created_again_is_known_by_its_id(broker: Broker, writer: str) -> None:
+    """The group's offsets went with the topic; the log has the mark still, and the new topic has more records than were read."""
+    name, options = f"anew-logged-{writer}", {"topic": "out", "progress_topic": "anew-log", "writer": writer}
+    for topic in ("e-in", "f-in"):
+        broker.create_topic(topic, partitions=1)
+    Stream(broker, name, **options).write(0, reads(**{"e-in": 100, "f-in": 100}))
+    assert not Stream(broker, name, **options).write(1, reads(**{"e-in": 100, "f-in": 150})).is_replay
+    running = Stream(broker, name, **options)
+    running.write(2, reads(**{"e-in": 100, "f-in": 160}))
+    with KafkaClient(broker.bootstrap) as cluster:
+        for topic in ("e-in", "f-in"):
+            cluster.delete_topic(topic)
+        cluster.create_topic("f-in", partitions=1)
+        cluster.create_topic("e-in", partitions=1)
+    before = len(broker.records("out"))
+    with pytest.raises(PipelineError, match=RECREATED + r"'e-in' \(topic id \w+, before \w+\), 'f-in' "):
+        running.write(3, reads(**{"e-in": 200, "f-in": 200}))
+    for batch in (2, 3):
+        # Also a batch that was committed is not taken for a replay: the one behind it would be read out of the new topic.
+        with pytest.raises(PipelineError, match=RECREATED):
+            Stream(broker, name, **options).write(batch, reads(**{"e-in": 200, "f-in": 200}))
+    with pytest.raises(PipelineError, match=RECREATED):
+        committed_offsets(broker.bootstrap, name, "anew-log")
+    assert len(broker.records("out")) == before
+    # Topics that are read no more may go.
+    broker.create_topic(f"g-in-{writer}", partitions=1)
+    assert not Stream(broker, name, **options).write(3, reads(**{f"g-in-{writer}": 1})).is_replay
+    with KafkaClient(broker.bootstrap) as cluster:
+        for topic in ("e-in", "f-in"):
+            cluster.delete_topic(topic)
+
+
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+@pytest.mark.parametrize("while_writing", [False, True])
+def test_a_topic_that_is_created_again_while_the_stream_runs(broker: Broker, writer: str, while_writing: bool) -> None:
+    """Between two batches, and after the second has begun: without a progress topic as well."""
+    topic, name = f"i-in-{writer}-{while_writing}", f"anew-running-{writer}-{while_writing}"
+    broker.create_topic(topic, partitions=1)
+    stream = Stream(broker, name, topic="out", writer=writer)
+    stream.write(0, reads(**{topic: 100}))
+    before = len(broker.records("out"))
+
+    def recreate() -> None:
+        with KafkaClient(broker.bootstrap) as cluster:
+            cluster.delete_topic(topic)
+            cluster.create_topic(topic, partitions=1)
+
+    if while_writing:
+        stream.after_tasks = recreate
+    else:
+        recreate()
+    with pytest.raises(PipelineError, match=RECREATED + rf"'{topic}' "):
+        stream.write(1, reads(**{topic: 150}))
+    assert len(broker.records("out")) == before
+    # Topics that are no longer read are forgotten, and may be read again.
+    stream.after_tasks = lambda: None
+    for batch, read in ((1, "in"), (2, topic)):
+        assert not stream.write(batch, reads(**{read: 1})).is_replay
+
+
+def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> None:
+    stream = Stream(broker, "old-log", topic="out", progress_topic="old-log-progress")
+    broker.create_topic("h-in", partitions=1)
+    stream.write(0, reads(**{"h-in": 1}))
+    assert stream.log is not None
+    kept = stream.log.read()
+    assert kept is not None
+    assert list(kept.ids) == ["h-in"]
+    InputTopics(stream.cluster).check(["h-in", "nowhere"])
+
+
+def test_so_many_partitions_that_only_a_digest_names_them_are_counted(broker: Broker) -> None:
+    for topic in ("c-in", "d-in"):
+        broker.create_topic(topic, partitions=1)
+    ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})
+    Stream(broker, "counted", topic="out").write(0, ends)
+    with KafkaClient(broker.bootstrap) as cluster:
+        cluster.delete_topic("d-in")
+        cluster.create_topic("d-in", partitions=1)
+    with pytest.raises(PipelineError, match="no offsets any more of part of the input"):
+        Stream(broker, "counted", topic="out").write(1, ends)

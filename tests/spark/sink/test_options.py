@@ -1,0 +1,88 @@
+"""What the sink's options say, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.spark.errors import PipelineError
+from ottla.spark.sink.options import parse_options
+from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
+
+LEAST = {"kafka.bootstrap.servers": "h:1", "transactional.id": "shop"}
+
+
+def test_what_is_not_said() -> None:
+    options = parse_options(LEAST)
+    assert (options.connecting.bootstrap, options.transactional_id, options.topic) == ("h:1", "shop", None)
+    assert (options.compression, options.timeout_ms, options.writer) == ("lz4", TRANSACTION_TIMEOUT_MS, "tasks")
+    assert options.run != parse_options(LEAST).run
+
+
+def test_what_is_said_in_the_words_of_spark_and_of_a_producer() -> None:
+    options = parse_options(
+        LEAST
+        | {
+            "topic": "t",
+            "kafka.compression.type": "zstd",
+            "Transaction.Timeout.Ms": "60000",
+            "writer": "driver",
+            "run.id": "r",
+            "mark.topic": "m",
+            "checkpointLocation": "cp",
+        }
+    )
+    assert (options.topic, options.compression, options.timeout_ms) == ("t", "zstd", 60_000)
+    assert (options.writer, options.run, options.mark_topic) == ("driver", "r", "m")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"transactional.idd": "x"}, "the sink has no option 'transactional.idd': is it 'transactional.id'?"),
+        ({"kafka.acks": "1"}, "the sink has no option 'kafka.acks'; it has compression.type, "),
+        ({"kafka.compression.typ": "lz4"}, "is it 'compression.type'?"),
+        ({"compression.type": "brotli"}, "option 'compression.type' is 'brotli'; it can be none, gzip, "),
+        ({"kafka.transaction.timeout.ms": "soon"}, "option 'kafka.transaction.timeout.ms' is 'soon', and not a number of"),
+        ({"transaction.timeout.ms": "0"}, "not a number of milliseconds"),
+        ({"transaction.timeout.ms": str(1 << 31)}, "not a number of milliseconds"),
+        ({"topic": " "}, "option 'topic' is ' ', and not a text"),
+        ({"topic": ["t"]}, r"option 'topic' is \['t'\], and not a text"),
+        ({"writer": 5}, "option 'writer' is '5'; it can be tasks, driver"),
+        ({"topic": "a", "topics": "b, c"}, "option 'topic' is 'a', which is not among the option 'topics'"),
+        ({"topics": " , "}, "option 'topics' is ' , ', and names nothing"),
+        ({"run.id": "ü" * 101}, "option 'run.id' has 202 bytes, and may have 200"),
+        ({7: "x"}, "the sink has no option 7"),
+        ({"kafka.transaction.timeout.ms": 1.5}, "not a number of milliseconds"),
+        ({"kafka.bootstrap.servers": "nowhere"}, "'nowhere' is not host:port"),
+        ({"kafka.transactional.id": "other"}, "options 'transactional.id' and 'kafka.transactional.id' are one and the same"),
+        ({"kafka.bootstrap.servers": "http://h:1"}, "'http://h:1' is a URL or a path, and not host:port"),
+        ({"kafka.bootstrap.servers": "h:65536"}, "'h:65536' has no port between 1 and 65535"),
+        ({"kafka.bootstrap.servers": "h:0"}, "'h:0' has no port between"),
+        ({"kafka.bootstrap.servers": "h:٣"}, "is not host:port"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is given, and kafka.security.protocol is PLAINTEXT"),
+    ],
+)
+def test_what_is_wrong_is_named(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(PipelineError, match=says.replace("?", r"\?")):
+        parse_options(LEAST | given)
+
+
+@pytest.mark.parametrize("missing", LEAST)
+def test_what_is_missing_is_named(missing: str) -> None:
+    with pytest.raises(PipelineError, match=missing):
+        parse_options({name: value for name, value in LEAST.items() if name != missing})
+
+
+def test_values_are_what_spark_makes_of_them() -> None:
+    """A number is its text, and None is an option that is not given."""
+    options = parse_options(
+        {**LEAST, "transactional.id": 7, "run.id": 12, "transaction.timeout.ms": 60_000, "topic": None, "writer": None}
+    )
+    assert (options.transactional_id, options.run, options.timeout_ms, options.topic) == ("7", "12", 60_000, None)
+    assert options.writer == "tasks"
+
+
+def test_a_topic_that_is_among_the_topics_is_the_only_one() -> None:
+    assert parse_options({**LEAST, "topic": "b", "topics": "a,b"}).topics == ("b",)

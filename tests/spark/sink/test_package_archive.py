@@ -1,0 +1,33 @@
+"""What a Spark executor gets of the package, where it has none of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import crc32c
+import pytest
+
+from ottla.spark.sink.session_setup import package_archive
+
+TASK_MODULES = (
+    "ottla.spark.sink.row_writing",
+    "ottla.spark.sink.writer",
+    "ottla.spark.worker",
+    "ottla.spark.rows.spark_partitioner",
+    "ottla.spark.segments.source",
+)
+
+
+@pytest.mark.full
+def test_what_tasks_import_is_in_the_archive(tmp_path: Path) -> None:
+    """With -S no editable installation can supply what the archive lacks."""
+    dependencies = Path(crc32c.__file__).parent.parent
+    script = (
+        f"import importlib, sys; sys.path[:0] = [{str(package_archive(tmp_path))!r}, {str(dependencies)!r}]\n"
+        f"for name in {TASK_MODULES!r}: assert 'ottla_package.zip' in importlib.import_module(name).__file__"
+    )
+    script += "; assert 'confluent_kafka' not in sys.modules"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,134 @@
+"""Small batches, which the driver gathers and writes itself: which are small, and what becomes of those that turn out not to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import ottla.spark
+from ottla import Broker
+from ottla.client import KafkaClient, NewRecord
+from ottla.spark.sink import row_writing
+from ottla.spark.sink.small_batches import MAX_OFFSETS, MAX_RECORD_BYTES, PAUSE_BATCHES, SmallBatches
+
+wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
+
+BATCH_RECORDS = 20
+
+
+def test_which_batches_are_small() -> None:
+    small = SmallBatches()
+    t, u = ("t", 0), ("u", 1)
+    assert not small.is_small({}, dict)
+    assert not small.is_small({t: 5}, dict), "where it begins is unknown"
+    assert small.is_small({t: 5 + MAX_OFFSETS}, dict), "the batch before has told where"
+    assert not small.is_small({t: 6 + 2 * MAX_OFFSETS}, dict)
+    # A partition that was added, and the first batch of a start: what the checkpoint says counts.
+    assert small.is_small({t: 6 + 2 * MAX_OFFSETS, u: 7}, lambda: {t: 6 + 2 * MAX_OFFSETS, u: 0})
+    assert not small.is_small({t: 10 * MAX_OFFSETS, u: 7}, lambda: {t: 0, u: 0})
+    assert not SmallBatches().is_small({t: 1}, lambda: {u: 0})
+
+
+def test_after_a_large_record_batches_are_not_gathered_for_a_while() -> None:
+    small = SmallBatches()
+    ends = {("t", 0): 1}
+    assert small.is_small(ends, lambda: ends)
+    small.note_large()
+    assert [small.is_small(ends, lambda: ends) for _ in range(PAUSE_BATCHES + 1)] == [False] * PAUSE_BATCHES + [True]
+
+
+class Stream:
+    """A stream of records, with the number of its batches that were gathered (True) or could not be (False)."""
+
+    def __init__(self, spark: Any, broker: Broker, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.spark, self.broker, self.directory = spark, broker, directory
+        self.gathered: list[bool] = []
+        self.aborted: list[str] = []
+        real = row_writing.gathered
+
+        def gathered(rows: Any) -> Any:
+            table = real(rows)
+            self.gathered.append(table is not None)
+            return table
+
+        monkeypatch.setattr(row_writing, "gathered", gathered)
+
+    def run(self, records: list[NewRecord], change: Callable[[Any], Any] = lambda frame: frame) -> ottla.spark.SinkMetrics:
+        with KafkaClient(self.broker.bootstrap) as cluster:
+            cluster.produce("in", records)
+        options = {"kafka.bootstrap.servers": self.broker.bootstrap, "subscribe": "in", "startingOffsets": "earliest"}
+        frame = self.spark.readStream.format("kafka").options(**options, includeHeaders="true")
+        frame = frame.option("maxOffsetsPerTrigger", str(BATCH_RECORDS)).load().select("key", "value", "headers")
+        given = {"kafka.bootstrap.servers": self.broker.bootstrap, "transactional.id": "small", "topic": "out"}
+        with ottla.spark.sink(given, on_abort=lambda batch, error: self.aborted.append(str(error))) as sink:
+            writer = change(frame).writeStream.foreachBatch(sink).option("checkpointLocation", str(self.directory / "cp"))
+            writer.trigger(availableNow=True).start().awaitTermination()
+            return sink.metrics
+
+    def contents(self, topic: str) -> list[Any]:
+        return sorted((r.key or b"", r.value or b"", tuple(r.headers)) for r in self.broker.records(topic))
+
+
+@pytest.fixture
+def stream(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
+    with Broker() as broker:
+        broker.create_topic("in", partitions=1)
+        broker.create_topic("out", partitions=3)
+        yield Stream(spark, broker, tmp_path, monkeypatch)
+
+
+def records(count: int, size_bytes: int = 10, first: int = 0) -> list[NewRecord]:
+    return [
+        NewRecord(b"%d" % n + b"v" * size_bytes, key=b"%d" % n, headers=[("n", b"%d" % n)]) for n in range(first, first + count)
+    ]
+
+
+class TestAStream:
+    pytestmark = wire
+
+    def test_small_batches_are_gathered_from_the_first_of_a_start_on(self, stream: Stream) -> None:
+        metrics = stream.run(records(2 * BATCH_RECORDS))
+        assert (metrics.batches, metrics.records, stream.gathered) == (2, 2 * BATCH_RECORDS, [True, True])
+        stream.run(records(1, first=1_000))
+        assert stream.gathered == [True] * 3
+        assert stream.contents("out") == stream.contents("in")
+        # By the keys, as Kafka's own producers do.
+        assert len({record.partition for record in stream.broker.records("out")}) == 3
+
+    @pytest.mark.parametrize("where", ["value", "key", "headers"])
+    def test_a_batch_with_a_large_record_is_written_by_tasks(self, stream: Stream, where: str) -> None:
+        large = b"x" * (MAX_RECORD_BYTES + 1)
+        record = NewRecord(
+            large if where == "value" else b"v",
+            key=large if where == "key" else b"k",
+            headers=[("h", large if where == "headers" else b"")],
+        )
+        metrics = stream.run([*records(BATCH_RECORDS - 1), record, *records(BATCH_RECORDS, first=100)])
+        assert (metrics.batches, metrics.aborted, stream.gathered) == (2, 0, [False])
+        assert stream.contents("out") == stream.contents("in")
+
+    def test_rows_without_key_and_headers(self, stream: Stream) -> None:
+        stream.run(records(BATCH_RECORDS), lambda frame: frame.selectExpr("CAST(value AS STRING) AS value"))
+        assert stream.gathered == [True]
+        assert [(key, headers) for key, _, headers in stream.contents("out")] == [(b"", ())] * BATCH_RECORDS
+
+    def test_what_fails_on_the_way_to_the_driver_is_written_by_tasks(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As results beyond spark.driver.maxResultSize do."""
+
+        def failing(rows: Any) -> Any:
+            raise RuntimeError("Total size of serialized results is bigger than spark.driver.maxResultSize")
+
+        monkeypatch.setattr(row_writing, "gathered", failing)
+        metrics = stream.run(records(BATCH_RECORDS))
+        assert (metrics.batches, metrics.aborted, len(stream.aborted)) == (1, 1, 1)
+        assert stream.contents("out") == stream.contents("in")
+
+    def test_what_a_row_has_wrong_ends_the_stream_at_once(self, stream: Stream) -> None:
+        with pytest.raises(Exception, match="topic 'out' has no partition 3: it has 3"):
+            stream.run(records(1), lambda frame: frame.selectExpr("*", "3 AS partition"))
+        assert (stream.gathered, stream.aborted, stream.contents("out")) == ([True], [], [])

@@ -1,0 +1,147 @@
+"""What one task sends: few requests, whatever the number of partitions is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ottla import Broker
+from ottla.protocol.messages.produce import ProduceRequest
+from ottla.spark.cluster.batch_limits import small_batches
+from ottla.spark.cluster.client_config import Connecting
+from ottla.spark.cluster.connection import BrokerConnection
+from ottla.spark.cluster.wire import ClusterClient
+from ottla.spark.errors import PipelineError
+from ottla.spark.rows.encoding import Encoded
+from ottla.spark.segments.reading import COLUMNS
+from ottla.spark.sink.batch_sender import REQUEST_BYTES, _requests
+from ottla.spark.sink.driver import DriverTransaction
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.transaction import SharedTransaction
+from ottla.spark.sink.writer import TaskWriter
+
+PARTITIONS = 100
+ROWS = 2_000
+
+
+def columns(topics: Sequence[str | None], partitions: Sequence[int | None]) -> pa.RecordBatch:
+    values = pa.array([b"v%d" % n for n in range(len(topics))], pa.binary())
+    arrays = [pa.array(topics, pa.string()), pa.array(partitions, pa.int32()), values, values]
+    arrays.append(pa.nulls(len(topics), COLUMNS["headers"]))
+    return pa.RecordBatch.from_arrays(arrays, ["topic", "partition", "key", "value", "headers"])
+
+
+def batch(sequence: int, size_bytes: int = 10) -> Encoded:
+    return Encoded(0, sequence, 1, b"x" * size_bytes)
+
+
+def test_a_request_has_one_batch_of_a_partition_and_no_more_than_brokers_take() -> None:
+    a, b = ("t", 0), ("t", 1)
+    many = [(a, batch(0)), (b, batch(0)), (a, batch(1)), (a, batch(2)), (b, batch(1))]
+    assert [[(where, x.sequence) for where, x in request.items()] for request in _requests(many)] == [
+        [(a, 0), (b, 0)],
+        [(a, 1)],
+        [(a, 2), (b, 1)],
+    ]
+    large = [(("t", n), batch(0, REQUEST_BYTES // 2)) for n in range(3)] + [(("t", 3), batch(0, 5 * REQUEST_BYTES))]
+    assert [len(request) for request in _requests(large)] == [2, 1, 1]
+    assert list(_requests([])) == []
+
+
+@pytest.mark.wire
+def test_a_hundred_partitions_share_a_connection_and_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[BrokerConnection, Any]] = []
+    send = BrokerConnection.send
+
+    def noted(self: BrokerConnection, request: Any) -> tuple[int, int]:
+        sent.append((self, request))
+        return send(self, request)
+
+    with Broker() as broker:
+        for topic in ("out", "log"):
+            broker.create_topic(topic, partitions=PARTITIONS)
+        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "many")
+        transaction.begin()
+        monkeypatch.setattr(BrokerConnection, "send", noted)
+        writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer)
+        rng = np.random.default_rng(1)
+        for _ in range(2):
+            places = [int(p) for p in rng.integers(0, PARTITIONS, ROWS)]
+            writer.write(columns(["out", "log"] * (ROWS // 2), places), 1)
+        written = writer.finish()
+        transaction.end(commit=True)
+        produced = [request for _, request in sent if isinstance(request, ProduceRequest)]
+        assert len(produced) == 2
+        assert len({id(connection) for connection, request in sent if isinstance(request, ProduceRequest)}) == 1
+        assert sum(part.records for part in written) == 2 * ROWS
+        assert len(broker.records("out")) + len(broker.records("log")) == 2 * ROWS
+
+
+@pytest.mark.wire
+def test_rows_without_a_place_are_refused() -> None:
+    with Broker() as broker:
+        broker.create_topic("out", partitions=2)
+        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "refused")
+        transaction.begin()
+        for topics, places, says in (
+            (["out", None], [0, None], "a row has no topic"),
+            (["out", "x"], [0, None], "a row goes to topic 'x', which does not exist or is not among the option 'topics'"),
+            (["out", "out"], [0, 2], "topic 'out' has no partition 2: it has 2"),
+            (["out", "out"], [1, -1], "topic 'out' has no partition -1: it has 2"),
+        ):
+            writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer)
+            with pytest.raises(PipelineError, match=says):
+                writer.write(columns(topics, places), 1)
+            writer.close()
+        transaction.end(commit=False)
+        assert broker.records("out") == []
+
+
+@pytest.mark.wire
+def test_a_record_of_5_mb_passes_where_the_broker_takes_it() -> None:
+    with Broker() as broker:
+        broker.create_topic("large", partitions=1, configs={"max.message.bytes": "6000000"})
+        transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "large")
+        transaction.begin()
+        writer = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "none")
+        values = [b"small", b"x" * 5_000_000, b"small"]
+        columns = [pa.array(["large"] * 3), pa.array([0] * 3, pa.int32()), pa.nulls(3, pa.binary()), pa.array(values, pa.binary())]
+        names = ["topic", "partition", "key", "value", "headers"]
+        writer.write(pa.RecordBatch.from_arrays([*columns, pa.nulls(3, COLUMNS["headers"])], names), 1)
+        writer.finish()
+        transaction.end(commit=True)
+        assert [len(record.value or b"") for record in broker.records("large")] == [5, 5_000_000, 5]
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("writer", ["tasks", "driver"])
+def test_batches_are_no_larger_than_their_topic_takes(writer: str) -> None:
+    """Records that each fit are not refused for being many."""
+    values = [np.random.default_rng(n).bytes(370) for n in range(500)]
+    with Broker() as broker:
+        broker.create_topic("small", partitions=1, configs={"max.message.bytes": "4000"})
+        broker.create_topic("large", partitions=1)
+        cluster = ClusterClient(Connecting(broker.bootstrap))
+        limits = small_batches(cluster, ["small", "large"])
+        assert limits.keys() == {"small"}
+        assert 3_500 < limits["small"] < 4_000
+        if writer == "tasks":
+            transaction = SharedTransaction(cluster, "x")
+            transaction.begin()
+            tasks = TaskWriter(Connecting(broker.bootstrap), transaction.producer, "lz4", limits)
+            rows = columns(["small"] * 500, [0] * 500).set_column(3, "value", pa.array(values, pa.binary()))
+            tasks.write(rows, 1)
+            tasks.finish()
+            transaction.end(commit=True)
+        else:
+            options = SinkOptions(connecting=Connecting(broker.bootstrap), transactional_id="x", topics=("small",))
+            by_driver = DriverTransaction(cluster, options)
+            by_driver.begin()
+            by_driver.write([("small", None, value, [], None) for value in values], {"small": 1})
+            by_driver.end(commit=True)
+            by_driver.close()
+        assert [record.value for record in broker.records("small")] == values
