@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.addresses import joined_address
+from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.control.remote import ControlError, Remote
-from ottla.control.remote_faults import RemoteFault, RemoteFaults
 from ottla.questions import Questions, wait_for
 from ottla.served import ServedProcess, new_directory, remove_directory, setting_arguments
 

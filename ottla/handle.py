@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.addresses import joined_address, split_address
 from ottla.control.durations import duration_ms
+from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
-from ottla.control.remote_faults import RemoteFaults
 from ottla.questions import Questions, wait_for
 from ottla.served import ServedProcess, new_directory, remove_directory, setting_arguments
 

@@ -22,12 +22,12 @@ DOORS = {
     "ottla/broker/http/http_server.py": {"socket", "threading"},
     "ottla/storage/real_filesystem.py": {"os"},
     # A fault may end the process, and has random numbers by its own seed.
-    "ottla/control/added_fault.py": {"random"},
-    "ottla/control/faults.py": {"os"},
+    "ottla/control/faults/added_fault.py": {"random"},
+    "ottla/control/faults/registry.py": {"os"},
     "ottla/control/clock.py": {"time"},
-    "ottla/control/door.py": {"secrets", "threading"},
+    "ottla/control/http_api.py": {"secrets", "threading"},
     "ottla/control/pages.py": {"threading"},
-    "ottla/control/remote_faults.py": {"time"},
+    "ottla/control/faults/remote_faults.py": {"time"},
 }
 """The only modules of the broker's rooms that may reach the outside world."""
 MAX_LINES = 420

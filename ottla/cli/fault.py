@@ -25,7 +25,7 @@ def command() -> None:
 def add(text: str | None, file: Any, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     import msgspec
 
-    from ottla.control.faults import FaultError, parse_faults
+    from ottla.control.faults.registry import FaultError, parse_faults
     from ottla.control.remote import ControlError
 
     if (text is None) == (file is None):

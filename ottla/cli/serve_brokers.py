@@ -42,7 +42,7 @@ def serve_brokers(
 
     has_door = config.settings.has_control_door
     if has_door:
-        from ottla.control import asking, door, history  # noqa: F401
+        from ottla.control import http_api as door  # noqa: F401
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
     # A file that cannot be read is refused before anything is started.

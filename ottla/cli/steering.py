@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.broker.process.serving import Serving
     from ottla.broker.process.steering import Steering
     from ottla.control.clock import ManualClock
-    from ottla.control.faults import Fault
+    from ottla.control.faults.registry import Fault
 
 STILL_DEFAULTS = {
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
@@ -40,7 +40,7 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
         raise Refused("--clock manual: only the control door moves it; give a --control-port", exit_code=1)
     if not has_door and faults_file is None:
         return Steering(owner=owner)
-    from ottla.control.faults import Faults
+    from ottla.control.faults.registry import Faults
 
     faults, first = Faults(), _first_faults(faults_file)
 
@@ -50,9 +50,9 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
 
     if not has_door:
         return Steering(begin=begin, owner=owner, interception=faults)
-    from ottla.control.asking import Steered
-    from ottla.control.door import ControlDoor
+    from ottla.control.command import Steered
     from ottla.control.history import EventHistory
+    from ottla.control.http_api import ControlDoor
 
     history = EventHistory()
 
@@ -88,7 +88,7 @@ def _clock(text: str) -> ManualClock | None:
 
 def _first_faults(file: Path | None) -> list[Fault]:
     """The faults in a file. Raises `Refused`."""
-    from ottla.control.faults import MAX_FAULTS, FaultError, parse_faults
+    from ottla.control.faults.registry import MAX_FAULTS, FaultError, parse_faults
 
     if file is None:
         return []

@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.client.groups import GroupListing, GroupMember
 from ottla.client.positions import GroupPosition, total_lag
 from ottla.client.reasons import why_group_waits
-from ottla.console.asked import Asked, clients_of, now_of
+from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
 
 LINES_SHOWN: Final = 40

@@ -10,9 +10,9 @@ from ottla.client.errors import BatchTooLarge
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.reading import ISOLATIONS
 from ottla.client.records import ConsumedRecord
-from ottla.console.asked import Asked
+from ottla.console.page_request import Asked
 from ottla.console.topics import partition_of
-from ottla.control.asking import CommandRefused
+from ottla.control.command import CommandRefused
 from ottla.protocol.inflating import Allowance
 
 MESSAGES_SHOWN: Final = 100

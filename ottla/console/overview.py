@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ottla.addresses import joined_address
 from ottla.client.errors import ClientError
-from ottla.console.asked import PARTITIONS_OF_A_TURN, Asked
-from ottla.control.asking import Steered
+from ottla.console.page_request import PARTITIONS_OF_A_TURN, Asked
+from ottla.control.command import Steered
 from ottla.storage.log import Log
 
 NEWEST_SHOWN: Final = 20

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ottla.console.asked import Asked
+from ottla.console.page_request import Asked
 
 ROWS_SHOWN: Final = 100
 """How many rows of a list one page of the console has."""

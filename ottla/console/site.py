@@ -14,10 +14,10 @@ import structlog
 
 from ottla.client.errors import ClientError, KafkaAnswered, UnknownTopic
 from ottla.client.kafka_client import KafkaClient
-from ottla.console.asked import Asked, refusal
-from ottla.console.reading import Deadline, new_client
+from ottla.console.deadline import Deadline, new_client
+from ottla.console.page_request import Asked, refusal
 from ottla.console.values import VALUES
-from ottla.control.asking import CommandRefused
+from ottla.control.command import CommandRefused
 from ottla.control.pages import PageFile, Pages, Reach
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import count_apart

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ottla.console.asked import Asked
-from ottla.control.added_fault import AddedFault, FaultView
-from ottla.control.asking import Steered
+from ottla.console.page_request import Asked
+from ottla.control.command import Steered
+from ottla.control.faults.added_fault import AddedFault, FaultView
 
 STRIKES_SHOWN: Final = 3
 """How many of the newest strikes of a fault are shown."""

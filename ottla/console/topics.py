@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from ottla.client.topics import TopicListing
-from ottla.console.asked import PARTITIONS_OF_A_TURN, Asked, refusal
+from ottla.console.page_request import PARTITIONS_OF_A_TURN, Asked, refusal
 from ottla.console.paging import matching, part_of
-from ottla.control.asking import CommandRefused, Steered
+from ottla.control.command import CommandRefused, Steered
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.topic_partition import MAX_PARTITION, TopicPartition
 from ottla.storage.log import Log

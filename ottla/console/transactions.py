@@ -12,9 +12,9 @@ from ottla.client.durations import elapsed_ms
 from ottla.client.errors import ClientError
 from ottla.client.timeline import Event, TimelineLimits, newest_timeline
 from ottla.client.transactions import OPEN_STATES, TransactionDescription
-from ottla.console.asked import Asked, clients_of, now_of
+from ottla.console.page_request import Asked, clients_of, now_of
 from ottla.console.paging import first_of, matching, part_of
-from ottla.control.asking import CommandRefused
+from ottla.control.command import CommandRefused
 from ottla.control.timeline import holder_text, merged
 from ottla.protocol.topic_partition import TopicPartition
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ottla.console.asked import Asked
 from ottla.console.groups import group, groups
 from ottla.console.messages import messages
 from ottla.console.overview import overview
+from ottla.console.page_request import Asked
 from ottla.console.steering import steering
 from ottla.console.topics import topic, topics
 from ottla.console.transactions import transaction, transactions

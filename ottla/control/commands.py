@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.control.asking import Command, CommandRefused, NoParameters, Steered
+from ottla.control.command import Command, CommandRefused, NoParameters, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
 from ottla.operations.snapshots import growing_snapshot
 from ottla.storage.filesystem import described

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ottla.control.asking import Command, CommandRefused, NoParameters, Steered
-from ottla.control.faults import AddedFault, Fault, FaultError, parse_faults
+from ottla.control.command import Command, CommandRefused, NoParameters, Steered
+from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
 """How long one request waits for strikes, in ms. A client that waits longer asks again."""

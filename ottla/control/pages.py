@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from ottla.addresses import Address
-from ottla.control.asking import CommandRefused, Steered
+from ottla.control.command import CommandRefused, Steered
 
 T = TypeVar("T")
 MAX_FIELDS: Final = 20

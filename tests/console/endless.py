@@ -6,6 +6,6 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import cast
 
-from ottla.console.reading import Deadline
+from ottla.console.deadline import Deadline
 
 ENDLESS = cast(Deadline, SimpleNamespace(check=lambda: None, alone=nullcontext))

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from ottla.client.kafka_client import KafkaClient
-from ottla.console import reading
-from ottla.console.asked import Asked
+from ottla.console import deadline as reading
+from ottla.console.deadline import READING_TIMEOUT_S, TIMEOUT_S, Deadline, Late, new_client
 from ottla.console.groups import groups
-from ottla.console.reading import READING_TIMEOUT_S, TIMEOUT_S, Deadline, Late, new_client
+from ottla.console.page_request import Asked
 from ottla.control.pages import Reach
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse

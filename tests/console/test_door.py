@@ -16,13 +16,13 @@ import pytest
 import ottla.console
 from ottla.broker.http.http_requests import HAS_LEFT
 from ottla.console import site
-from ottla.console.asked import Asked
+from ottla.console.page_request import Asked
 from ottla.console.paging import ROWS_SHOWN, matching, part_of
 from ottla.console.site import MAX_PAGES, Console, all_files
 from ottla.console.values import VALUES
-from ottla.control import door
-from ottla.control.asking import CommandRefused
-from ottla.control.door import ControlDoor
+from ottla.control import http_api as door
+from ottla.control.command import CommandRefused
+from ottla.control.http_api import ControlDoor
 from ottla.control.pages import check_host, query_of
 from tests.console.endless import ENDLESS
 

@@ -12,10 +12,10 @@ from ottla.client.kafka_client import KafkaClient
 from ottla.client.timeline import TimelineLimits
 from ottla.console import messages as messages_page
 from ottla.console import transactions as transactions_page
-from ottla.console.asked import Asked
 from ottla.console.messages import MESSAGES_SHOWN, messages
+from ottla.console.page_request import Asked
 from ottla.console.transactions import transaction
-from ottla.control.asking import CommandRefused
+from ottla.control.command import CommandRefused
 from ottla.control.history import EventHistory
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse, TransactionState

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.console.asked import now_of
+from ottla.console.page_request import now_of
 from ottla.control.clock import ManualClock
 
 

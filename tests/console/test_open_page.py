@@ -15,7 +15,7 @@ import structlog
 from ottla.client.errors import KafkaAnswered, TimedOut, UnknownTopic
 from ottla.console import site
 from ottla.console.site import LONGEST_INTERVAL_S, REST, SILENCE_S, OpenPage
-from ottla.control.asking import CommandRefused
+from ottla.control.command import CommandRefused
 from ottla.control.pages import Reach
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import begin_message, message_elements, read_length

@@ -16,15 +16,15 @@ from ottla.client.transactions import TransactionDescription
 from ottla.console import groups as groups_page
 from ottla.console import site
 from ottla.console import transactions as transactions_page
-from ottla.console.asked import Asked
 from ottla.console.groups import ASSIGNED_SHOWN, MEMBERS_SHOWN, METADATA_SHOWN, group
 from ottla.console.messages import HEADER_BYTES_SHOWN, shown
+from ottla.console.page_request import Asked
 from ottla.console.site import MAX_EVENT_BYTES
 from ottla.console.steering import STRIKES_SHOWN, steering
 from ottla.console.transactions import PARTITIONS_SHOWN, transaction
-from ottla.control.added_fault import AddedFault
-from ottla.control.fault import Fault
-from ottla.control.strikes import Strike
+from ottla.control.faults.added_fault import AddedFault
+from ottla.control.faults.fault import Fault
+from ottla.control.faults.hits import Strike
 from tests.console.endless import ENDLESS
 from tests.console.test_open_page import OpenPageWorld, data_of
 

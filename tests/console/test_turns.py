@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from ottla.client.topics import TopicListing
-from ottla.console.asked import PARTITIONS_OF_A_TURN, Asked, clients_of
 from ottla.console.overview import overview
+from ottla.console.page_request import PARTITIONS_OF_A_TURN, Asked, clients_of
 from ottla.console.topics import RANGES_SHOWN, ribbon, topic, topics
 from ottla.control.history import Holder
 from tests.console.endless import ENDLESS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.control.faults import AddedFault, Fault, Faults
+from ottla.control.faults.registry import AddedFault, Fault, Faults
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import newest
 from tests.scenarios.play import cut_up, perform

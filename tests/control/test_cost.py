@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.control.faults import Fault, Faults
+from ottla.control.faults.registry import Fault, Faults
 from ottla.control.history import EventHistory
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.end_txn import EndTxnRequest

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.control import door
-from ottla.control.asking import Command
-from ottla.control.door import ControlDoor
+from ottla.control import http_api as door
+from ottla.control.command import Command
+from ottla.control.http_api import ControlDoor
 
 TOKEN = "secret"
 

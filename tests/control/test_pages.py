@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ottla.control.commands import COMMANDS
-from ottla.control.door import PAUSE, RESUME
+from ottla.control.http_api import PAUSE, RESUME
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "control.md").read_text()
 ROW = re.compile(r"^\| `(GET|POST|DELETE) (/v1/[\w/{}]+)` \| (?:`(\{.*?\})`)?", re.MULTILINE)

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.config.definitions import ConfigError
-from ottla.control.asking import CommandRefused
+from ottla.control.command import CommandRefused
 from ottla.control.commands import COMMANDS
 from ottla.storage.identity import DirectoryError
 

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla import Broker, Cluster
 from ottla.broker.http.http_server import MAX_CONNECTIONS
 from ottla.console.site import MAX_PAGES
-from ottla.control.fault import Fault
+from ottla.control.faults.fault import Fault
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.wire

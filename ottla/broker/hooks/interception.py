@@ -1,8 +1,8 @@
 """The port by which tests inject faults into requests and transactions.
 
-The broker itself knows no faults. It asks an `Interception` (`ottla.control.faults`) before a request is handled and at named
-points of a transaction. The answer is a value that says what happens instead: a `Verdict`, or a `Latch` to wait for. Without an
-`Interception` each request only costs one comparison with None.
+The broker itself knows no faults. It asks an `Interception` (`ottla.control.faults.registry`) before a request is handled and at
+named points of a transaction. The answer is a value that says what happens instead: a `Verdict`, or a `Latch` to wait for. Without
+an `Interception` each request only costs one comparison with None.
 """
 
 from __future__ import annotations

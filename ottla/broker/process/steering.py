@@ -15,7 +15,7 @@ from ottla.broker.process.serving import Serving
 
 
 class Door(Protocol):
-    """The HTTP server that accepts commands for the broker (`ottla.control.door`)."""
+    """The HTTP server that accepts commands for the broker (`ottla.control.http_api`)."""
 
     url: str
     token: str

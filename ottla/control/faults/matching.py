@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from ottla.broker.hooks.interception import IncomingRequest, Point, Reached
-from ottla.control.fault import WAYS, Fault
-from ottla.control.named import NamedPlace, groups, places, transactional_ids
-from ottla.control.naming import api_key, versions
+from ottla.control.faults.api_names import api_key, versions
+from ottla.control.faults.fault import WAYS, Fault
+from ottla.control.faults.request_targets import NamedPlace, groups, places, transactional_ids
 
 OBSERVER_CLIENT_ID = "ottla-console"
 """The client id of the console, which asks again and again. Only a fault that names this client strikes it: what a test counts must

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from ottla.broker.hooks.interception import Point
-from ottla.control.faults import Fault, FaultError, parse_faults
-from ottla.control.parsing import MAX_TEXT_BYTES
+from ottla.control.faults.parsing import MAX_TEXT_BYTES
+from ottla.control.faults.registry import Fault, FaultError, parse_faults
 
 MAX_LINE = 400
 """No error repeats all of a long value."""
@@ -159,7 +159,7 @@ def test_what_is_not_given_is_not_shown() -> None:
 
 
 def test_an_api_is_known_by_its_name_or_key() -> None:
-    from ottla.control.naming import api_key
+    from ottla.control.faults.api_names import api_key
 
     assert [api_key(name) for name in ("EndTxn", "endtxn", "end_txn", 26, "26", "*")] == [26] * 5 + [None]
 
@@ -190,14 +190,14 @@ def test_every_error_of_kafka_has_its_number() -> None:
     """Held against a client that has its own list."""
     from kafka import errors
 
-    from ottla.control.naming import ERRORS
+    from ottla.control.faults.api_names import ERRORS
 
     theirs = {kind.errno for kind in vars(errors).values() if isinstance(kind, type) and getattr(kind, "errno", None) is not None}
     assert theirs - {0} <= set(ERRORS.values())
     assert len(set(ERRORS.values())) == len(ERRORS)
 
 
-PAGE = (Path(__file__).parents[2] / "docs/faults.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/faults.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

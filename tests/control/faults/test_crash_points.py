@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.hooks.interception import Point
-from ottla.control.faults import Fault
+from ottla.control.faults.registry import Fault
 from tests.control.faulty import Faulty
 
 BEGUN = (

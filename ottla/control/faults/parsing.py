@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ottla.control.fault import Fault
-from ottla.control.naming import LARGEST_NUMBER, FaultError, shown, too_large, unknown
+from ottla.control.faults.api_names import LARGEST_NUMBER, FaultError, shown, too_large, unknown
+from ottla.control.faults.fault import Fault
 
 MAX_TEXT_BYTES = 1 << 16
 """The largest text of faults, in bytes. YAML that is nested as deeply as this size allows takes a second."""

@@ -13,10 +13,10 @@ import pytest
 
 from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.broker.hooks.interception import Ending, IncomingRequest, Point, Reached
-from ottla.control.added_fault import STRIKES_KEPT
-from ottla.control.faults import MAX_FAULTS, AddedFault, Fault, FaultError, Faults
-from ottla.control.naming import request_type, response_type
-from ottla.control.refusals import CHANGING, READING, _element, _types
+from ottla.control.faults.added_fault import STRIKES_KEPT
+from ottla.control.faults.api_names import request_type, response_type
+from ottla.control.faults.error_responses import CHANGING, READING, _element, _types
+from ottla.control.faults.registry import MAX_FAULTS, AddedFault, Fault, FaultError, Faults
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -254,7 +254,7 @@ def test_a_transaction_that_is_held_is_counted_once() -> None:
 @pytest.mark.smoke
 def test_a_process_ends_as_if_it_was_killed() -> None:
     """Nobody cleans up."""
-    program = "import atexit; from ottla.control.faults import kill_process as kill; atexit.register(print, 1); kill()"
+    program = "import atexit; from ottla.control.faults.registry import kill_process as kill; atexit.register(print, 1); kill()"
     ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert (ended.returncode, ended.stdout) == (137, b"")
 

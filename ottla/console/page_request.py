@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from ottla.client.kafka_client import KafkaClient
-from ottla.console.reading import Deadline
-from ottla.control.asking import CommandRefused, Steered
+from ottla.console.deadline import Deadline
+from ottla.control.command import CommandRefused, Steered
 from ottla.control.pages import OnLoop
 from ottla.control.timeline import client_text
 from ottla.protocol.errors import KafkaError

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ottla.broker.hooks.interception import Delay, Ending, IncomingRequest, Verdict
-from ottla.control.added_fault import AddedFault
-from ottla.control.fault import Fault
-from ottla.control.naming import error_code
-from ottla.control.rates import slowest
-from ottla.control.refusals import Refusal, refuse
+from ottla.control.faults.added_fault import AddedFault
+from ottla.control.faults.api_names import error_code
+from ottla.control.faults.error_responses import Refusal, refuse
+from ottla.control.faults.fault import Fault
+from ottla.control.faults.rates import slowest
 
 NOTHING = Refusal(None, None, None)
 

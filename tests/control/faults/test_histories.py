@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.control.faults import Fault
+from ottla.control.faults.registry import Fault
 from ottla.simulation.client import Closed
 from tests.control.faulty import Faulty, Killed
 from tests.support.levels import seeds

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.control.faults import Fault
+from ottla.control.faults.registry import Fault
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.api_versions import ApiVersionsRequest

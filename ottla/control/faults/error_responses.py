@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ottla.broker.hooks.interception import IncomingRequest, RequestTopics
-from ottla.control.named import FETCH, INDEX_FIELDS, NamedPlace, index_of, topic_of
-from ottla.control.naming import ERRORS, KEYS, response_type
+from ottla.control.faults.api_names import ERRORS, KEYS, response_type
+from ottla.control.faults.request_targets import FETCH, INDEX_FIELDS, NamedPlace, index_of, topic_of
 from ottla.protocol.errors import Code
 
 PRODUCE = KEYS["Produce"]

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ottla.broker.hooks.interception import Point
-from ottla.control.named import names_groups, names_topics, names_transactions
-from ottla.control.naming import (
+from ottla.control.faults.api_names import (
     ANY,
     LARGEST_NUMBER,
     FaultError,
@@ -23,8 +22,9 @@ from ottla.control.naming import (
     unknown,
     versions,
 )
-from ottla.control.refusals import can_be_partial
-from ottla.control.responses import response_of
+from ottla.control.faults.error_responses import can_be_partial
+from ottla.control.faults.request_targets import names_groups, names_topics, names_transactions
+from ottla.control.faults.responses import response_of
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import APIS
 

@@ -14,12 +14,12 @@ import msgspec
 import structlog
 
 from ottla.broker.hooks.interception import IncomingRequest, Interception, Latch, Point, Reached, Verdict
-from ottla.control.added_fault import AddedFault, FaultView
-from ottla.control.fault import Fault, refusal_code
-from ottla.control.naming import FaultError
-from ottla.control.parsing import parse_faults
-from ottla.control.strikes import of_request, of_transaction
-from ottla.control.verdicts import verdict
+from ottla.control.faults.added_fault import AddedFault, FaultView
+from ottla.control.faults.api_names import FaultError
+from ottla.control.faults.fault import Fault, refusal_code
+from ottla.control.faults.hits import of_request, of_transaction
+from ottla.control.faults.parsing import parse_faults
+from ottla.control.faults.verdict import verdict
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages import APIS
 

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from ottla.control.naming import FaultError, error_code, response_type, shown, unknown
+from ottla.control.faults.api_names import FaultError, error_code, response_type, shown, unknown
 from ottla.protocol.codec import api, response_parts
 from ottla.protocol.messages import APIS
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers.registry import SERVED
-from ottla.control.faults import Fault, FaultError
-from ottla.control.naming import request_type
+from ottla.control.faults.api_names import request_type
+from ottla.control.faults.registry import Fault, FaultError
 from ottla.protocol.messages import APIS
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.simulation.client import Closed, SimulatedClient

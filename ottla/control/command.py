@@ -10,7 +10,7 @@ import msgspec
 
 from ottla.broker.process.serving import Serving
 from ottla.control.clock import ManualClock
-from ottla.control.faults import Faults
+from ottla.control.faults.registry import Faults
 from ottla.control.history import EventHistory
 
 _NUMBER, _NAME = "{number}", "{name}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 
 from ottla.broker.hooks.interception import IncomingRequest, RequestTopics
-from ottla.control.naming import KEYS
+from ottla.control.faults.api_names import KEYS
 
 FETCH = KEYS["Fetch"]
 FIND_COORDINATOR = KEYS["FindCoordinator"]

@@ -11,7 +11,7 @@ import msgspec
 from ottla.control.remote import ControlError, Remote
 
 if TYPE_CHECKING:
-    from ottla.control.fault import Fault
+    from ottla.control.faults.fault import Fault
 
 ASK_MS = 10_000
 """How long one request to the door waits, in ms. A longer wait makes several requests."""
@@ -79,7 +79,7 @@ class RemoteFaults:
 
         Raises `FaultError` for an invalid fault, and `ControlError` where the broker refuses.
         """
-        from ottla.control.parsing import fault_of
+        from ottla.control.faults.parsing import fault_of
 
         one = fault_of(fields) if fault is None else fault
         (added,) = self._control().post("/v1/faults", msgspec.to_builtins(one))

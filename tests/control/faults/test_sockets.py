@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from ottla.broker.broker import BrokerServer
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv
-from ottla.control.faults import Fault, Faults
+from ottla.control.faults.registry import Fault, Faults
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.simulation.client import Closed

@@ -10,11 +10,11 @@ import msgspec
 import structlog
 
 from ottla.broker.hooks.interception import Latch, Reached
-from ottla.control.fault import Fault
-from ottla.control.matching import Matcher
-from ottla.control.rates import ByteRate
-from ottla.control.responses import response_of
-from ottla.control.strikes import Strike
+from ottla.control.faults.fault import Fault
+from ottla.control.faults.hits import Strike
+from ottla.control.faults.matching import Matcher
+from ottla.control.faults.rates import ByteRate
+from ottla.control.faults.responses import response_of
 
 STRIKES_KEPT = 100
 """How many of the newest strikes of each fault are kept, to be shown."""

@@ -12,7 +12,7 @@ from ottla.addresses import Address
 from ottla.client.connection import SocketTransport
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
-from ottla.control.matching import OBSERVER_CLIENT_ID
+from ottla.control.faults.matching import OBSERVER_CLIENT_ID
 from ottla.control.pages import Reach
 
 TIMEOUT_S: Final = 3.0

@@ -21,7 +21,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.http.http_server import MAX_CONNECTIONS, BoundedHttpServer
 from ottla.broker.loop.env import why_not_bound
 from ottla.broker.network.listener import Endpoint
-from ottla.control.asking import Command, CommandRefused, Steered
+from ottla.control.command import Command, CommandRefused, Steered
 from ottla.control.commands import COMMANDS
 from ottla.control.pages import EVENT_HEADERS, FILE_HEADERS, NO_PAGES, Pages, Reach, check_host, query_of
 from ottla.storage.filesystem import described
