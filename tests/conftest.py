@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ottla.invariants import CHECKED
-from ottla.storage import steps
+from ottla.protocol import steps
 from tests.support.counting import SCALE, LineMeter, Meter, TimeMeter
 from tools import keeping
 

@@ -11,7 +11,7 @@ from textwrap import fill
 from ottla.broker.config.definitions import OWN, Definition, documentation, topic_definitions
 from ottla.broker.config.effects import RESOURCES, Effect, definitions, effect_of, without_effect
 from ottla.broker.config.settings import OWN_DEFAULTS
-from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
 OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}

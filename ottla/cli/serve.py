@@ -131,7 +131,7 @@ def command(
     from ottla.broker.config.definitions import ConfigError
     from ottla.broker.config.effects import without_effect
     from ottla.broker.config.sources import load, variable_near
-    from ottla.coordinator.cluster import BROKER_RESOURCE
+    from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
     try:
         by_flags = _settings_of_flags(listen, data_dir, metrics_port, control_port, has_console=has_console)

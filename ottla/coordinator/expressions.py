@@ -23,7 +23,7 @@ COMPILED_EXPRESSIONS = 16
 """How many compiled expressions are cached. The ones that were used last are kept."""
 
 STATE_CHARACTERS = 250
-"""How much matching one unit of work (`storage.steps.Pace`) covers in the slowest case: an expression's states times a text's
+"""How much matching one unit of work (`protocol.steps.Pace`) covers in the slowest case: an expression's states times a text's
 characters."""
 
 _DESCRIPTIONS = {
@@ -96,7 +96,7 @@ def _compiled(expression: str) -> Any:
 
 
 def match_work(pattern: Any, text: str) -> int:
-    """The largest cost of matching ``text``, in units of `storage.steps.Pace`."""
+    """The largest cost of matching ``text``, in units of `protocol.steps.Pace`."""
     return 1 + int(pattern.programsize) * len(text) // STATE_CHARACTERS
 
 

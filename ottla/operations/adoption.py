@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState, as_allotted
-from ottla.coordinator.partition_registration import sole_replica
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState, as_allotted
+from ottla.coordinator.metadata.partition_registration import sole_replica
+from ottla.coordinator.metadata.topics import MAX_PARTITIONS_PER_TOPIC, Topic
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.topics import MAX_PARTITIONS_PER_TOPIC, Topic
 from ottla.operations.copying import COPIED, Progress, copy
-from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
-from ottla.operations.kept import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
+from ottla.operations.log_ends import KnownEnds, read_known_ends
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, RECORDS_PER_BATCH, replay_batch
+from ottla.operations.retained_metadata import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.audit import DecisionAudit, PartitionView, TornTransaction
-from ottla.operations.ends import read_known_ends
+from ottla.operations.log_ends import read_known_ends
 from ottla.operations.metadata_log import replay_batch, topics_born
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.internal_topics import METADATA_TOPIC, TRANSACTION_TOPIC

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
-from ottla.operations.ends import KnownEnds, read_known_ends
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from ottla.operations.log_ends import KnownEnds, read_known_ends
 from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with, replay_batch
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError

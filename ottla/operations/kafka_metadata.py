@@ -12,7 +12,7 @@ from contextlib import closing
 from struct import Struct
 from typing import NamedTuple
 
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import replay_batch
 from ottla.protocol.records import BatchHeader, crc_is_valid
 from ottla.storage.filesystem import File, Filesystem

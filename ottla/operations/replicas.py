@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.metadata.topics import Topic
 from ottla.operations.kafka_metadata import read_metadata
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Filesystem

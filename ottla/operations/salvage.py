@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from ottla.operations.copying import PIECE_BYTES
 from ottla.operations.directory_audit import logs_of
-from ottla.operations.ends import KnownEnds, read_known_ends
+from ottla.operations.log_ends import KnownEnds, read_known_ends
 from ottla.operations.segments import OnRead
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import HEADER_BYTES, BatchHeader, EndTxnMarker, assign, build_marker, pack_batch, read_header

@@ -26,11 +26,11 @@ def java_hash(text: str) -> int:
 
 
 HASHED_CHARACTERS = 25
-"""How many characters of an id `java_hash` hashes in one unit of work (`storage.steps.Pace`)."""
+"""How many characters of an id `java_hash` hashes in one unit of work (`protocol.steps.Pace`)."""
 
 
 def id_work(text: str) -> int:
-    """The cost of `partition_for` for an id, in units of `storage.steps.Pace`. A client may send ids of 32,767 characters."""
+    """The cost of `partition_for` for an id, in units of `protocol.steps.Pace`. A client may send ids of 32,767 characters."""
     return 5 + len(text) // HASHED_CHARACTERS
 
 

@@ -19,7 +19,7 @@ from ottla.protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, Batch
 T = TypeVar("T")
 
 Steps = Generator[Callable[[], None] | None, None, T]
-"""The same type as `storage.steps.Steps`, without pauses. This package cannot import that one."""
+"""The same type as `protocol.steps.Steps`, without pauses. This package cannot import that one."""
 
 MIN_RECORD_BYTES = 7
 """The size of the smallest record: a byte each for length, attributes, two deltas, two lengths and the number of headers."""

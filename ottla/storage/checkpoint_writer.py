@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from ottla.protocol.steps import Steps
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_dir, sync_file
 from ottla.storage.last_stop import ABORTED, FIRST_DIRTY, LOG_STARTS, LastStop
 from ottla.storage.log import Log
-from ottla.storage.steps import Steps
 from ottla.storage.txn_index import checksum_of
 
 

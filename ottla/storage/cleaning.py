@@ -13,11 +13,11 @@ from typing import TypeVar, cast
 import msgspec
 
 from ottla.protocol.records import read_header
+from ottla.protocol.steps import Pace, Steps
 from ottla.storage.compaction import BATCH_WORK, KeyMap, LastBatches, Pass, TransactionsSeen, filter_batch, map_batch
 from ottla.storage.filesystem import Filesystem, sync_dir, sync_file
 from ottla.storage.log import Log
 from ottla.storage.segment import CLEANED_SUFFIX, Segment
-from ottla.storage.steps import Pace, Steps
 from ottla.storage.walk import MAX_RELATIVE_OFFSET
 
 T = TypeVar("T")

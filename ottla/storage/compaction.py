@@ -18,8 +18,8 @@ from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import MAX_RECORD_BYTES, RecordStream
 from ottla.protocol.records import BatchHeader
 from ottla.protocol.rewriting import RawRecord, RewrittenBatch, delete_horizon_ms, empty, split
+from ottla.protocol.steps import Pace, Steps
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.steps import Pace, Steps
 from ottla.storage.txn_index import AbortedTxn
 
 ENTRY_OVERHEAD_BYTES = 200

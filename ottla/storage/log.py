@@ -18,15 +18,15 @@ from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID, Buffer
 from ottla.protocol.records import NO_TIMESTAMP, BatchHeader, EndTxnMarker, assign, build_marker, read_header, stamp_append_time
+from ottla.protocol.steps import Steps, run
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import LeaderEpochs, write_partition_metadata
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Damaged, Filesystem
 from ottla.storage.invariants import check_log
-from ottla.storage.owed_renames import OwedRenames
+from ottla.storage.pending_renames import OwedRenames
 from ottla.storage.producer_state import CompletedTxn, ProducerState
 from ottla.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX, Segment
-from ottla.storage.steps import Steps, run
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.walk import DamagedBatch
 

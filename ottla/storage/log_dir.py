@@ -8,7 +8,9 @@ from functools import partial
 
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID
+from ottla.protocol.steps import Pace, Steps, run
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.background_sync import settle
 from ottla.storage.checkpoint_writer import CheckpointWriter
 from ottla.storage.checkpoints import (
     PARTITION_METADATA_FILE,
@@ -23,12 +25,10 @@ from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_no
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, clean_file, take_last_stop
 from ottla.storage.log import Log
 from ottla.storage.names import DELETE_SUFFIX, DELETED_NAME, STRAY_SUFFIX, parse_directory_name
+from ottla.storage.pending_deletes import Trash
 from ottla.storage.recovery import RecoveryReport, open_log
 from ottla.storage.replacement import finish_replacement
 from ottla.storage.retention import delete_old
-from ottla.storage.settling import settle
-from ottla.storage.steps import Pace, Steps, run
-from ottla.storage.trash import Trash
 from ottla.storage.truncation import end_after, truncate_fully_and_start_at, truncate_to
 
 LOCK_FILE = ".lock"

@@ -14,8 +14,8 @@ import msgspec
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader, EndTxnMarker
+from ottla.protocol.steps import Steps
 from ottla.protocol.transaction_states import TV2
-from ottla.storage.steps import Steps
 
 DUPLICATE_WINDOW_BATCHES = 5
 MAX_UNVERIFIED = 200

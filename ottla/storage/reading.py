@@ -12,9 +12,9 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.record_stream import RecordStream, RecordTooLarge, plain
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, BatchHeader, Record, read_records
+from ottla.protocol.steps import Pace, Steps, run
 from ottla.storage.log import Log
 from ottla.storage.segment import LOOKUP_BYTES, Segment
-from ottla.storage.steps import Pace, Steps, run
 from ottla.storage.txn_index import AbortedTxn
 from ottla.storage.unchecked import CHECKED_BATCHES
 from ottla.storage.walk import DamagedBatch, SoundBatches

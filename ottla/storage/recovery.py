@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from ottla.protocol.steps import run
 from ottla.storage import snapshot
 from ottla.storage.checkpoints import LEADER_EPOCH_FILE, RECOVERY_POINTS
 from ottla.storage.filesystem import Damaged, Filesystem, is_damage
@@ -32,7 +33,6 @@ from ottla.storage.segment import (
     file_name,
     parse_file_name,
 )
-from ottla.storage.steps import run
 from ottla.storage.transaction_history import TransactionHistory
 from ottla.storage.txn_index import checksum_of
 from ottla.storage.walk import DamagedBatch, SoundBatches, whole_batches_behind

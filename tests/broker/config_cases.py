@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import alter_configs, incremental_alter_configs
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest

@@ -26,9 +26,9 @@ from ottla.protocol.records import (
     crc_is_valid,
     read_header,
 )
+from ottla.protocol.steps import Pause, run
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.reading import read
-from ottla.storage.steps import Pause, run
 from tests.support.batches import batch, record
 from tests.support.raw_client import create
 

@@ -17,7 +17,7 @@ from ottla.broker.config.definitions import OWN, lines_of, topic_definitions
 from ottla.broker.config.effects import RESOURCES, Effect, definitions, effect_of, listed
 from ottla.broker.config.groups import group_definitions
 from ottla.broker.config.settings import HONOURED
-from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_configs import AlterableConfig as WholeConfig
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ottla.broker.handlers.support.parked import ParkedFetch
+from ottla.protocol.steps import Steps
 from ottla.simulation.broker import SimulatedBroker
-from ottla.storage.steps import Steps
 
 WAIT_MS = 1_000
 

@@ -12,7 +12,7 @@ from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.groups import ConsumerGroups
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from ottla.coordinator.result import Result
-from ottla.storage.steps import run
+from ottla.protocol.steps import run
 from tests.coordinator.group_world import GROUP, FakeTopics, HeartbeatGroupsWorld, topic_id
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.cluster import TOPIC_RESOURCE
 from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.group.requests import GroupConfig, JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE
 from ottla.coordinator.result import Result
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.coordinator.transaction.states import PREPARED

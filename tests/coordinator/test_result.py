@@ -6,9 +6,9 @@ import pytest
 
 from ottla.coordinator.group.records import CommittedOffset
 from ottla.coordinator.result import LogRecord, Result, decided_in_batches
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
-from ottla.coordinator.share.shard import ShareShard
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import ShareStateConfig, StateWrite
+from ottla.coordinator.share_state.shard import ShareShard
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.requests import TxnConfig
 from ottla.coordinator.transaction.shard import TransactionShard

@@ -6,13 +6,13 @@ import random
 
 import pytest
 
+from ottla.protocol.steps import run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.simulation.torn_disk import TornDisk
 from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.recovery import open_log
-from ottla.storage.steps import run
 from tests.support.logs import NOW_MS, SMALL, busy, put, state, stored
 
 pytestmark = [pytest.mark.heavy, pytest.mark.budget("truncation states", seconds=30, floor=4)]

@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any
 
 from ottla.broker.broker import BrokerServer
-from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.group.classic.group import ClassicGroup, ClassicGroupState
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.share.group import ShareGroup
 from ottla.coordinator.group.streams.group import StreamsGroup
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.storage.log import Log

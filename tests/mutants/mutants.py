@@ -252,7 +252,7 @@ MUTANTS = [
     ),
     Mutant(
         "producer ids are given out again after a kill",
-        file="ottla/coordinator/cluster.py",
+        file="ottla/coordinator/metadata/cluster.py",
         function="ClusterState.allocate_producer_ids",
         old="[metadata_record(producer_ids_record, message)]",
         new="[metadata_record(producer_ids_record, message)][1:]",

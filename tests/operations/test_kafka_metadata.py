@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import sole_replica
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import sole_replica
 from ottla.coordinator.result import LogRecord
 from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
 from ottla.operations.graduation import bootstrap, hand_over, plan_graduation

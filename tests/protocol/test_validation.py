@@ -14,8 +14,8 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance, pieces
 from ottla.protocol.record_stream import LARGE_RECORD_BYTES, RecordStream, zigzag
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header
+from ottla.protocol.steps import Steps, run
 from ottla.protocol.validation import BLAMED_AT_ONCE, RecordsRefused, Rules, check_in_steps, check_records
-from ottla.storage.steps import Steps, run
 from tests.support.batches import batch, record, varint
 from tests.support.counting import Limit, Meter, check_best, run_steps
 

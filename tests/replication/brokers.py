@@ -37,11 +37,11 @@ from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Timings
 from ottla.broker.peers.requests import Failure, PeerFailure, Then
 from ottla.broker.replication.manager import ReplicaManager
-from ottla.coordinator.broker_registration import ListenerEndpoint
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections, heartbeats, in_sync, registrations
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.broker_registration import ListenerEndpoint
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import alter_partition, topic_record
@@ -62,13 +62,13 @@ from ottla.protocol.messages.list_offsets import (
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from ottla.protocol.records import build_batch
+from ottla.protocol.steps import run
 from ottla.simulation.env import START_MS
 from ottla.simulation.links import Links
 from ottla.simulation.node import PORT, Node
 from ottla.simulation.scheduler import Scheduler
 from ottla.storage.config import LogConfig
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.steps import run
 
 TOPIC, TOPIC_ID = "t", b"t" * 16
 CLUSTER_ID = "a cluster"

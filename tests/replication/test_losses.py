@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.cluster import TOPIC_RESOURCE
-from ottla.coordinator.partition_registration import RECOVERED
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE
+from ottla.coordinator.metadata.partition_registration import RECOVERED
 from ottla.protocol.errors import Code
 from tests.replication.brokers import TOPIC, ReplicaBrokersWorld
 from tests.replication.test_brokers import Producer, values

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatch
 
-from ottla.coordinator.share.states import AcknowledgeType
+from ottla.coordinator.share_state.states import AcknowledgeType
 from ottla.protocol.messages import share_acknowledge, share_fetch
 from ottla.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

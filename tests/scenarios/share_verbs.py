@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coordinator.share.states import RecordState
+from ottla.coordinator.share_state.states import RecordState
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import delete_share_group_state as delete_state
 from ottla.protocol.messages import initialize_share_group_state as initialize_state

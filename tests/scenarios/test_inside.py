@@ -13,11 +13,11 @@ from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.protocol.records import build_batch, read_header
+from ottla.protocol.steps import Steps
 from ottla.protocol.transaction_states import TxnState
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed
 from ottla.storage.producer_state import ProducerEntry, ProducerState
-from ottla.storage.steps import Steps
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.support.counting import Limit, Meter, check_best, run_steps

@@ -8,9 +8,11 @@ import pytest
 
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.primitives import NO_UUID, Buffer
+from ottla.protocol.steps import run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage import snapshot
+from ottla.storage.background_sync import settle
 from ottla.storage.checkpoints import LEADER_EPOCH_FILE, RECOVERY_POINTS, write_offsets
 from ottla.storage.cleaning import filthiest
 from ottla.storage.config import LogConfig
@@ -18,8 +20,6 @@ from ottla.storage.last_stop import ABORTED, CLEAN_FILE, FIRST_DIRTY, LOG_STARTS
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.retention import delete_old
-from ottla.storage.settling import settle
-from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, write
 from tests.support.logs import NOW_MS, SMALL, end, put, state

@@ -12,6 +12,7 @@ import pytest
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import batches
+from ottla.protocol.steps import run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import clean, filthiest
 from ottla.storage.config import LogConfig
@@ -21,7 +22,6 @@ from ottla.storage.log import Log
 from ottla.storage.reading import all_batches, offset_for_timestamp, read
 from ottla.storage.retention import delete_old
 from ottla.storage.segment import LOG_SUFFIX, Segment
-from ottla.storage.steps import run
 from ottla.storage.truncation import truncate_to
 from ottla.storage.walk import DamagedBatch
 from tests.storage.harm import CUTS, HARMS, harmed

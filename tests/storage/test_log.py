@@ -8,10 +8,10 @@ import pytest
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import batches
+from ottla.protocol.steps import run
 from ottla.storage.config import LogConfig
 from ottla.storage.reading import offset_for_timestamp, offset_of_max_timestamp, read
 from ottla.storage.retention import delete_old
-from ottla.storage.steps import run
 from tests.support.logs import NOW_MS, SMALL, Logs, end, put
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import build_batch, read_header
+from ottla.protocol.steps import run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.producer_state import MAX_UNVERIFIED, ProducerState
-from ottla.storage.steps import run
 from tests.support.logs import NOW_MS, SMALL, Logs, end, put
 
 

@@ -9,9 +9,9 @@ import pytest
 from crc32c import crc32c
 
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.steps import run
 from ottla.storage import snapshot
 from ottla.storage.producer_state import ProducerState
-from ottla.storage.steps import run
 from tests.support.logs import NOW_MS, Logs, busy, put, state
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import ottla.storage.real_filesystem as real
+from ottla.protocol.steps import run
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.storage.cleaning import clean, dirtiness
 from ottla.storage.config import LogConfig
@@ -22,7 +23,6 @@ from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
 from ottla.storage.recovery import open_log
 from ottla.storage.retention import delete_old
-from ottla.storage.steps import run
 from tests.support.levels import seeds
 from tests.support.logs import NOW_MS, Logs, end, put, state
 

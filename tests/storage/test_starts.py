@@ -8,15 +8,15 @@ from functools import partial
 
 import pytest
 
+from ottla.protocol.steps import run
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.background_sync import settle
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.recovery import open_log
-from ottla.storage.settling import settle
-from ottla.storage.steps import run
 from ottla.storage.txn_index import AbortedTxn, TxnIndex
 from tests.support.logs import NOW_MS, Logs, end, put, state
 

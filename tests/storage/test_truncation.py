@@ -6,8 +6,10 @@ import random
 
 import pytest
 
+from ottla.protocol.steps import run
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.background_sync import settle
 from ottla.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, LeaderEpochs, parse_offsets, write_offsets
 from ottla.storage.config import LogConfig
 from ottla.storage.following import append_as_follower
@@ -15,8 +17,6 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import offset_for_timestamp
 from ottla.storage.recovery import open_log
-from ottla.storage.settling import settle
-from ottla.storage.steps import run
 from ottla.storage.truncation import end_after, truncate_fully_and_start_at, truncate_to
 from tests.storage.test_following import files, follow, new
 from tests.support.levels import seeds

@@ -1,7 +1,7 @@
 """Measures how long one piece of work holds the event loop.
 
 The measure is the number of lines of Python that the work runs: it is the same on a busy machine, so it can decide over a change.
-A request of a twentieth of the largest size, in steps of a twentieth of the usual length (`ottla.storage.steps`), shows an array
+A request of a twentieth of the largest size, in steps of a twentieth of the usual length (`ottla.protocol.steps`), shows an array
 that is not worked off in steps as clearly as the largest request does, and takes a twentieth of the time.
 
 Lines say nothing about the work of one C function: inflating, checksums, copies, patterns. So the same tests run under
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
-from ottla.storage import steps
+from ottla.protocol import steps
 
 T = TypeVar("T")
 

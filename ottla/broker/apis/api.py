@@ -5,7 +5,7 @@ are those of the API's schema.
 
 Handlers run in the order in which requests arrive. A handler returns the response, a `broker.loop.pending_response.Later` where the
 response must wait, or None for no response. For a request that is too large to be handled at once it returns a generator of steps
-(`storage.steps`) that returns one of these. Before the last step no further request of the connection is handled, as Kafka mutes a
+(`protocol.steps`) that returns one of these. Before the last step no further request of the connection is handled, as Kafka mutes a
 channel; requests of other connections are.
 """
 

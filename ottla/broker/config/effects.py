@@ -9,7 +9,7 @@ from functools import cache
 from ottla.broker.config.client_metrics import CLIENT_METRICS_DEFINITIONS
 from ottla.broker.config.definitions import Definition, broker_definitions, lines_of, topic_definitions
 from ottla.broker.config.groups import group_definitions
-from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 RESOURCES = {BROKER_RESOURCE: "broker", TOPIC_RESOURCE: "topic", GROUP_RESOURCE: "group", CLIENT_METRICS_RESOURCE: "client-metrics"}
 """The types of resources that have configs, by number, as without_effect.txt and log lines name them."""

@@ -9,7 +9,7 @@ from ottla.broker.config.definitions import ConfigError, Definition, Value, brok
 from ottla.broker.config.settings import BrokerConfig
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
-from ottla.coordinator.share.changes import SharePartitionConfig
+from ottla.coordinator.share_state.changes import SharePartitionConfig
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 DEAD_LETTERS_SHARE_VERSION = 2

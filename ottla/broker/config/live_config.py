@@ -32,7 +32,8 @@ class LiveConfig:
         return self.current.settings
 
     def topic_config(self, name: str) -> str:
-        """The value of a topic config for topics without one of their own. Implements `coordinator.server_config.ServerConfig`."""
+        """The value of a topic config for topics without one of their own. Implements
+        `coordinator.metadata.server_config.ServerConfig`."""
         return effective(name, {}, self.current) or ""
 
     def set_dynamic(self, dynamic: Mapping[str, str]) -> None:

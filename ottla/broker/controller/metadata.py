@@ -18,14 +18,14 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.gate import Gate
-from ottla.coordinator.broker_registration import ControllerRegistration
-from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
 from ottla.coordinator.controller.registrations import Registering
+from ottla.coordinator.metadata.broker_registration import ControllerRegistration
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, ClusterState
+from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
 from ottla.coordinator.result import Effect, Result
-from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
 from ottla.protocol.errors import KafkaError
 from ottla.storage.log_dir import LogDirectory
 

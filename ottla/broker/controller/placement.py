@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.placement import Replicas
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import placement
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 
 
 class ControllerPlacement:

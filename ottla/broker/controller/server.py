@@ -32,7 +32,7 @@ from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
 from ottla.broker.partitions.durability import GroupCommit
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.write_stop import WriteStop
-from ottla.coordinator.broker_registration import ControllerRegistration, ListenerEndpoint
+from ottla.coordinator.metadata.broker_registration import ControllerRegistration, ListenerEndpoint
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
 from ottla.storage.identity import identify

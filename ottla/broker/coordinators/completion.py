@@ -17,7 +17,7 @@ from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.runtime import Runtime
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED

@@ -18,15 +18,15 @@ from ottla.broker.loop.env import Env
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition, Partitions
-from ottla.coordinator.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
-from ottla.coordinator.share.changes import DeadLetters
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.topics import Topic
+from ottla.coordinator.share_state.changes import DeadLetters
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.record_stream import RecordStream
 from ottla.protocol.records import BatchHeader, Record, batches, build_batch_within
+from ottla.protocol.steps import Pace, Pause, Steps
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.reading import next_decoded
-from ottla.storage.steps import Pace, Pause, Steps
 from ottla.storage.walk import DamagedBatch
 
 COPIED_BYTES = 1 << 20

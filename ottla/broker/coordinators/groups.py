@@ -16,7 +16,6 @@ from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
-from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.group.assignors.named import ASSIGNORS
 from ottla.coordinator.group.consumer.requests import ConsumerGroupConfig
 from ottla.coordinator.group.member_ids import member_ids
@@ -26,12 +25,13 @@ from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.share.requests import ShareGroupConfig
 from ottla.coordinator.group.streams.requests import StreamsGroupConfig
 from ottla.coordinator.invariants import check_groups
+from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.records import EndTxnMarker
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 GROUPS_PER_STEP = 200
 """In how many groups one step searches for expired offsets."""

@@ -18,7 +18,7 @@ from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.coordinator.transaction.states import PREPARED
@@ -33,9 +33,9 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.protocol.steps import Steps, run
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TxnState
-from ottla.storage.steps import Steps, run
 
 RETRY_MS = 100
 MARKERS_AT_ONCE = 50

@@ -18,7 +18,7 @@ from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime, coordinator_partition
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.errors import Code, KafkaError
 
 LOAD_TIMES_KEPT = 1_000

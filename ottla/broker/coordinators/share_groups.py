@@ -17,16 +17,16 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.group.share.initialization import PartitionsByTopic
 from ottla.coordinator.group.share.requests import Initialization
-from ottla.coordinator.share.batches import NO_OFFSET
-from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share_state.batches import NO_OFFSET
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import id_work
+from ottla.protocol.steps import Pace, Steps
 from ottla.protocol.uuids import uuid_text
-from ottla.storage.steps import Pace, Steps
 
 SUMMARY_WORK = 10
-"""The cost of reading the summary of one share partition's state, in units of `storage.steps.Pace`."""
+"""The cost of reading the summary of one share partition's state, in units of `protocol.steps.Pace`."""
 
 Refusals = Mapping[tuple[bytes, int], KafkaError]
 """The errors of share partitions, by topic id and partition."""

@@ -30,24 +30,24 @@ from ottla.broker.loop.env import Env
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.partitions import Partition, Partitions
-from ottla.coordinator.cluster import GROUP_RESOURCE, ClusterState
-from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest
-from ottla.coordinator.share.batches import NO_OFFSET
-from ottla.coordinator.share.changes import DeadLetters, SharePartitionConfig
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import StateRead
-from ottla.coordinator.share.sessions import SessionKey, ShareSession, ShareSessions
+from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, ClusterState
+from ottla.coordinator.share_state.acquisition import AcquiredRecords, AcquireRequest
+from ottla.coordinator.share_state.batches import NO_OFFSET
+from ottla.coordinator.share_state.changes import DeadLetters, SharePartitionConfig
+from ottla.coordinator.share_state.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import StateRead
+from ottla.coordinator.share_state.sessions import SessionKey, ShareSession, ShareSessions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
+from ottla.protocol.steps import Pace, Steps
 from ottla.storage.reading import offset_for_timestamp
-from ottla.storage.steps import Pace, Steps
 
 LOCK_TICK_MS = 50
 """How often locks are checked for their end, in ms."""
 RELEASE_WORK, FORGET_WORK = 60, 2
 """The costs of releasing a member's records in a share partition, and of forgetting a share partition, in units of
-`storage.steps.Pace`."""
+`protocol.steps.Pace`."""
 
 _FENCED = {Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_STATE_EPOCH, Code.GROUP_ID_NOT_FOUND, Code.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors that mean that a share partition in memory differs from the share coordinator's state, so that it must be loaded again."""

@@ -13,21 +13,21 @@ from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
-from ottla.coordinator.share.shard import ShareShard
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.coordinator.share_state.shard import ShareShard
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.steps import Steps
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.log import Log
-from ottla.storage.steps import Steps
 
 STATE_WORK = 60
 """The cost of initialising, writing, reading or deleting the state of one share partition, without its batches, in units of
-`storage.steps.Pace`."""
+`protocol.steps.Pace`."""
 DELETED_STATES_RETRY_MS = 60_000
 """How often the states of deleted topics are searched again, in ms, because the log may have refused their tombstones."""
 

@@ -22,8 +22,8 @@ from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.invariants import check_transactions
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.coordinator.transaction.effects import CountDecision, SendMarkers
 from ottla.coordinator.transaction.metadata import TXN_KEY_VERSION, TxnMetadata
@@ -33,9 +33,9 @@ from ottla.coordinator.transaction.states import PREPARED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC
 from ottla.protocol.java_hash import partition_for
+from ottla.protocol.steps import Steps
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
-from ottla.storage.steps import Steps
 
 RETRY_MS = 1_000
 IDS_AT_ONCE = 1_000

@@ -14,11 +14,11 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock
 from ottla.broker.partitions.gate import Gate
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import Pause
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Pause
 
 PRODUCE_CODES = {
     Code.COORDINATOR_LOAD_IN_PROGRESS: Code.NOT_ENOUGH_REPLICAS,

@@ -32,14 +32,14 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2
-from ottla.storage.steps import Pace, Steps, run_first_step
 
 Codes = dict[TopicPartition, Code]
 BROKERS_FROM = 4
 TRANSACTION_WORK = 100
-"""The cost of adding to a transaction, without its partitions, in units of `storage.steps.Pace`."""
+"""The cost of adding to a transaction, without its partitions, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

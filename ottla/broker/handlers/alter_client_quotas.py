@@ -11,7 +11,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.client_quotas import ENTITY_TYPES, Entity, entity_of
+from ottla.coordinator.metadata.client_quotas import ENTITY_TYPES, Entity, entity_of
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -20,11 +20,11 @@ from ottla.protocol.messages.alter_client_quotas import (
     OpData,
     ResponseEntryData,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 ENTRY_WORK = 100
 OP_WORK = 10
-"""The costs of an entry and of each change in it, in units of `storage.steps.Pace`."""
+"""The costs of an entry and of each change in it, in units of `protocol.steps.Pace`."""
 
 MAX_ENTITY_PARTS = len(ENTITY_TYPES)
 """How many parts an entity may have. A further part has an unknown type or a repeated one; it is left out of the response."""

@@ -20,7 +20,7 @@ from ottla.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):

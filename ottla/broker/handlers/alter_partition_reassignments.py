@@ -21,10 +21,10 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 2
-"""The cost of a partition, and of each of its replicas in the request, in units of `storage.steps.Pace`."""
+"""The cost of a partition, and of each of its replicas in the request, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -19,11 +19,11 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 3
-"""The cost of a partition, in units of `storage.steps.Pace`."""
+"""The cost of a partition, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

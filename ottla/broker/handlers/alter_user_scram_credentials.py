@@ -17,10 +17,10 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 CHANGE_WORK = 100
-"""The cost of a change, in units of `storage.steps.Pace`."""
+"""The cost of a change, in units of `protocol.steps.Pace`."""
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 

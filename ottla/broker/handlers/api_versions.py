@@ -17,7 +17,7 @@ from ottla.broker.apis.authorisation import UNRESTRICTED
 from ottla.broker.apis.services import OfferedApis
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.protocol.codec import API_VERSIONS_KEY
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.api_versions import (

@@ -26,12 +26,12 @@ from ottla.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 """The type of a member, by the protocol that it uses."""
 MEMBER_WORK = 10
-"""The cost of a member, in units of `storage.steps.Pace`."""
+"""The cost of a member, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -22,10 +22,10 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITIONS_PER_UNIT = 20
-"""How many of the partitions that a member owns are read in one unit of `storage.steps.Pace`."""
+"""How many of the partitions that a member owns are read in one unit of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

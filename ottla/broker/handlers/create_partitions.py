@@ -12,7 +12,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.handlers.support.each import Handled, counted_by_name
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -20,10 +20,10 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 CREATE_WORK = 500
-"""The cost of adding partitions to a topic, in units of `storage.steps.Pace`."""
+"""The cost of adding partitions to a topic, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

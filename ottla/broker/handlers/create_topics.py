@@ -22,9 +22,9 @@ from ottla.broker.handlers.support.each import Handled, counted_by_name
 from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
 from ottla.broker.metadata.placement import Place, Placement
-from ottla.coordinator.cluster import TOPIC_RESOURCE
-from ottla.coordinator.partition_registration import PartitionRegistration
-from ottla.coordinator.topics import check_partition_count
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.topics import check_partition_count
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -34,10 +34,10 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 CREATE_WORK = 500
-"""The cost of creating a topic and of its configs in the response, in units of `storage.steps.Pace`."""
+"""The cost of creating a topic and of its configs in the response, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

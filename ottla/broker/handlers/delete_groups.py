@@ -15,12 +15,12 @@ from ottla.broker.handlers.support.each import Handled
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 OFFSETS_PER_STEP = 200
 """How many offsets of a group are deleted in one batch."""
 APPEND_WORK, RECORD_WORK = 50, 5
-"""The costs of a batch of tombstones and of each tombstone in it, in units of `storage.steps.Pace`."""
+"""The costs of a batch of tombstones and of each tombstone in it, in units of `protocol.steps.Pace`."""
 _RECORD_BYTES = 350
 """The largest size of a tombstone in bytes, without its group id: a topic's name, and the record's overhead."""
 

@@ -28,7 +28,7 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 TO_THE_END = -1
 

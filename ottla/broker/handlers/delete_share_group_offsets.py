@@ -17,7 +17,7 @@ from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):

@@ -24,14 +24,14 @@ from ottla.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     Code.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
 TOPIC_WORK = 500
-"""The cost of deleting a topic, without its partitions, in units of `storage.steps.Pace`."""
+"""The cost of deleting a topic, without its partitions, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

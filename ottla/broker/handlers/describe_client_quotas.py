@@ -11,7 +11,7 @@ from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.client_quotas import ENTITY_TYPES, IP, Entity
+from ottla.coordinator.metadata.client_quotas import ENTITY_TYPES, IP, Entity
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -21,7 +21,7 @@ from ottla.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 EXACTLY, BY_DEFAULT, WHATEVER = range(3)
 """How a part of an entity matches: with this name, as the default of its type, or with any name (DescribeClientQuotasRequest)."""

@@ -25,14 +25,14 @@ from ottla.broker.handlers.support.each import Handled, made
 from ottla.broker.handlers.support.loggers import logger_entries
 from ottla.broker.loop.logs import LogLevels
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.cluster import (
+from ottla.coordinator.metadata.cluster import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.metadata.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -42,10 +42,10 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 RESOURCE_WORK = 500
-"""The cost of a resource, in units of `storage.steps.Pace`."""
+"""The cost of a resource, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -23,12 +23,12 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 UNKNOWN_IS_AN_ERROR_FROM = 6
 CLASSIC = "classic"
 MEMBER_WORK = 5
-"""The cost of a member, in units of `storage.steps.Pace`."""
+"""The cost of a member, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -14,7 +14,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
-from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.metadata.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -23,10 +23,10 @@ from ottla.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 3
-"""The cost of a partition, without its producers, in units of `storage.steps.Pace`."""
+"""The cost of a partition, without its producers, in units of `protocol.steps.Pace`."""
 
 _UNKNOWN = "This server does not host this topic-partition."
 """Kafka's message for an unknown topic. For an unknown partition Kafka has no message."""

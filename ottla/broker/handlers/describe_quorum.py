@@ -25,7 +25,7 @@ from ottla.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):

@@ -17,7 +17,7 @@ from ottla.broker.coordinators.share_groups import SUMMARY_WORK, ShareGroupState
 from ottla.broker.handlers.support.common import share_error_message, topic_id
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.describe_share_group_offsets import (
@@ -29,10 +29,10 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 TOPIC_WORK = 2
-"""The cost of a topic, without its partitions, in units of `storage.steps.Pace`."""
+"""The cost of a topic, without its partitions, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

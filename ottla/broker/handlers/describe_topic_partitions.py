@@ -14,10 +14,10 @@ from ottla.broker.handlers.support.brokers import known_brokers, offline_replica
 from ottla.broker.handlers.support.common import TOPIC_OPERATIONS
 from ottla.broker.handlers.support.each import Handled, made
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
-from ottla.coordinator.topic_names import check_topic_name
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
+from ottla.coordinator.metadata.topic_names import check_topic_name
+from ottla.coordinator.metadata.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -27,10 +27,10 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 TOPIC_WORK = 5
-"""The cost of a topic in units of `storage.steps.Pace`. Partitions are not counted, because a response has few."""
+"""The cost of a topic in units of `protocol.steps.Pace`. Partitions are not counted, because a response has few."""
 
 
 class Ports(Protocol):

@@ -18,7 +18,7 @@ from ottla.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PREFERRED, UNCLEAN = 0, 1
 

@@ -52,7 +52,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Pace, Steps, run
+from ottla.protocol.steps import Pace, Steps, run
 from ottla.storage.unchecked import CHECKED_BATCHES
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -66,7 +66,7 @@ _NAMING_LEADERS = (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER)
 PARTITIONS_AT_ONCE = 200
 """A fetch of more partitions reads them in steps, at first and whenever it is woken."""
 PARTITION_WORK = 5
-"""The cost of reading a partition without new data, in units of `storage.steps.Pace`."""
+"""The cost of reading a partition without new data, in units of `protocol.steps.Pace`."""
 SLICE_BYTES = 8 << 20
 """How many bytes one fetch reads of one partition at most. Where ``min_bytes`` is larger, the limit is ``min_bytes``, because the
 fetch could otherwise never be answered before its time-out."""

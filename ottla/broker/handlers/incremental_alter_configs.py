@@ -18,7 +18,7 @@ from ottla.broker.handlers.support.each import Handled, each
 from ottla.broker.handlers.support.loggers import APPEND, DELETE, SET, SUBTRACT, VERBS, alter_loggers
 from ottla.broker.loop.logs import LogLevels
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -27,7 +27,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):

@@ -15,7 +15,7 @@ from ottla.broker.handlers.support.each import Handled
 from ottla.broker.loop.env import Clock
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 MEMBERS_PER_STEP = 500
 MANY_MEMBERS_FROM = 3

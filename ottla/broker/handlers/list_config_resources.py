@@ -13,7 +13,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.cluster import (
+from ottla.coordinator.metadata.cluster import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -26,7 +26,7 @@ from ottla.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 _SUPPORTED = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 

@@ -17,10 +17,10 @@ from ottla.broker.handlers.support.each import Handled, made
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 GROUP_WORK = 5
-"""The cost of a group, in units of `storage.steps.Pace`."""
+"""The cost of a group, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

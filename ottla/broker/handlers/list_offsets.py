@@ -32,14 +32,14 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.storage.reading import TimestampedOffset, leader_epoch_at_start, offset_for_timestamp, offset_of_max_timestamp
-from ottla.storage.steps import Pace, Steps, run_first_step
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 CONSUMER, DEBUGGING = -1, -2
 """Replica ids of those that are none: a consumer, and a tool, which may ask any replica (ListOffsetsRequest)."""
 PARTITION_WORK = 3
-"""The cost of one partition without its look-up, in units of `storage.steps.Pace`."""
+"""The cost of one partition without its look-up, in units of `protocol.steps.Pace`."""
 NOT_AVAILABLE_FROM = 5
 """The first version that knows OFFSET_NOT_AVAILABLE (KIP-207). LEADER_NOT_AVAILABLE stands for it before."""
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}

@@ -21,8 +21,8 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.protocol.transaction_states import TxnState
-from ottla.storage.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):

@@ -23,9 +23,9 @@ from ottla.broker.handlers.support.brokers import known_brokers, offline_replica
 from ottla.broker.handlers.support.common import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.broker.handlers.support.each import Handled, each, made
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
-from ottla.coordinator.topic_names import check_topic_name
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
+from ottla.coordinator.metadata.topic_names import check_topic_name
+from ottla.coordinator.metadata.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.protocol.messages.metadata import (
@@ -37,12 +37,12 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.primitives import NO_UUID
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 SMALL_ENTRIES = 100
 """How many topics and partitions a small answer has at most. Such an answer has some kilobytes."""
 CREATE_WORK = 60
-"""The cost of the name of an unknown topic, which may be created, in units of `storage.steps.Pace`."""
+"""The cost of the name of an unknown topic, which may be created, in units of `protocol.steps.Pace`."""
 UNAVAILABLE_REPLICAS_FROM = 1
 LISTENER_NOT_FOUND_FROM = 6
 IDS_FROM = 12
@@ -114,7 +114,7 @@ def _distinct(asked: list[MetadataRequestTopic]) -> tuple[dict[bytes, None], dic
 
 
 def _work(topic: Topic | None) -> int:
-    """The cost of describing a topic, in units of `storage.steps.Pace`."""
+    """The cost of describing a topic, in units of `protocol.steps.Pace`."""
     return 5 if topic is None else 5 + topic.partition_count // 2
 
 

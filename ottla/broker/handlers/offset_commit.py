@@ -29,14 +29,14 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Pace, Steps, run_first_step
 
 GROUP_ID_NOT_FOUND_FROM = 9
 IDS_FROM = 10
 Topics = dict[Hashable, OffsetCommitResponseTopic]
 PARTITION_WORK = 5
-"""The cost of one offset, without its metadata, in units of `storage.steps.Pace`."""
+"""The cost of one offset, without its metadata, in units of `protocol.steps.Pace`."""
 METADATA_CHARACTERS = 500
 """How many characters of an offset's metadata add one unit to its cost."""
 LAST_MS = (1 << 63) - 1

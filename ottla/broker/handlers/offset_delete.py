@@ -22,11 +22,11 @@ from ottla.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 5
-"""The cost of an offset, in units of `storage.steps.Pace`."""
+"""The cost of an offset, in units of `protocol.steps.Pace`."""
 
 Topics = dict[Hashable, OffsetDeleteResponseTopic]
 

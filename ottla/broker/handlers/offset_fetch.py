@@ -31,7 +31,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 CODE_FROM = 2
 GROUPS_FROM = 8
@@ -43,7 +43,7 @@ PARTITIONS_AT_ONCE = 150
 COPIED_PER_WORK = 200
 """How many offsets of a group are copied in one unit of work."""
 PARTITION_WORK = 3
-"""The cost of one partition, in units of `storage.steps.Pace`."""
+"""The cost of one partition, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -58,9 +58,9 @@ from ottla.protocol.records import (
     correct_timestamps,
     produced_crc,
 )
+from ottla.protocol.steps import Pace, Pause, Steps, run_first_step
 from ottla.protocol.validation import Rules, check_in_steps, check_records
 from ottla.storage.config import AS_PRODUCED
-from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 ZSTD_FROM = 7
 PARTITION_WORK = 15

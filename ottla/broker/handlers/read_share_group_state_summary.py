@@ -12,7 +12,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import for_each_partition
-from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.read_share_group_state_summary import (
     PartitionData,

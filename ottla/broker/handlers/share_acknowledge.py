@@ -17,7 +17,7 @@ from ottla.broker.handlers.support.share_acknowledgements import Outcomes, ackno
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_acknowledge
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.share.requests import check_member_id
-from ottla.coordinator.share.sessions import FINAL_EPOCH, SessionKey
+from ottla.coordinator.share_state.sessions import FINAL_EPOCH, SessionKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.share_acknowledge import (
     PartitionData,
@@ -25,7 +25,7 @@ from ottla.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):

@@ -26,8 +26,8 @@ from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.coordinator.group.share.requests import check_member_id
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition, ShareSession
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, SessionPartition, ShareSession
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
 from ottla.protocol.messages.share_fetch import (
@@ -37,12 +37,12 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITIONS_AT_ONCE = 100
 """The response of a fetch from more share partitions than this is encoded beside the event loop."""
 PARTITION_WORK = 20
-"""The cost of reading a share partition without new records, in units of `storage.steps.Pace`."""
+"""The cost of reading a share partition without new records, in units of `protocol.steps.Pace`."""
 ANSWER_WORK = 3
 """The cost of a share partition in the response, in the same units."""
 BYTES_PER_WORK = 5_000

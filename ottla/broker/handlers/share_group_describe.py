@@ -24,10 +24,10 @@ from ottla.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 MEMBER_WORK = 10
-"""The cost of a member, in units of `storage.steps.Pace`."""
+"""The cost of a member, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

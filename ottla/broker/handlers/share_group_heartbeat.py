@@ -22,7 +22,7 @@ from ottla.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 
 class Ports(Protocol):

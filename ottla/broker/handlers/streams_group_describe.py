@@ -20,10 +20,10 @@ from ottla.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 MEMBER_WORK = 20
-"""The cost of a member, in units of `storage.steps.Pace`."""
+"""The cost of a member, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

@@ -24,7 +24,7 @@ from ottla.coordinator.group.streams.status import StatusCode
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 
 class Ports(Protocol):

@@ -33,8 +33,8 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.protocol.steps import Pace, Pause, Steps, run_first_step
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Pace, Pause, Steps, run_first_step
 
 IDS_FROM = 6
 IMPLICIT_ADD_FROM = 5

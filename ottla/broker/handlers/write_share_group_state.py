@@ -12,9 +12,9 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.handlers.support.each import Handled
 from ottla.broker.handlers.support.share_state_requests import STORED_PER_UNIT, UNITS_PER_BATCH, for_each_partition
-from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import StateWrite
+from ottla.coordinator.share_state.batches import StateBatch
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import StateWrite
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.write_share_group_state import (
     PartitionData,

@@ -30,10 +30,10 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ottla.protocol.records import EndTxnMarker
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 MARKER_WORK = 50
-"""The cost of one marker, in units of `storage.steps.Pace`."""
+"""The cost of one marker, in units of `protocol.steps.Pace`."""
 
 NOT_READY = dict.fromkeys(
     (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR), Code.NOT_LEADER_OR_FOLLOWER

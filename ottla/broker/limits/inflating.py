@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.storage.steps import Pause, Steps
+from ottla.protocol.steps import Pause, Steps
 
 
 class InflatingMemory:

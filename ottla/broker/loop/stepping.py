@@ -1,7 +1,7 @@
 """Runs long work a step at a time: requests and housekeeping share its turns on the event loop.
 
 The event loop belongs to every client, so no work may hold it for long. Work that cannot be done at once is a generator
-of steps (`storage.steps`). Each turn takes one step of each such work, in order, until the turn's time is used up; the
+of steps (`protocol.steps`). Each turn takes one step of each such work, in order, until the turn's time is used up; the
 rest comes first in the next turn, and between two turns the loop reads sockets and answers everybody else.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from ottla.broker.loop.env import Env
-from ottla.storage.steps import Pause, Steps
+from ottla.protocol.steps import Pause, Steps
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -9,7 +9,7 @@ from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.metadata.metadata_log import Observer
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import Code, KafkaError
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 T = TypeVar("T")
 

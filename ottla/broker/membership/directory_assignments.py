@@ -19,9 +19,9 @@ from ottla.broker.partitions.partitions import Partition
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.requests import PeerFailure
 from ottla.broker.replication.in_sync_changes import Controller
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import DIRECTORY_ASSIGNMENT
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

@@ -16,11 +16,11 @@ from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import Failure, PeerFailure
-from ottla.coordinator.cluster import BROKER_LOGGER_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.envelope import EnvelopeRequest
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
 FORWARDED = frozenset({19, 20, ALTER_CONFIGS, 37, 43, INCREMENTAL_ALTER_CONFIGS, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94})

@@ -34,7 +34,7 @@ from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Peer
 from ottla.broker.replication.manager import ReplicaManager
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.topic_partition import TopicPartition

@@ -12,14 +12,14 @@ from ottla.broker.loop.env import Randomness
 from ottla.broker.metadata.internal_topics import NewTopic, internal_topic
 from ottla.broker.metadata.metadata_log import MetadataLog
 from ottla.broker.metadata.placement import Place
-from ottla.coordinator.client_quotas import Entity
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.client_quotas import Entity
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import Result
-from ottla.coordinator.topics import Topic
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 SUPPORTED_FEATURES = {
     "eligible.leader.replicas.version": (0, 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ottla.broker.config.settings import BrokerConfig, Settings
-from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
+from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 
 _FACTORS = {

@@ -23,22 +23,22 @@ from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.log_failures import log_offline
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
-from ottla.coordinator.cluster import TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.metadata_delta import MetadataDelta
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata.metadata_delta import MetadataDelta
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.replication.leader import sole_leader
-from ottla.coordinator.topics import Topic
 from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.steps import Pace, Steps, run_first_step
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import described
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.recovery import RecoveryReport
-from ottla.storage.steps import Pace, Steps, run_first_step
 from ottla.storage.transaction_history import TransactionHistory
 
 WORK_AT_ONCE = 1_500
-"""How much of one change is carried out at once, in units of `storage.steps.Pace`. The rest follows in steps."""
+"""How much of one change is carried out at once, in units of `protocol.steps.Pace`. The rest follows in steps."""
 OPEN_WORK = 15
 """The cost of putting a new partition into service, in the same units."""
 SETTLE_WORK = 8

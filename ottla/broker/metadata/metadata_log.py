@@ -14,15 +14,15 @@ from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Runtime
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.replication.leader import sole_leader
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.operations.metadata_log import METADATA_CONFIG
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.steps import Steps
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.steps import Steps
 
 MAX_OBSERVERS = 1_000
 UNKNOWN_MS = -1

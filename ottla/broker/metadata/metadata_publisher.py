@@ -14,8 +14,8 @@ import structlog
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.metadata.local_partitions import LocalPartitions
 from ottla.broker.metadata.metadata_faults import MetadataFaults
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.metadata_delta import MetadataDelta
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata.metadata_delta import MetadataDelta
 
 log = structlog.get_logger("cluster")
 

@@ -10,9 +10,9 @@ from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.local_partitions import LocalPartitions
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.producer_ids import ProducerIds
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.protocol.steps import Steps
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Steps
 from ottla.storage.transaction_history import TransactionHistory
 
 Repeat = Callable[[str, Callable[[Settings], int], Callable[[], Steps[None] | None]], None]

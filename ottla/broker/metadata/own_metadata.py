@@ -12,7 +12,7 @@ from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_wr
 from ottla.broker.metadata.metadata_publisher import MetadataPublisher
 from ottla.broker.metadata.metadata_source import Repeat
 from ottla.broker.metadata.producer_ids import ProducerIds
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.topic_partition import TopicPartition

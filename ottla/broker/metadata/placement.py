@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ottla.coordinator.partition_registration import PartitionRegistration, sole_replica
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration, sole_replica
 from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ottla.coordinator.cluster import as_allotted
+from ottla.coordinator.metadata.cluster import as_allotted
 from ottla.coordinator.transaction.shard import TransactionShard
 from ottla.protocol.errors import Code, KafkaError
 from ottla.storage.log import Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.broker.limits.fetch_sessions import FetchSessions, PartitionKey
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class KnownTopics:

@@ -31,7 +31,7 @@ from ottla.broker.network.pause_reasons import Hold
 from ottla.broker.partitions.gate import Gate
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 WRITE_HIGH_BYTES = 4 << 20
 """How many bytes of answers a client may leave unread. Beyond that no further request of the client is handled."""

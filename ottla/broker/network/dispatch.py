@@ -24,7 +24,7 @@ from ottla.broker.partitions.gate import Gate
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 ELEMENTS_AT_ONCE = 2_000
 """A request with more elements in its arrays is decoded, and its answer encoded, in another thread."""

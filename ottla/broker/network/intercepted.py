@@ -15,7 +15,7 @@ from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.dispatch import Dispatcher, Route
 from ottla.broker.network.listener import Connections
-from ottla.storage.steps import Pause, Steps
+from ottla.protocol.steps import Pause, Steps
 
 LARGE_REQUEST_BYTES = 1 << 16
 """The answer to a larger request is encoded in another thread, because it may have as many elements as the request."""

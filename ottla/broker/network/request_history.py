@@ -28,8 +28,8 @@ from ottla.broker.hooks.transaction_history import (
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import Steps
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Steps
 
 TRANSACTIONS_REPORTED = 100
 """How many refused transactions of one AddPartitionsToTxn request are reported. Only brokers name more than one in a request."""

@@ -13,7 +13,7 @@ from typing import Any
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.partitions.gate import Gate, LogPosition, Replicated
 from ottla.protocol.errors import Code, KafkaError
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 Refusal = Callable[[Code], Any]
 """The response that refuses a request with an error."""

@@ -15,12 +15,12 @@ from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import Steps
+from ottla.storage.background_sync import settle
 from ottla.storage.cleaning import Interrupted, filthiest
 from ottla.storage.filesystem import SyncFailed
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.settling import settle
-from ottla.storage.steps import Steps
 
 TRASH_CHECK_MS = 1_000
 LEFTOVERS_LOGGED = 20

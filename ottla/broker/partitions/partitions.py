@@ -16,19 +16,19 @@ from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sol
 from ottla.invariants import CHECKED
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import BatchHeader, EndTxnMarker
+from ottla.protocol.steps import Pace, Steps
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Damaged, described, is_damage
 from ottla.storage.invariants import check_log
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import ReadOptions, Slice, read
-from ottla.storage.steps import Pace, Steps
 from ottla.storage.walk import DamagedBatch
 
 T = TypeVar("T")
 
 DELETE_WORK = 20
-"""The cost of renaming a partition's directory, in units of `storage.steps.Pace`."""
+"""The cost of renaming a partition's directory, in units of `protocol.steps.Pace`."""
 
 NOBODY = -1
 """The leader of a partition that has none."""

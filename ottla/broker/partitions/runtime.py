@@ -18,8 +18,8 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, build_batch
+from ottla.protocol.steps import Pace, Steps, run
 from ottla.storage.reading import all_batches, records_of
-from ottla.storage.steps import Pace, Steps, run
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ ANSWERS_PER_STEP = 50
 
 BATCH_WORK, RECORD_WORK, PIECE_WORK = 3, 5, 500
 """The cost of reading a batch, of replaying a record, and of searching a piece of a file for batches that are not replaced, in
-units of `storage.steps.Pace`."""
+units of `protocol.steps.Pace`."""
 
 log = structlog.get_logger("coordinator")
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.peer import Peer, PeerEnv, Timings
-from ottla.coordinator.broker_registration import BrokerRegistration
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration
 
 FETCH = "fetch"
 """For the fetches of followers, which wait at the leader for records."""

@@ -20,14 +20,14 @@ from ottla.broker.peers.peer import Peer
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.broker.replication.follower_log import FollowerLogs
 from ottla.broker.replication.in_sync_changes import Controller, InSyncChanges
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.replication.follower import FetchState, Following
 from ottla.coordinator.replication.leader import LiveEpoch, new_leader
+from ottla.protocol.steps import Pace, Steps
 from ottla.storage.log_dir import LogDirectory
-from ottla.storage.steps import Pace, Steps
 
 SHRINK_WORK = 2
-"""The cost of looking for followers of one partition that lag, in units of `storage.steps.Pace`."""
+"""The cost of looking for followers of one partition that lag, in units of `protocol.steps.Pace`."""
 
 log = structlog.get_logger("replication")
 

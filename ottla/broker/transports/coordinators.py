@@ -9,7 +9,7 @@ from ottla.broker.transports.leaders import Peers
 from ottla.broker.transports.local_coordinators import LocalCoordinators
 from ottla.broker.transports.marker_transport import LeaderTransport
 from ottla.broker.transports.remote_verification import CoordinatorVerification
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 
 
 class OtherCoordinators:

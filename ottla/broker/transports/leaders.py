@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.broker.peers.peer import Peer
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.partition_registration import NO_LEADER
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import NO_LEADER
 
 
 class Peers(Protocol):

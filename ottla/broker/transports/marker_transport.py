@@ -18,8 +18,8 @@ from ottla.broker.loop.env import Clock
 from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.peers.requests import PeerFailure
 from ottla.broker.transports.leaders import Peers, leader_of
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.partition_registration import NO_LEADER
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import NO_LEADER
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -23,7 +23,7 @@ from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.broker.transports.leaders import Peers, leader_of
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError, known_code
 from ottla.protocol.internal_topics import TRANSACTION_TOPIC

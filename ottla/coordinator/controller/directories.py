@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections, policies
-from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import DIRECTORY_ASSIGNMENT
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 

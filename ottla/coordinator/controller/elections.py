@@ -7,10 +7,10 @@ from enum import Enum
 
 import msgspec
 
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import policies
-from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT, metadata_record, record_version
-from ottla.coordinator.partition_registration import (
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import DIRECTORY_ASSIGNMENT, metadata_record, record_version
+from ottla.coordinator.metadata.partition_registration import (
     MIGRATING_DIRECTORY,
     NO_LEADER,
     NO_LEADER_CHANGE,
@@ -18,8 +18,8 @@ from ottla.coordinator.partition_registration import (
     RECOVERING,
     PartitionRegistration,
 )
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import partition_change_record
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord

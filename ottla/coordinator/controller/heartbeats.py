@@ -10,11 +10,11 @@ from enum import Enum
 
 import msgspec
 
-from ottla.coordinator.broker_registration import UNKNOWN_OFFSET, BrokerRegistration
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections
 from ottla.coordinator.controller.policies import check_broker_epoch
-from ottla.coordinator.metadata_records import CORDONED_DIRECTORIES, DIRECTORY_ASSIGNMENT, metadata_record
+from ottla.coordinator.metadata.broker_registration import UNKNOWN_OFFSET, BrokerRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import CORDONED_DIRECTORIES, DIRECTORY_ASSIGNMENT, metadata_record
 from ottla.coordinator.result import Effect, LogRecord, Result
 from ottla.protocol.messages import broker_registration_change_record as change_record
 from ottla.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections
 from ottla.coordinator.controller.policies import check_broker_epoch
-from ottla.coordinator.partition_registration import (
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import (
     NO_LEADER_CHANGE,
     RECOVERED,
     RECOVERING,
     PartitionRegistration,
     merged,
 )
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 
 UNKNOWN_EPOCH = -1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ottla.coordinator.broker_registration import BrokerRegistration
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import policies
-from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import DIRECTORY_ASSIGNMENT
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]

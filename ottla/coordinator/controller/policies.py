@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.coordinator.cluster import (
+from ottla.coordinator.metadata.cluster import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
     ClusterState,
 )
-from ottla.coordinator.eligible_replicas import ELIGIBLE_LEADER_REPLICAS_VERSION
-from ottla.coordinator.metadata_records import ELIGIBLE_LEADER_REPLICAS
-from ottla.coordinator.partition_registration import (
+from ottla.coordinator.metadata.eligible_replicas import ELIGIBLE_LEADER_REPLICAS_VERSION
+from ottla.coordinator.metadata.metadata_records import ELIGIBLE_LEADER_REPLICAS
+from ottla.coordinator.metadata.partition_registration import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
     PartitionRegistration,
 )
+from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
-from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 
 

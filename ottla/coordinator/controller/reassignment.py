@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller import elections, policies
 from ottla.coordinator.controller.placement import check_assignment
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.broker_registration import BrokerRegistration, ControllerRegistration, Listeners, SupportedFeatures
-from ottla.coordinator.cluster import PRODUCER_ID_BLOCK, ClusterState
 from ottla.coordinator.controller import elections, policies
 from ottla.coordinator.controller.heartbeats import ForgetBroker, Heartbeats
-from ottla.coordinator.metadata_records import CORDONED_DIRECTORIES, DIRECTORY_ASSIGNMENT, metadata_record
-from ottla.coordinator.partition_registration import RESERVED_DIRECTORIES
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ControllerRegistration, Listeners, SupportedFeatures
+from ottla.coordinator.metadata.cluster import PRODUCER_ID_BLOCK, ClusterState
+from ottla.coordinator.metadata.metadata_records import CORDONED_DIRECTORIES, DIRECTORY_ASSIGNMENT, metadata_record
+from ottla.coordinator.metadata.partition_registration import RESERVED_DIRECTORIES
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import producer_ids_record, unregister_broker_record

@@ -15,7 +15,7 @@ from ottla.coordinator.group.topics import GroupTopics
 T = TypeVar("T")
 
 Steps = Generator[Callable[[], None], None, T]
-"""Each step runs beside the event loop (`storage.steps`). A short expression may take 20 ms to compile, and 15 ms to match one
+"""Each step runs beside the event loop (`protocol.steps`). A short expression may take 20 ms to compile, and 15 ms to match one
 name."""
 Expansions = Mapping[str, frozenset[str] | InvalidExpression]
 """The matching topics by expression, or the error of an expression that cannot be compiled."""

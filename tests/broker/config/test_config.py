@@ -12,7 +12,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import MAX_FILE_BYTES, from_environment, load, read_file, read_properties, variable_near
 from ottla.broker.config.topics import log_config, validate
 from ottla.broker.network.listener import client_endpoints, parse_endpoints
-from ottla.coordinator.cluster import BROKER_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
 
 def test_properties_as_java_reads_them() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from ottla.broker.config.client_metrics import MAX_PATTERN_CHARACTERS, MAX_PATTERNS, MAX_VALUE_CHARACTERS
 from ottla.broker.config.settings import OWN_DEFAULTS
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.config_totals import ConfigTotals
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.config_totals import ConfigTotals
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

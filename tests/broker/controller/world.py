@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener

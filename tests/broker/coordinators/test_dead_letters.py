@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 from ottla.broker.coordinators.dead_letters import COPIED_BYTES
 from ottla.broker.coordinators.share_partitions import OpenSharePartition
 from ottla.broker.partitions.partitions import Partition
-from ottla.coordinator.share.changes import DeadLetters
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import StateWrite
+from ottla.coordinator.share_state.changes import DeadLetters
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import StateWrite
 from ottla.protocol import record_stream
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import pieces
@@ -29,12 +29,12 @@ from ottla.protocol.messages.share_acknowledge import AcknowledgementBatch, Ackn
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.record_stream import LARGE_RECORD_BYTES
 from ottla.protocol.records import GZIP, HEADER_BYTES, batches, build_batch
+from ottla.protocol.steps import Steps, run
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import Closed, SimulatedClient
 from ottla.simulation.env import START_MS
 from ottla.storage.filesystem import Damaged
 from ottla.storage.reading import Slice
-from ottla.storage.steps import Steps, run
 from tests.broker.coordinators.test_consumer_groups import make_topic
 from tests.broker.partitions.test_durability import Slow
 from tests.broker.share_world import ACCEPT, REJECT, RELEASE, Sharer, produce

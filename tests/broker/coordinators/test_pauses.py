@@ -13,11 +13,11 @@ from ottla.coordinator.group.records import CommittedOffset, offset_record
 from ottla.coordinator.group.requests import GroupConfig
 from ottla.coordinator.group.shard import GroupShard
 from ottla.protocol.records import build_batch
+from ottla.protocol.steps import Steps, run
 from ottla.storage.cleaning import filthiest
 from ottla.storage.config import LogConfig
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.real_filesystem import RealFilesystem
-from ottla.storage.steps import Steps, run
 from tests.coordinator.group_world import FakeTopics
 from tests.support.counting import Limit, Meter, check_best, run_steps
 from tests.support.logs import append

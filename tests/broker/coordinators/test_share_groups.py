@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.messages.alter_share_group_offsets import (
@@ -27,9 +27,9 @@ from ottla.protocol.messages.describe_share_group_offsets import (
 )
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from ottla.protocol.steps import run
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
-from ottla.storage.steps import run
 from tests.broker.coordinators.test_consumer_groups import make_topic
 from tests.broker.handlers.test_group_answers import join
 from tests.broker.share_world import ACCEPT, Sharer, produce, set_group

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker.handlers import read_share_group_state
-from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import StateRead, StateSummary, StateWrite
+from ottla.coordinator.share_state.batches import StateBatch
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import StateRead, StateSummary, StateWrite
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import SHARE_STATE_TOPIC
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.read_share_group_state import PartitionData, ReadShareGroupStateRequest, ReadStateData
+from ottla.protocol.steps import Steps
 from ottla.protocol.uuids import uuid_text
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
 from ottla.storage.filesystem import Damaged
-from ottla.storage.steps import Steps
 from tests.support.raw_client import create
 
 SETTINGS = {

@@ -10,12 +10,12 @@ import pytest
 
 from ottla.broker.metadata.local_partitions import OPEN_WORK, SETTLE_WORK, WORK_AT_ONCE
 from ottla.broker.partitions.partitions import Partition
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
 from ottla.protocol.messages import remove_topic_record
+from ottla.protocol.steps import WORK_A_STEP
 from ottla.simulation.broker import SimulatedBroker
-from ottla.storage.steps import WORK_A_STEP
 from tests.broker.metadata.test_local_partitions import OFFSETS_ID, OTHER, OWN, TOPIC, TOPIC_ID, Recorded, change, changed, topic
 from tests.broker.metadata.test_several_brokers import registration
 

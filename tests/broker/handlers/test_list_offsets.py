@@ -13,9 +13,9 @@ from ottla.broker.handlers import list_offsets
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from ottla.protocol.records import LZ4, ZSTD, build_batch, compress, read_header, with_attributes
+from ottla.protocol.steps import run
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
-from ottla.storage.steps import run
 from tests.support.batches import batch, record
 from tests.support.counting import Limit, Meter, check_best, run_steps
 from tests.support.raw_client import create

@@ -19,7 +19,7 @@ from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
-from ottla.storage.steps import run
+from ottla.protocol.steps import run
 from tests.broker.partition_world import FollowedPartitionWorld
 
 

@@ -18,9 +18,9 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from ottla.protocol.records import TIMESTAMP_TYPE_BIT, build_batch, compress, read_header, renew_crc
+from ottla.protocol.steps import Pause, run
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.log import Log
-from ottla.storage.steps import Pause, run
 from tests.support.batches import batch, record
 from tests.support.counting import Limit, Meter, check_best, run_steps
 from tests.support.raw_client import create

@@ -10,9 +10,9 @@ import pytest
 
 from ottla.broker.handlers.registry import declaration
 from ottla.broker.process.running import GC_THRESHOLDS
-from ottla.coordinator.share.batches import StateBatch as PersistedBatch
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.requests import StateWrite
+from ottla.coordinator.share_state.batches import StateBatch as PersistedBatch
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.requests import StateWrite
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.loop.stepping import ASIDE_AT_ONCE, TURN_MS, Stepping
+from ottla.protocol.steps import Steps
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.memory_filesystem import MemoryFilesystem
-from ottla.storage.steps import Steps
 
 
 class Env(SimulatedEnv):

@@ -11,9 +11,9 @@ import pytest
 from ottla.broker.membership.directory_assignments import MAX_ASSIGNMENTS, DirectoryAssignments
 from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.peers.requests import Failure, PeerFailure, Then
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.metadata_records import DIRECTORY_ASSIGNMENT
-from ottla.coordinator.partition_registration import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import DIRECTORY_ASSIGNMENT
+from ottla.coordinator.metadata.partition_registration import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

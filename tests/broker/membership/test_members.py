@@ -12,7 +12,7 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.membership.states import BrokerState
 from ottla.broker.process.serving import Serving
-from ottla.coordinator.cluster import TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import incremental_alter_configs as configs
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

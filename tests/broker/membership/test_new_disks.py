@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.simulation.client import SimulatedClient

@@ -9,14 +9,14 @@ from contextlib import nullcontext
 
 import pytest
 
-from ottla.coordinator import client_quotas, scram_credentials
-from ottla.coordinator.client_quotas import ClientQuotas, entity_of
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.scram_credentials import ScramCredentials
+from ottla.coordinator.metadata import client_quotas, scram_credentials
+from ottla.coordinator.metadata.client_quotas import ClientQuotas, entity_of
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.scram_credentials import ScramCredentials
 from ottla.operations.adoption import AdoptionPlan
 from ottla.operations.adoption import _records as adopted
 from ottla.operations.graduation import plan_graduation
-from ottla.operations.kept import KeptEntries
+from ottla.operations.retained_metadata import KeptEntries
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import alter_client_quotas as altering
 from ottla.protocol.messages import alter_user_scram_credentials as scram

@@ -10,8 +10,8 @@ import pytest
 
 from ottla.broker.metrics.exposition import collect
 from ottla.broker.partitions.partitions import NotLeader, Partition
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import NO_LEADER, PartitionRegistration
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, PartitionRegistration
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

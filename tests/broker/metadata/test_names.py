@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.partition_registration import sole_replica
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import sole_replica
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import Result
-from ottla.coordinator.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

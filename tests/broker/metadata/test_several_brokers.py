@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.broker_registration import BrokerRegistration, ListenerEndpoint
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ListenerEndpoint
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code
 from ottla.protocol.internal_topics import OFFSETS_TOPIC

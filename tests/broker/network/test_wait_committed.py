@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.wait_committed import once_committed
 from ottla.protocol.errors import Code, KafkaError
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 from tests.broker.partition_world import FollowedPartitionWorld
 
 

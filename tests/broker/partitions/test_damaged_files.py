@@ -20,6 +20,7 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import batches, build_batch
+from ottla.protocol.steps import run
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.client import SimulatedClient
 from ottla.simulation.env import START_MS
@@ -29,7 +30,6 @@ from ottla.storage.identity import META_FILE, DirectoryError
 from ottla.storage.last_stop import CLEAN_FILE
 from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.real_filesystem import RealFilesystem
-from ottla.storage.steps import run
 
 pytestmark = pytest.mark.full
 

@@ -13,10 +13,10 @@ from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Replaying, Runtime
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages import partition_change_record

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.coordinator.cluster import LARGEST_ALLOTTED_PRODUCER_ID
+from ottla.coordinator.metadata.cluster import LARGEST_ALLOTTED_PRODUCER_ID
 from ottla.operations.adoption import carry_out, plan_adoption
 from ottla.simulation.broker import SimulatedBroker
 from ottla.simulation.faulty_filesystem import FaultyFilesystem

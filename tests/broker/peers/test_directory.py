@@ -11,7 +11,7 @@ from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import COORDINATOR, FETCH, BrokerPeers
 from ottla.broker.peers.requests import Failure
 from ottla.broker.peers.states import PeerState
-from ottla.coordinator.broker_registration import BrokerRegistration, ListenerEndpoint, Registrations
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ListenerEndpoint, Registrations
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.support.world import LoopWorld
 

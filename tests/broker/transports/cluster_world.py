@@ -10,9 +10,9 @@ from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import PeerEnv, Timings
 from ottla.broker.transports.coordinators import OtherCoordinators
-from ottla.coordinator.broker_registration import BrokerRegistration, ListenerEndpoint
-from ottla.coordinator.metadata_records import metadata_record
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ListenerEndpoint
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.messages import partition_change_record, topic_record

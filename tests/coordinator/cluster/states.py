@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coordinator.cluster import ClusterState
+from ottla.coordinator.metadata.cluster import ClusterState
 
 
 def seen(state: ClusterState) -> tuple[Any, ...]:

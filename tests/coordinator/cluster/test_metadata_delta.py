@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
-from ottla.coordinator.metadata_delta import MetadataDelta
-from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterState
+from ottla.coordinator.metadata.metadata_delta import MetadataDelta
+from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import (

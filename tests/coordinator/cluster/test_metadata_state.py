@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import ottla.protocol.messages
-from ottla.coordinator import cluster
-from ottla.coordinator.broker_registration import BrokerRegistration, ControllerRegistration, ListenerEndpoint
-from ottla.coordinator.cluster import ClusterState
-from ottla.coordinator.metadata_records import SKIPPED, metadata_record, record_version
-from ottla.coordinator.partition_registration import (
+from ottla.coordinator.metadata import cluster
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration, ControllerRegistration, ListenerEndpoint
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.metadata_records import SKIPPED, metadata_record, record_version
+from ottla.coordinator.metadata.partition_registration import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
     NO_LEADER,
@@ -370,7 +370,7 @@ def test_a_record_that_does_not_fit_does_not_stop_the_rest_of_its_transaction() 
 def test_a_start_of_one_broker_does_without_the_records_of_several() -> None:
     """Each generated module takes a part of a millisecond of a start."""
     program = (
-        "import sys; from ottla.coordinator.cluster import ClusterState, _RARE;"
+        "import sys; from ottla.coordinator.metadata.cluster import ClusterState, _RARE;"
         "ClusterState(1).create_topic('t', bytes(16), 1, {});"
         "print(*[name for name, _ in _RARE.values() if 'ottla.protocol.messages.' + name in sys.modules])"
     )

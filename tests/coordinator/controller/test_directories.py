@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.controller.directories import assign_directories
-from ottla.coordinator.partition_registration import NO_LEADER, RECOVERING
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, RECOVERING
 from tests.coordinator.controller.world import ControllerWorld, directory
 
 

@@ -13,7 +13,7 @@ from ottla.coordinator.controller import elections, in_sync, reassignment, regis
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller.in_sync import PartitionAsked
 from ottla.coordinator.controller.placement import placed
-from ottla.coordinator.partition_registration import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
 from ottla.coordinator.result import Result
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.cluster.states import seen

@@ -13,7 +13,7 @@ from ottla.coordinator.controller import elections, in_sync, reassignment
 from ottla.coordinator.controller.elections import PREFERRED_ELECTION, UNCLEAN_ELECTION
 from ottla.coordinator.controller.in_sync import PartitionAsked
 from ottla.coordinator.controller.placement import assigned, place
-from ottla.coordinator.partition_registration import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, RECOVERED, RECOVERING, PartitionRegistration
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.controller.world import ControllerWorld
 

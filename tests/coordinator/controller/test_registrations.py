@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.broker_registration import ControllerRegistration
-from ottla.coordinator.cluster import PRODUCER_ID_BLOCK
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller import registrations
 from ottla.coordinator.controller.elections import change_of, change_record
 from ottla.coordinator.controller.heartbeats import NEXT, Control, Heartbeats
-from ottla.coordinator.partition_registration import NO_LEADER
+from ottla.coordinator.metadata.broker_registration import ControllerRegistration
+from ottla.coordinator.metadata.cluster import PRODUCER_ID_BLOCK
+from ottla.coordinator.metadata.partition_registration import NO_LEADER
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.controller.world import ControllerWorld, directory
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
 from ottla.coordinator.controller import elections, policies, reassignment
-from ottla.coordinator.metadata_delta import MetadataDelta
-from ottla.coordinator.partition_registration import NO_LEADER, RECOVERING
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.metadata_delta import MetadataDelta
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, RECOVERING
 from ottla.coordinator.result import Result
 from tests.coordinator.controller.world import ControllerWorld
 

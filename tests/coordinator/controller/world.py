@@ -8,17 +8,17 @@ from typing import Any
 
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import BrokerConfig
-from ottla.coordinator.broker_registration import ListenerEndpoint
-from ottla.coordinator.cluster import BROKER_RESOURCE, ClusterState
 from ottla.coordinator.controller import heartbeats as beating
 from ottla.coordinator.controller import registrations
 from ottla.coordinator.controller.elections import Where
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.placement import assigned, placed
 from ottla.coordinator.controller.registrations import Registering
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.broker_registration import ListenerEndpoint
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, ClusterState
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import Effect, LogRecord, Result
-from ottla.coordinator.topics import Topic
 from tests.coordinator.cluster.states import seen
 from tests.support.world import ShardWorld
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.share.batches import NO_OFFSET, StateBatch, combine, most_combined
-from ottla.coordinator.share.states import VALID_NEXT, IllegalRecordTransition, RecordState, check_transition
+from ottla.coordinator.share_state.batches import NO_OFFSET, StateBatch, combine, most_combined
+from ottla.coordinator.share_state.states import VALID_NEXT, IllegalRecordTransition, RecordState, check_transition
 from tests.support.counting import Limit, Meter, check_best
 
 BATCHES = st.lists(

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.share.in_flight import UNSEEN, InFlightBatch, RecordStatus
-from ottla.coordinator.share.states import RecordState
+from ottla.coordinator.share_state.in_flight import UNSEEN, InFlightBatch, RecordStatus
+from ottla.coordinator.share_state.states import RecordState
 
 STATUSES = [UNSEEN, RecordStatus(RecordState.ACKNOWLEDGED, 1), RecordStatus(RecordState.ARCHIVED, 5)]
 FIRST, LAST = 10, 29

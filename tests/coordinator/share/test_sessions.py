@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinator.share.sessions import (
+from ottla.coordinator.share_state.sessions import (
     FINAL_EPOCH,
     LAST_EPOCH,
     SessionKey,

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.records import ShareKey, ShareState, ShareUpdate, from_record, snapshot_record
-from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.coordinator.share_state.batches import StateBatch
+from ottla.coordinator.share_state.records import ShareKey, ShareState, ShareUpdate, from_record, snapshot_record
+from ottla.coordinator.share_state.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from tests.coordinator.share.world import KEY, OTHER_ID, PARTITIONS, TOPIC_ID, ShareStateWorld
 from tests.support.levels import seeds

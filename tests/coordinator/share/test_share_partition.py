@@ -5,18 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ottla.coordinator.share.acquisition import (
+from ottla.coordinator.share_state.acquisition import (
     AbortedTransaction,
     AcquiredRecords,
     AcquireRequest,
     FetchedBatch,
     aborted_batches,
 )
-from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, SharePartitionConfig
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
-from ottla.coordinator.share.requests import StateRead
-from ottla.coordinator.share.states import AcknowledgeType, RecordState
+from ottla.coordinator.share_state.batches import StateBatch
+from ottla.coordinator.share_state.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, SharePartitionConfig
+from ottla.coordinator.share_state.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share_state.requests import StateRead
+from ottla.coordinator.share_state.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
 
 CONFIG = SharePartitionConfig(lock_duration_ms=1_000, max_delivery_count=5, max_record_locks=100)

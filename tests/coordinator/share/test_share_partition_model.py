@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import msgspec
 import pytest
 
-from ottla.coordinator.share.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
-from ottla.coordinator.share.changes import SharePartitionConfig
-from ottla.coordinator.share.partition import Acknowledgement, Change, SharePartition
-from ottla.coordinator.share.requests import ShareStateConfig, StateWrite
-from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+from ottla.coordinator.share_state.acquisition import AbortedTransaction, AcquireRequest, FetchedBatch
+from ottla.coordinator.share_state.changes import SharePartitionConfig
+from ottla.coordinator.share_state.partition import Acknowledgement, Change, SharePartition
+from ottla.coordinator.share_state.requests import ShareStateConfig, StateWrite
+from ottla.coordinator.share_state.states import OUTCOME, AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
 from tests.coordinator.share.world import KEY, ShareStateWorld
 from tests.support.levels import seeds

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.share.records import ShareKey, from_record
-from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateWrite
-from ottla.coordinator.share.shard import ShareShard
+from ottla.coordinator.share_state.records import ShareKey, from_record
+from ottla.coordinator.share_state.requests import ShareStateConfig, StateRead, StateWrite
+from ottla.coordinator.share_state.shard import ShareShard
 from tests.support.world import ShardWorld
 
 TOPIC_ID = bytes(15) + b"\x07"

@@ -8,9 +8,9 @@ import pytest
 from ottla.coordinator.group.named_topics import MAX_MEMBER_TOPICS
 from ottla.coordinator.group.share.requests import NO_OFFSET, ShareHeartbeat, check_heartbeat
 from ottla.protocol.errors import Code
+from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP, topic_id
 from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
-from tests.coordinator.test_consumer_heartbeats import refused
 
 T = topic_id("t")
 

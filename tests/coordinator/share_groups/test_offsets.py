@@ -6,9 +6,9 @@ import pytest
 
 from ottla.coordinator.group.share.records import StatePartitions, TopicPartitions
 from ottla.protocol.errors import Code
+from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP, topic_id
 from tests.coordinator.share_groups.world import ShareGroupWorld, Sharer
-from tests.coordinator.test_consumer_heartbeats import refused
 
 T = topic_id("t")
 BOTH = {T: TopicPartitions("t", frozenset({0, 1}))}

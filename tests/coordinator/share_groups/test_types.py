@@ -10,9 +10,9 @@ from ottla.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbea
 from ottla.coordinator.invariants import check_groups
 from ottla.protocol.errors import Code
 from tests.coordinator.classic_world import Client
+from tests.coordinator.group.test_consumer_heartbeats import refused
+from tests.coordinator.group.test_group_types import GroupTypesWorld, settle_classic
 from tests.coordinator.group_world import GROUP
-from tests.coordinator.test_consumer_heartbeats import refused
-from tests.coordinator.test_group_types import GroupTypesWorld, settle_classic
 
 
 class ShareTypesWorld(GroupTypesWorld):

@@ -20,10 +20,10 @@ from ottla.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 from tests.coordinator.classic_world import Client
+from tests.coordinator.group.test_consumer_heartbeats import refused
+from tests.coordinator.group.test_group_types import GroupTypesWorld, settle_classic
 from tests.coordinator.group_world import GROUP
 from tests.coordinator.streams.world import STATELESS
-from tests.coordinator.test_consumer_heartbeats import refused
-from tests.coordinator.test_group_types import GroupTypesWorld, settle_classic
 
 IN = ("in", 0)
 

@@ -21,7 +21,7 @@ from ottla.protocol.messages.alter_partition import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 EPOCHS_FROM = 3
 PARTITIONS_PER_STEP = 100

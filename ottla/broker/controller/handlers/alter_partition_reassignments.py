@@ -21,10 +21,10 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 PARTITION_WORK = 20
-"""The cost of a partition's decision, in units of `storage.steps.Pace`."""
+"""The cost of a partition's decision, in units of `protocol.steps.Pace`."""
 
 
 class Ports(Protocol):

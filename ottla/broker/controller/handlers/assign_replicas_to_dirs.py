@@ -17,7 +17,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 REPLICAS_PER_STEP = 100
 """How many replicas one step decides on, in a few milliseconds. They are one batch of the log."""

@@ -14,8 +14,8 @@ from ottla.broker.apis.api import RequestContext
 from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
-from ottla.coordinator.broker_registration import ListenerEndpoint
 from ottla.coordinator.controller.registrations import Registering
+from ottla.coordinator.metadata.broker_registration import ListenerEndpoint
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 

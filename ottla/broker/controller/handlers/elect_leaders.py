@@ -22,7 +22,7 @@ from ottla.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 ELECTIONS_PER_STEP = 100
 """How many partitions one step decides on, in a few milliseconds. They are one batch of the log."""

@@ -19,7 +19,7 @@ from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.primitives import TooManyElements
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 FORWARDABLE = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
 """The keys of the APIs that a broker forwards (``forwardable`` of Kafka's ApiKeys)."""

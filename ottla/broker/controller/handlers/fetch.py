@@ -36,7 +36,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.storage.steps import Steps
+from ottla.protocol.steps import Steps
 
 MAX_BYTES = 8 << 20
 """The most bytes of one answer."""

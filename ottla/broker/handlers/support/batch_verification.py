@@ -19,8 +19,8 @@ from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, BatchHeader, read_header
+from ottla.protocol.steps import Pace, Pause, Steps
 from ottla.protocol.topic_partition import TopicPartition
-from ottla.storage.steps import Pace, Pause, Steps
 
 IMPLICIT_ADD_FROM = 12
 """The first version of Produce whose batches add their partition to the transaction."""

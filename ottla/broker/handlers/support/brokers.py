@@ -9,10 +9,10 @@ import msgspec
 
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.broker_registration import BrokerRegistration
-from ottla.coordinator.cluster import ClusterState
 from ottla.coordinator.controller.policies import has_online_directory
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.broker_registration import BrokerRegistration
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 
 
 class Ports(Protocol):

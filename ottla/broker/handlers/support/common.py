@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any, Protocol, TypeVar
 
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.metadata.topics import Topic
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import NO_UUID
 

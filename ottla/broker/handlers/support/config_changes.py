@@ -17,19 +17,19 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import validate_all
 from ottla.broker.handlers.support.each import made
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.cluster import (
+from ottla.coordinator.controller.policies import has_eligible_leader_replicas
+from ottla.coordinator.metadata.cluster import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ClusterState,
 )
-from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, ConfigTotals, characters_of
-from ottla.coordinator.controller.policies import has_eligible_leader_replicas
-from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS
-from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.metadata.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, ConfigTotals, characters_of
+from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS
+from ottla.coordinator.metadata.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
-from ottla.storage.steps import WORK_A_STEP, Steps
+from ottla.protocol.steps import WORK_A_STEP, Steps
 
 MAX_CONFIGS = 1_000
 """How many configs a request may change on one resource, and a broker may have set. Kafka knows some 370 names but accepts any.
@@ -37,7 +37,7 @@ MAX_CONFIGS = 1_000
 Kafka's own limit is 10,000 records in one operation, and has the same error code.
 """
 PATTERNS_WORK = 2 * WORK_A_STEP
-"""The cost of a client metrics subscription, whose patterns must be compiled, in units of `storage.steps.Pace`."""
+"""The cost of a client metrics subscription, whose patterns must be compiled, in units of `protocol.steps.Pace`."""
 CHANGE_WORK = 100
 ENTRY_WORK = 10
 _FIXED = {"listeners", "listener.security.protocol.map"}
@@ -117,7 +117,7 @@ def check_count(count: int) -> None:
 
 
 def change_work(resource: _Resource) -> int:
-    """The cost of changing a resource's configs, in units of `storage.steps.Pace`."""
+    """The cost of changing a resource's configs, in units of `protocol.steps.Pace`."""
     if resource.resource_type == CLIENT_METRICS_RESOURCE and resource.configs:
         return PATTERNS_WORK
     return CHANGE_WORK + len(resource.configs) * ENTRY_WORK

@@ -13,7 +13,7 @@ from ottla.broker.config.groups import effective_group, group_definitions
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.topics import effective
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_CLUSTER, STATIC_BROKER, DEFAULT = range(1, 6)
 DYNAMIC_LOGGER, DYNAMIC_CLIENT_METRICS, DYNAMIC_GROUP = range(6, 9)

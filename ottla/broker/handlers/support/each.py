@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias, TypeVar
 
-from ottla.storage.steps import Pace, Steps, run_first_step
+from ottla.protocol.steps import Pace, Steps, run_first_step
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,7 +21,7 @@ Handled: TypeAlias = Answer | Steps[Answer]
 """The result of a handler: the response, or a generator of steps that returns the response."""
 
 Work: TypeAlias = int | Callable[[Item], int]
-"""The cost of an item in units of `storage.steps.Pace` (about two microseconds each), or a function that returns it."""
+"""The cost of an item in units of `protocol.steps.Pace` (about two microseconds each), or a function that returns it."""
 
 MADE_AT_ONCE = 200
 """How many elements of a request are processed without a step. With texts of any length that takes a few milliseconds at most."""

@@ -14,7 +14,7 @@ from ottla.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ottla.storage.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Steps
 
 _NOT_THERE = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
 

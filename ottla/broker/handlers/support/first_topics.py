@@ -9,9 +9,9 @@ import structlog
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.handlers import create_topics
+from ottla.protocol import steps
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from ottla.storage import steps
 
 log = structlog.get_logger("broker")
 

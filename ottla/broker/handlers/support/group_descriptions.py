@@ -11,7 +11,7 @@ from ottla.coordinator.group.shard import GroupShard
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.errors import Code, KafkaError, clipped
 from ottla.protocol.java_hash import id_work
-from ottla.storage.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Steps
 
 
 class DescribeRequest(Protocol):

@@ -12,7 +12,7 @@ from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
-from ottla.storage.steps import Steps, run_first_step
+from ottla.protocol.steps import Steps, run_first_step
 
 MAX_WAIT_MS = 0x7FFFFFFF
 

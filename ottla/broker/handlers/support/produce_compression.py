@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.protocol.inflating import memory_bytes as inflating_bytes
 from ottla.protocol.records import GZIP, HEADER_BYTES, LZ4, SNAPPY, ZSTD, BatchHeader
+from ottla.protocol.steps import Steps
 from ottla.storage.config import AS_PRODUCED, LogConfig
-from ottla.storage.steps import Steps
 
 if TYPE_CHECKING:
     from ottla.protocol.recompressing import Target

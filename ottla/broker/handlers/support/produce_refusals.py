@@ -20,8 +20,8 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.records import HEADER_BYTES, MAGIC_AT, TRANSACTIONAL_BIT, read_header
+from ottla.protocol.steps import Pace, Steps
 from ottla.protocol.validation import RecordsRefused
-from ottla.storage.steps import Pace, Steps
 
 ACKS = (-1, 0, 1)
 _UNCOUNTED = (-1, -1)

@@ -7,17 +7,17 @@ from typing import Protocol
 
 from ottla.broker.coordinators.share_partitions import SharePartitions
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.coordinator.share.partition import Acknowledgement
-from ottla.coordinator.share.records import ShareKey
-from ottla.coordinator.share.states import AcknowledgeType
+from ottla.coordinator.share_state.partition import Acknowledgement
+from ottla.coordinator.share_state.records import ShareKey
+from ottla.coordinator.share_state.states import AcknowledgeType
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.java_hash import id_work
-from ottla.storage.steps import Pace, Steps
+from ottla.protocol.steps import Pace, Steps
 
 RENEWAL_FROM = 2
 """The first version of both APIs in which a member may renew locks (KIP-1222)."""
 ACKNOWLEDGE_WORK = 200
-"""The cost of acknowledgements for a partition, without their batches, in units of `storage.steps.Pace`."""
+"""The cost of acknowledgements for a partition, without their batches, in units of `protocol.steps.Pace`."""
 
 ITEM_WORK = 4
 """The cost of a partition without acknowledgements."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.broker.coordinators.share_partitions import OpenSharePartition, SharePartitions
-from ottla.coordinator.share.acquisition import AbortedTransaction, AcquiredRecords, AcquireRequest, FetchedBatch
+from ottla.coordinator.share_state.acquisition import AbortedTransaction, AcquiredRecords, AcquireRequest, FetchedBatch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.markers import read_marker
 from ottla.protocol.primitives import Buffer

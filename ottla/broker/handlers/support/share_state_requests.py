@@ -8,11 +8,11 @@ from typing import Protocol, TypeVar
 
 from ottla.broker.coordinators.share_states import STATE_WORK
 from ottla.broker.handlers.support.each import Handled, for_each
-from ottla.coordinator.share.records import ShareKey
+from ottla.coordinator.share_state.records import ShareKey
 from ottla.protocol.java_hash import id_work
 
 UNITS_PER_BATCH = 2
-"""The cost of a state batch that is written or read, in units of `storage.steps.Pace`."""
+"""The cost of a state batch that is written or read, in units of `protocol.steps.Pace`."""
 STORED_PER_UNIT = 2
 """How many stored batches of a share partition are processed in one unit. A write may process all of them."""
 

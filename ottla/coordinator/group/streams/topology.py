@@ -10,7 +10,7 @@ import msgspec
 
 from ottla.coordinator.group.streams.java_order import hash_order
 from ottla.coordinator.group.topics import GroupTopics
-from ottla.coordinator.topic_names import check_topic_name
+from ottla.coordinator.metadata.topic_names import check_topic_name
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages import streams_group_heartbeat as heartbeat

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from ottla.coordinator.client_quotas import MAX_ENTITIES, ClientQuotas
-from ottla.coordinator.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, ClusterState
-from ottla.coordinator.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, characters_of
-from ottla.coordinator.scram_credentials import MAX_USERS, ScramCredentials
+from ottla.coordinator.metadata.client_quotas import MAX_ENTITIES, ClientQuotas
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, ClusterState
+from ottla.coordinator.metadata.config_totals import MAX_KEPT, MAX_KEPT_CHARACTERS, characters_of
+from ottla.coordinator.metadata.scram_credentials import MAX_USERS, ScramCredentials
 from ottla.storage.identity import DirectoryError
 
 CONFIGURED = {GROUP_RESOURCE: "configs of groups", CLIENT_METRICS_RESOURCE: "subscriptions to client metrics"}

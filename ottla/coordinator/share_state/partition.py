@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ottla.coordinator.share.acquisition import AcquiredRecords, AcquireRequest, Acquisition
-from ottla.coordinator.share.batches import NO_OFFSET
-from ottla.coordinator.share.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, Draft, SharePartitionConfig
-from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
-from ottla.coordinator.share.requests import StateRead, StateWrite
-from ottla.coordinator.share.states import AcknowledgeType, RecordState
+from ottla.coordinator.share_state.acquisition import AcquiredRecords, AcquireRequest, Acquisition
+from ottla.coordinator.share_state.batches import NO_OFFSET
+from ottla.coordinator.share_state.changes import DELIVERED_TOO_OFTEN, REJECTED, DeadLetters, Draft, SharePartitionConfig
+from ottla.coordinator.share_state.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
+from ottla.coordinator.share_state.requests import StateRead, StateWrite
+from ottla.coordinator.share_state.states import AcknowledgeType, RecordState
 from ottla.protocol.errors import Code, KafkaError
 
 _NOT_FOUND = "Batch record not found. The request batch offsets are not found in the cache."

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 import msgspec
 
-from ottla.coordinator.share.states import TERMINAL, RecordState, check_transition
+from ottla.coordinator.share_state.states import TERMINAL, RecordState, check_transition
 
 NOBODY = ""
 NO_DEADLINE = -1

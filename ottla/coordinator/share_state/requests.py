@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share_state.batches import StateBatch
 
 
 class ShareStateConfig(msgspec.Struct, frozen=True):

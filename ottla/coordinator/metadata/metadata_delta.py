@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.metadata.topics import Topic
 from ottla.protocol.messages import config_record, feature_level_record, partition_record, remove_topic_record, topic_record
 
 PARTITION_CHANGE, CLEAR_ELR = 5, 28

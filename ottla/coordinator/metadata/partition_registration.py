@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import partition_record

@@ -15,8 +15,8 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code
 from tests.coordinator.classic_world import T0, ClassicGroupWorld, Client
 from tests.coordinator.consumer_world import in_turn
+from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP, FakeTopics, topic_id
-from tests.coordinator.test_consumer_heartbeats import refused
 
 
 class GroupTypesWorld(ClassicGroupWorld):

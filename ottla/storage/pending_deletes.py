@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.protocol.steps import Steps
 from ottla.storage.filesystem import Filesystem, described
-from ottla.storage.steps import Steps
 
 
 class Trash:

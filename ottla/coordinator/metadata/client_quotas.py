@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import client_quota_record

@@ -9,19 +9,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ottla.coordinator import eligible_replicas
-from ottla.coordinator.broker_registration import UNKNOWN_OFFSET, Registrations
-from ottla.coordinator.client_quotas import ClientQuotas
-from ottla.coordinator.config_totals import ConfigTotals, characters_of
-from ottla.coordinator.metadata_delta import MetadataDelta
-from ottla.coordinator.metadata_records import FRAME_VERSION, SKIPPED, metadata_record, record_version
-from ottla.coordinator.metadata_transaction import MetadataTransaction
-from ottla.coordinator.partition_registration import PartitionRegistration, changed, merged, registered, sole_replica
+from ottla.coordinator.metadata import eligible_replicas
+from ottla.coordinator.metadata.broker_registration import UNKNOWN_OFFSET, Registrations
+from ottla.coordinator.metadata.client_quotas import ClientQuotas
+from ottla.coordinator.metadata.config_totals import ConfigTotals, characters_of
+from ottla.coordinator.metadata.metadata_delta import MetadataDelta
+from ottla.coordinator.metadata.metadata_records import FRAME_VERSION, SKIPPED, metadata_record, record_version
+from ottla.coordinator.metadata.metadata_transaction import MetadataTransaction
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration, changed, merged, registered, sole_replica
+from ottla.coordinator.metadata.scram_credentials import ScramCredentials
+from ottla.coordinator.metadata.server_config import MIN_INSYNC_REPLICAS, ServerConfig, no_server
+from ottla.coordinator.metadata.topic_names import TakenNames, check_creatable, check_topic_name
+from ottla.coordinator.metadata.topics import SharedPartitions, Topic, check_partition_count, new_partition_records
 from ottla.coordinator.result import LogRecord, Result
-from ottla.coordinator.scram_credentials import ScramCredentials
-from ottla.coordinator.server_config import MIN_INSYNC_REPLICAS, ServerConfig, no_server
-from ottla.coordinator.topic_names import TakenNames, check_creatable, check_topic_name
-from ottla.coordinator.topics import SharedPartitions, Topic, check_partition_count, new_partition_records
 from ottla.protocol.codec import decode_body
 from ottla.protocol.errors import Code, DecodeError, KafkaError
 from ottla.protocol.messages import (

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from ottla.coordinator.client_quotas import entity_of
-from ottla.coordinator.cluster import BROKER_RESOURCE, GROUP_RESOURCE, ClusterState
+from ottla.coordinator.metadata.client_quotas import entity_of
+from ottla.coordinator.metadata.cluster import BROKER_RESOURCE, GROUP_RESOURCE, ClusterState
 from ottla.coordinator.result import LogRecord
-from ottla.operations import kept
+from ottla.operations import retained_metadata as kept
 from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
 from ottla.operations.metadata_log import METADATA_CONFIG, replay_batch
 from ottla.protocol.internal_topics import METADATA_TOPIC

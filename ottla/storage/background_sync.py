@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from ottla.protocol.steps import Pace, Steps
 from ottla.storage.filesystem import Filesystem, SyncFailed, sync_file
 from ottla.storage.log import Log
-from ottla.storage.steps import Pace, Steps
 
 _Settled = tuple[Log, list[str], int, int]
 """A log, its files that are to be synced, its recovery point after that, and how often the log had been truncated."""

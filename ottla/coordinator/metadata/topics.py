@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ottla.coordinator.metadata_records import record_version
-from ottla.coordinator.partition_registration import PartitionRegistration
+from ottla.coordinator.metadata.metadata_records import record_version
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import INTERNAL_TOPICS

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.coordinator.metadata_records import CORDONED_DIRECTORIES, metadata_record, record_version
+from ottla.coordinator.metadata.metadata_records import CORDONED_DIRECTORIES, metadata_record, record_version
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import DecodeError
 

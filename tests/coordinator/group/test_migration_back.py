@@ -10,6 +10,7 @@ from ottla.coordinator.group.classic.group import ClassicGroupState
 from ottla.coordinator.group.consumer_protocol import read_assignment
 from ottla.coordinator.group.requests import MigrationPolicy
 from ottla.protocol.errors import Code
+from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP
 from tests.coordinator.mixed_world import (
     CONSUMER_SESSION_MS,
@@ -24,7 +25,6 @@ from tests.coordinator.mixed_world import (
     commit,
     mixed,
 )
-from tests.coordinator.test_consumer_heartbeats import refused
 
 ALL = {"t": frozenset(range(6))}
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from ottla.coordinator.result import LogRecord, Result, decided_in_batches
-from ottla.coordinator.share.batches import NO_OFFSET, are_in_order, combine, most_combined
-from ottla.coordinator.share.records import (
+from ottla.coordinator.share_state.batches import NO_OFFSET, are_in_order, combine, most_combined
+from ottla.coordinator.share_state.records import (
     ShareKey,
     ShareState,
     ShareUpdate,
@@ -22,7 +22,7 @@ from ottla.coordinator.share.records import (
     tombstone,
     update_record,
 )
-from ottla.coordinator.share.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
+from ottla.coordinator.share_state.requests import ShareStateConfig, StateRead, StateSummary, StateWrite
 from ottla.protocol.errors import Code, KafkaError
 
 HasPartition = Callable[[bytes, int], bool]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord, Result
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages import remove_user_scram_credential_record as removal_record

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.coordinator.metadata_records import metadata_record
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.topics import Topic
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.topics import Topic
 
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ottla.coordinator.share.batches import StateBatch
-from ottla.coordinator.share.in_flight import InFlightBatch, RecordStatus
-from ottla.coordinator.share.states import OUTCOME, AcknowledgeType, RecordState
+from ottla.coordinator.share_state.batches import StateBatch
+from ottla.coordinator.share_state.in_flight import InFlightBatch, RecordStatus
+from ottla.coordinator.share_state.states import OUTCOME, AcknowledgeType, RecordState
 
 REJECTED = "Offset rejected by client."
 DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."

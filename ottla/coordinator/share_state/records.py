@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from ottla.coordinator.result import LogRecord
-from ottla.coordinator.share.batches import StateBatch
+from ottla.coordinator.share_state.batches import StateBatch
 from ottla.protocol.codec import decode_record, encode_record
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.messages import share_snapshot_key, share_snapshot_value, share_update_key, share_update_value

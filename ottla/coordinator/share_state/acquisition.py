@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ottla.coordinator.share.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
-from ottla.coordinator.share.states import RecordState
+from ottla.coordinator.share_state.in_flight import UNSEEN, InFlight, InFlightBatch, RecordStatus
+from ottla.coordinator.share_state.states import RecordState
 
 MIN_THROTTLED_DELIVERIES = 2
 """Records with fewer deliveries than this are never acquired in smaller pieces, nor one by one."""

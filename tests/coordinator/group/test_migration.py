@@ -13,6 +13,7 @@ from ottla.protocol.codec import encode_record
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import consumer_protocol_assignment
 from ottla.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from tests.coordinator.group.test_consumer_heartbeats import refused
 from tests.coordinator.group_world import GROUP, topic_id
 from tests.coordinator.mixed_world import (
     CONSUMER_SESSION_MS,
@@ -28,7 +29,6 @@ from tests.coordinator.mixed_world import (
     mixed,
     subscription,
 )
-from tests.coordinator.test_consumer_heartbeats import refused
 
 ALL = {"t": frozenset(range(6))}
 

@@ -11,7 +11,7 @@ from ottla.coordinator import expressions
 from ottla.coordinator.expressions import InvalidExpression
 from ottla.coordinator.group.subscriptions import Expansions, expanded
 from ottla.protocol.errors import Code, KafkaError
-from ottla.storage.steps import run
+from ottla.protocol.steps import run
 from tests.coordinator.consumer_world import Consumer, ConsumerGroupWorld, decided
 from tests.coordinator.group_world import FakeTopics
 

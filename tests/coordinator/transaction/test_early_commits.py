@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinator.result import Result
 from ottla.coordinator.transaction.requests import Ended, ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
-from tests.coordinator.test_transactions import refused
+from tests.coordinator.transaction.test_transactions import refused
 from tests.coordinator.transaction_world import ID, TransactionWorld
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.records import build_batch
+from ottla.protocol.steps import Steps, run
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.cleaning import Interrupted, clean, filthiest
 from ottla.storage.config import LogConfig
@@ -16,7 +17,6 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 from ottla.storage.reading import TimestampedOffset, offset_for_timestamp
 from ottla.storage.retention import delete_old
-from ottla.storage.steps import Steps, run
 from tests.support.logs import NOW_MS, append, put
 
 COMPACTED = LogConfig(
@@ -136,7 +136,7 @@ def test_cleaning_distinguishes_a_failed_sync_from_a_refused_write(
 @pytest.fixture
 def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step after every unit of work."""
-    monkeypatch.setattr("ottla.storage.steps.WORK_A_STEP", 1)
+    monkeypatch.setattr("ottla.protocol.steps.WORK_A_STEP", 1)
 
 
 def looked_up(log: Log, timestamp_ms: int) -> Steps[TimestampedOffset | None]:
