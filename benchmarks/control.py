@@ -29,6 +29,7 @@ from rich.table import Table
 
 from benchmarks.brokers import cpu_s
 from benchmarks.workloads import Size, transactions
+from ottla.client.ready_line import read_ready_file
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.end_txn import EndTxnRequest
@@ -36,7 +37,6 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch
-from ottla.ready_line import read_ready_file
 from tests.support import oracle
 from tests.support.raw_client import RawClient
 

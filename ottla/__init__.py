@@ -7,9 +7,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ottla.cluster_handle import Cluster, ClusterFailed
     from ottla.control.remote import ControlError
-    from ottla.handle import Broker, BrokerFailed, Snapshot
+    from ottla.testing.cluster_handle import Cluster, ClusterFailed
+    from ottla.testing.handle import Broker, BrokerFailed, Snapshot
 
 __all__ = ["Broker", "BrokerFailed", "Cluster", "ClusterFailed", "ControlError", "Snapshot", "__version__"]
 __version__ = "0.1.0"
@@ -18,11 +18,11 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # These names are imported at first use: the command line starts faster without what only a user's program needs.
     if name in ("Broker", "BrokerFailed", "ControlError", "Snapshot"):
-        from ottla import handle
+        from ottla.testing import handle
 
         return getattr(handle, name)
     if name in ("Cluster", "ClusterFailed"):
-        from ottla import cluster_handle
+        from ottla.testing import cluster_handle
 
         return getattr(cluster_handle, name)
     raise AttributeError(name)

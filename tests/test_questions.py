@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client.errors import KafkaAnswered, Unreachable
 from ottla.protocol.errors import Code
-from ottla.questions import wait_for
+from ottla.testing.cluster_queries import wait_for
 
 NO_GROUP = KafkaAnswered("there is no group 'billing'", Code.GROUP_ID_NOT_FOUND)
 

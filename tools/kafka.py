@@ -333,9 +333,9 @@ class ApacheKafka:
         raise StartFailed(f"Apache Kafka did not start within {START_TIMEOUT_S} s:\n{log}")
 
     def _is_up(self) -> bool:
+        from ottla.cli.health_check import answers
         from ottla.client.errors import ClientError
-        from ottla.health import answers
-        from ottla.questions import Questions
+        from ottla.testing.cluster_queries import Questions
 
         if not answers("127.0.0.1", self._controller_port if self._is_controller else self._port, 1.0):
             return False

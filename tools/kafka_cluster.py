@@ -15,9 +15,9 @@ from typing import Protocol, Self, TypeVar
 
 from ottla.broker.loop.env import random_uuid
 from ottla.brokers.plan import defaults
-from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.uuids import uuid_text
-from ottla.questions import Questions, wait_for
+from ottla.testing.cluster_handle import CONTROLLER
+from ottla.testing.cluster_queries import Questions, wait_for
 from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Jvm
 
 T = TypeVar("T")

@@ -52,7 +52,7 @@ class Parent:
     """Runs a cluster until a signal."""
 
     def __init__(self, cluster: ClusterProcesses, run_node: RunNode, *, ready_file: ReadyFile, takes_commands: bool) -> None:
-        """``takes_commands``: lines of stdin name brokers that are to be started again (`ottla.cluster_handle`)."""
+        """``takes_commands``: lines of stdin name brokers that are to be started again (`ottla.testing.cluster_handle`)."""
         self._cluster = cluster
         self._run_node = run_node
         self._ready_file = ready_file

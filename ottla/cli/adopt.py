@@ -14,7 +14,7 @@ from ottla.process import interrupt_on_ctrl_c
 @click.option("--topic", "topics", multiple=True, metavar="T", help="only this one; may be given again")
 @json_option
 def command(source: str, data_dir: str, topics: tuple[str, ...], as_json: bool) -> int:
-    from ottla.directories import adopt
+    from ottla.cli.directories import adopt
 
     interrupt_on_ctrl_c()
     return adopt(source, data_dir, list(topics), as_json=as_json)

@@ -13,7 +13,7 @@ from ottla.process import interrupt_on_ctrl_c
 @json_option
 def command(directory: str, as_json: bool) -> int:
     """``directory`` is ottla's or Apache Kafka's. Nothing is written into it."""
-    from ottla.directories import audit
+    from ottla.cli.directories import audit
 
     interrupt_on_ctrl_c()
     return audit(directory, as_json=as_json)

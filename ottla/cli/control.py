@@ -45,8 +45,8 @@ def finds_door(command: C) -> C:
 
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:
     """The door that the flags name. Raises `Refused`."""
+    from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
-    from ottla.ready_line import NotReady, read_ready_file
 
     if url and token:
         return Remote(url, token)
@@ -103,8 +103,8 @@ def time_of(door: Remote | None) -> int:
 
 def _door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
     """The door that the flags or the environment name. Raises `Refused`."""
+    from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
-    from ottla.ready_line import NotReady, read_ready_file
 
     if url and token:
         return Remote(url, token)
@@ -146,8 +146,8 @@ def _door_of(cluster: KafkaClient, door: Remote) -> Remote | None:
 
 def _bootstrap_of(bootstrap: str, ready_file: Path | None) -> str:
     """The address in a --ready-file that is given without a --bootstrap. Raises `Refused`."""
-    from ottla.health import listening_address
-    from ottla.ready_line import NotReady
+    from ottla.cli.health_check import listening_address
+    from ottla.client.ready_line import NotReady
 
     if ready_file is None or not _is_given("ready_file") or _is_given("bootstrap"):
         return bootstrap

@@ -23,7 +23,7 @@ from ottla.process import interrupt_on_ctrl_c
 )
 @json_option
 def command(data_dir: str, to: str | None, in_place: bool, dry_run: bool, features: tuple[str, ...], as_json: bool) -> int:
-    from ottla.directories import graduate
+    from ottla.cli.directories import graduate
 
     ways = [flag for flag, is_given in (("--to", to is not None), ("--in-place", in_place), ("--dry-run", dry_run)) if is_given]
     if len(ways) != 1:

@@ -36,8 +36,8 @@ def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | N
 
     from ottla.addresses import broker_address
     from ottla.arguments import BadArgument
-    from ottla.health import ask, asked_again, listening_address
-    from ottla.ready_line import NotReady
+    from ottla.cli.health_check import ask, asked_again, listening_address
+    from ottla.client.ready_line import NotReady
 
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file both say which broker; give one of them")

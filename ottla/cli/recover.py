@@ -25,7 +25,7 @@ Exits with 0 if no damage is left, with 2 if some is."""
 @click.option("--only-replica", is_flag=True, help="with --discard: no other broker has a replica of the damaged logs")
 @json_option
 def command(data_dir: str, partitions: tuple[tuple[str, int], ...], discard: bool, only_replica: bool, as_json: bool) -> int:
-    from ottla.directories import recover
+    from ottla.cli.directories import recover
 
     interrupt_on_ctrl_c()
     return recover(data_dir, set(partitions), discards=discard, is_only_replica=only_replica, as_json=as_json)

@@ -13,9 +13,9 @@ from ottla.broker.config.first_topic import FirstTopic
 from ottla.cli.commands import Refused
 from ottla.cli.features import feature_levels
 from ottla.cli.first_topics import first_topic, from_environment
+from ottla.cli.imports import import_packages
 from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FILE_VARIABLE, Checked
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
-from ottla.imports import import_packages
 from ottla.process import OwnerProcess
 
 HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ottla.cli import main
-from ottla.handle import Broker
+from ottla.testing.handle import Broker
 
 console = Console(highlight=False)
 

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from ottla.demo.audit import Findings, audit
 from ottla.demo.shop import FENCED_EXIT, INVOICES, PARTITIONS, PURCHASES, SHIPMENTS, ShopPlan
-from ottla.handle import Broker, BrokerFailed
+from ottla.testing.handle import Broker, BrokerFailed
 
 TRANSACTIONAL_ID = "shop-worker"
 WORKER_TIMEOUT_S = 120

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla import Broker
-from ottla.handle import BrokerFailed
 from ottla.simulation.checker import Observation, check, outcomes
 from ottla.simulation.history import History
+from ottla.testing.handle import BrokerFailed
 from tests.chaos import observe, plan
 from tests.chaos.clients import TOPICS, WORKERS, Clients
 from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Strike, encode, strikes

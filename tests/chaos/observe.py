@@ -13,10 +13,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaErr
 from confluent_kafka import TopicPartition as CTopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from ottla.cli.directories import audit as ottla_audit
 from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import AT_REST
-from ottla.directories import audit as ottla_audit
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.markers import read_marker

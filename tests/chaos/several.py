@@ -25,9 +25,9 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.client.errors import ClientError
-from ottla.cluster_handle import CONTROLLER, Cluster, ClusterFailed
 from ottla.simulation.checker import Observation, check, outcomes
 from ottla.simulation.history import History
+from ottla.testing.cluster_handle import CONTROLLER, Cluster, ClusterFailed
 from tests.chaos import observe
 from tests.chaos.clients import TOPICS, WORKERS, Clients
 from tests.chaos.director import ALL_PARTITIONS, PARTITIONS, SETTLE_S

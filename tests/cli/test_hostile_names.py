@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from ottla import reported
 from ottla.cli import main
 from ottla.cli.commands import Refused
 from ottla.cli.output import note, show_json, show_line
@@ -21,6 +20,7 @@ from ottla.cli.produce import _split
 from ottla.cli.txn_timeline import diagram
 from ottla.client.reasons import why_held
 from ottla.client.timeline import Event
+from ottla.testing import report as reported
 from tests.client.test_reasons import NOW_MS, held, holder, transaction
 
 ESCAPES = "\x1b]0;mine\x07\x9b31m\u202e"

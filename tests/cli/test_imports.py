@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import sys
-from ottla.imports import import_bare
+from ottla.cli.imports import import_bare
 {}
 """
 

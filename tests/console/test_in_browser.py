@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 
 from ottla import Broker
 from ottla.console.site import PREFIX, all_files
-from ottla.served import ServedProcess
+from ottla.testing.broker_process import ServedProcess
 from tests.console import loaded
 from tests.console.loaded import GROUPS, TIMEOUT_S, commit_offset, producer, write
 from tests.support.raw_client import RawClient, create

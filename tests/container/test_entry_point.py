@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from ottla import container
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import load, variable_near
-from ottla.container import STARTED_LINES, ContainerRefused, format_directory, launch, prepared, storage, zookeeper_port
+from ottla.cli import container
+from ottla.cli.container import STARTED_LINES, ContainerRefused, format_directory, launch, prepared, storage, zookeeper_port
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import read_identity

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.directories import adopt
+from ottla.cli.directories import adopt
 from ottla.operations.adoption import carry_out, plan_adoption
 from ottla.operations.copying import Progress, copy
 from ottla.protocol.internal_topics import METADATA_TOPIC

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.directories import NOT_WHOLE, audit, graduate
+from ottla.cli.directories import NOT_WHOLE, audit, graduate
 from ottla.protocol.records import batches
 from ottla.simulation.broker import SimulatedBroker
 from ottla.storage.identity import DirectoryError

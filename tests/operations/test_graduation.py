@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.directories import graduate
+from ottla.cli.directories import graduate
 from ottla.operations.graduation import carry_out, check, hand_over, plan_graduation
 from ottla.protocol.codec import decode_body
 from ottla.protocol.messages import feature_level_record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.partitions.latest_records import latest_batches
-from ottla.directories import adopt, audit, graduate
+from ottla.cli.directories import adopt, audit, graduate
 from ottla.protocol.records import build_batch
 from ottla.simulation.broker import SimulatedBroker
 from ottla.spark.segments.reading import ReadRequest, plan, read

@@ -12,8 +12,8 @@ import pytest
 
 import ottla
 from ottla.cli import main
-from ottla.health import NotReady, listening_address
-from ottla.imports import importing_without
+from ottla.cli.health_check import NotReady, listening_address
+from ottla.cli.imports import importing_without
 
 COMPOSE = Path(__file__).parent.parent.parent / "docker-compose.yml"
 
@@ -182,7 +182,7 @@ def test_ctrl_c_later_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ottla.directories.audit", interrupted)
+    monkeypatch.setattr("ottla.cli.directories.audit", interrupted)
     assert main(["audit", "directory"]) == 130
 
 

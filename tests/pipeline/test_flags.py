@@ -298,15 +298,15 @@ def test_ctrl_c_in_a_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], 
 
 
 def test_spark_submit_is_given_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``ottla/submit.py JOB`` is run as a program, from wherever it lies."""
+    """``ottla/cli/submit.py JOB`` is run as a program, from wherever it lies."""
     import runpy
 
-    import ottla.submit
+    import ottla.cli.submit
 
     monkeypatch.setattr(ottla.pipeline.running, "run_audit", lambda options: 2 if options.totals else 0)
     monkeypatch.setattr(sys, "argv", ["submit.py", "audit", "--totals"])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ottla.submit.__file__), run_name="__main__")
+        runpy.run_path(str(ottla.cli.submit.__file__), run_name="__main__")
     assert ended.value.code == 2
 
 

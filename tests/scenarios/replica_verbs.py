@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.errors import Code
 from ottla.protocol.messages import register_broker_record as registering
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, BrokerState
@@ -20,6 +19,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import batches, build_batch, read_records
+from ottla.testing.cluster_handle import CONTROLLER
 from tests.scenarios.several_verbs import numbers, shown_node, target, topic_id
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Ask, Words, World, name_of

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import ottla
-from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.simulation.client import Closed, newest
+from ottla.testing.cluster_handle import CONTROLLER
 from tests.support import oracle
 from tests.support.oracle import GROUP, TRANSACTION
 from tests.support.raw_client import RawClient

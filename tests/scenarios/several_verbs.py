@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.errors import Code
 from ottla.protocol.java_hash import partition_for
 from ottla.protocol.messages.create_topics import (
@@ -25,6 +24,7 @@ from ottla.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.simulation.client import Closed
+from ottla.testing.cluster_handle import CONTROLLER
 from tests.scenarios.several import GROUP, SETTINGS, TRANSACTION, SeveralTarget
 from tests.scenarios.verbs import verb
 from tests.scenarios.world import Words, World, name_of

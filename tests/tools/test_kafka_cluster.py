@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import ottla
-from ottla.cluster_handle import CONTROLLER
+from ottla.testing.cluster_handle import CONTROLLER
 from tests.support import oracle
 from tools.kafka import Unavailable
 from tools.kafka_cluster import ApacheKafkas, SeveralBrokers

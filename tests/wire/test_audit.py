@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla import Broker
-from ottla.directories import NOT_WHOLE, audit
+from ottla.cli.directories import NOT_WHOLE, audit
 from ottla.protocol.records import batches
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform

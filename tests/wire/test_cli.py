@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker, BrokerFailed
+from ottla.cli.health_check import answers
 from ottla.client import KafkaClient
-from ottla.health import answers
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.support.raw_client import RawClient
@@ -105,7 +105,7 @@ def test_ctrl_c_while_a_handle_waits_for_its_broker_leaves_no_process(tmp_path: 
         pids.append(broker.pid)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ottla.handle.threading.Event.wait", interrupted)
+    monkeypatch.setattr("ottla.testing.handle.threading.Event.wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         broker.start()
     monkeypatch.undo()

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla
-from ottla.cluster_handle import CONTROLLER, ClusterFailed
+from ottla.testing.cluster_handle import CONTROLLER, ClusterFailed
 
 pytestmark = [pytest.mark.wire]
 

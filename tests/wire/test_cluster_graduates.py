@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla
-from ottla.cluster_handle import CONTROLLER
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -20,7 +19,8 @@ from ottla.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from ottla.questions import Questions
+from ottla.testing.cluster_handle import CONTROLLER
+from ottla.testing.cluster_queries import Questions
 from tests.support import oracle
 from tests.support.raw_client import RawClient
 from tools.kafka import ApacheKafka, Unavailable

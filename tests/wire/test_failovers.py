@@ -19,7 +19,7 @@ import pytest
 
 import ottla
 from ottla.client.errors import ClientError
-from ottla.questions import Questions
+from ottla.testing.cluster_queries import Questions
 from tests.support import oracle
 from tests.wire.clients import Client, WireProducer
 from tests.wire.proxy import Proxy

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Broker
-from ottla.directories import adopt, audit, graduate
+from ottla.cli.directories import adopt, audit, graduate
 from tests.scenarios.brokers import SET_UPS, Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World

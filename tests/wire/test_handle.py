@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, ControlError
-from ottla.health import NotReady, ask
+from ottla.cli.health_check import NotReady, ask
 from ottla.protocol.messages.metadata import MetadataRequest
 from tests.support.raw_client import RawClient, create
 from tests.support.waiting import wait_until

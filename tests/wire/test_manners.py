@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ottla import Broker
-from ottla.health import DESCRIBE_LOG_DIRS, NotReady, ask
+from ottla.cli.health_check import DESCRIBE_LOG_DIRS, NotReady, ask
 from tests.support.waiting import logged
 from tests.wire.test_cli import TIMEOUT_S, serving
 

@@ -136,7 +136,7 @@ def test_names_that_are_no_texts(tmp_path: Path) -> None:
 
 
 def test_collecting_starts_nothing(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text("import ottla.handle\ndel ottla.handle.Broker.start\n")
+    (tmp_path / "conftest.py").write_text("import ottla.testing.handle\ndel ottla.testing.handle.Broker.start\n")
     code, output = run(tmp_path, SHARED, "--collect-only")
     assert (code, "9 tests collected" in output) == (0, True), output
 

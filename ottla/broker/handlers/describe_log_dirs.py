@@ -27,7 +27,7 @@ from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
-"""The client id by which ``ottla.health`` asks for the problems of logs."""
+"""The client id by which ``ottla.cli.health_check`` asks for the problems of logs."""
 
 
 class Ports(Protocol):

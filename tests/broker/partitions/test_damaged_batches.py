@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from ottla import health
 from ottla.broker.handlers.describe_log_dirs import HEALTH_CLIENT_ID
+from ottla.cli import health_check as health
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest

@@ -15,8 +15,8 @@ sys.argv = ["ottla", "serve", "--listen", "127.0.0.1:0", "--control-port", "0", 
 gc_runs = []
 gc.callbacks.append(lambda phase, _: gc_runs.append(phase))
 from ottla import __main__
-import ottla.imports
-before = ottla.imports.import_packages
+import ottla.cli.imports
+before = ottla.cli.imports.import_packages
 def import_packages():
     before()
     from ottla.broker.process import main
@@ -25,7 +25,7 @@ def import_packages():
         print(json.dumps(started), flush=True)
         raise SystemExit(0)
     main._report_ready = report_ready
-ottla.imports.import_packages = import_packages
+ottla.cli.imports.import_packages = import_packages
 __main__.main()
 """
 LATER = {

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 
 import pyspark
 
-import ottla.submit
+import ottla.cli.submit
 from ottla import Broker
 from ottla.pipeline.generate import Workload
 from ottla.pipeline.schemas import INVOICES
@@ -41,7 +41,7 @@ def test_a_job_of_spark_submit_is_killed_and_goes_on(tmp_path: Path) -> None:
         flags = {"--master": cluster.url, "--packages": ",".join(packages_for(pyspark.__version__))}
         settings = {"spark.jars.ivy": str(kafka.cache_dir() / "ivy"), "spark.driver.host": "127.0.0.1", **ATTACKS}
         command = [str(quick_java.SPARK_HOME / "bin" / "spark-submit"), *(word for pair in flags.items() for word in pair)]
-        command += [*quick_java.submitted(settings), ottla.submit.__file__]
+        command += [*quick_java.submitted(settings), ottla.cli.submit.__file__]
         command += ["shop", "--bootstrap", broker.bootstrap, "--checkpoint", str(shopping.checkpoint), "--batch-records", "1000"]
         own = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         environment = {**os.environ, **quick_java.environment(), **own}

@@ -1,4 +1,5 @@
-"""The script for spark-submit: ``spark-submit ... ottla/submit.py JOB`` runs ``ottla pipeline JOB`` on spark-submit's cluster."""
+"""The script for spark-submit: ``spark-submit ... ottla/cli/submit.py JOB`` runs ``ottla pipeline JOB`` on spark-submit's
+cluster."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla.client.records import ConsumedRecord
-    from ottla.cluster_handle import Cluster
-    from ottla.handle import Broker
+    from ottla.testing.cluster_handle import Cluster
+    from ottla.testing.handle import Broker
 
 MAX_BROKERS = 8
 """How many brokers of a session run at once. Each takes some 45 MiB."""
@@ -67,7 +67,7 @@ class External:
     """A broker that existed before the tests. It has the methods of `ottla.Broker` that work with every Kafka broker."""
 
     def __init__(self, bootstrap: str) -> None:
-        from ottla.questions import Questions, wait_for
+        from ottla.testing.cluster_queries import Questions, wait_for
 
         self.bootstrap = bootstrap
         questions = Questions(lambda: bootstrap)
@@ -88,7 +88,7 @@ class SessionBrokers:
     running: dict[BrokerRequest, Broker] = field(default_factory=dict)
 
     def get(self, wanted: BrokerRequest, *, is_fresh: bool) -> Broker:
-        from ottla.handle import Broker
+        from ottla.testing.handle import Broker
 
         broker = self.running.pop(wanted, None)
         if broker is None:
@@ -118,7 +118,7 @@ class Clusters:
     running: dict[BrokerRequest, Cluster] = field(default_factory=dict)
 
     def get(self, wanted: BrokerRequest) -> Cluster:
-        from ottla.cluster_handle import Cluster
+        from ottla.testing.cluster_handle import Cluster
 
         cluster = self.running.pop(wanted, None)
         if cluster is None:
@@ -291,7 +291,7 @@ _BROKER = pytest.StashKey[Before]()
 def _report_sections(before: Before) -> list[tuple[str, str]]:
     """Sections of a report: what the broker has logged since, and what became of its transactions."""
     from ottla.control.remote import Remote
-    from ottla.reported import transactions_since
+    from ottla.testing.report import transactions_since
 
     broker = before.broker
     sections = [(f"{broker!r} has logged", broker.logs_since(before.logged_lines)[-MAX_REPORTED_LINES:])]

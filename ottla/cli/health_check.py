@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ottla.addresses import LOOPBACK, joined_address, split_address
-from ottla.ready_line import NotReady, not_a_ready_file, read_ready_file
+from ottla.client.ready_line import NotReady, not_a_ready_file, read_ready_file
 
 API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
 MAX_ANSWER_BYTES = 1 << 20

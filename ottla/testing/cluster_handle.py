@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ottla.addresses import joined_address
 from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.control.remote import ControlError, Remote
-from ottla.questions import Questions, wait_for
-from ottla.served import ServedProcess, new_directory, remove_directory, setting_arguments
+from ottla.testing.broker_process import ServedProcess, new_directory, remove_directory, setting_arguments
+from ottla.testing.cluster_queries import Questions, wait_for
 
 if TYPE_CHECKING:
     from ottla.client.reading import Isolation
