@@ -1,4 +1,9 @@
-"""Exactly once from Spark into any Kafka: the sink, the sources and what they need of a session."""
+"""Exactly once from Spark into any Kafka: the sink, the sources and what they need of a session.
+
+- `errors`: the errors of a pipeline.
+- `versions`: the table of versions that are used together.
+- `worker`: prepares a Python worker of Spark for the tasks of this package, so that each task costs milliseconds.
+"""
 
 from ottla.spark.errors import BrokerRefused, Fenced, PipelineError
 from ottla.spark.progress.resume import committed_offsets

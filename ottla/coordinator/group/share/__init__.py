@@ -1,1 +1,13 @@
-"""Share groups (KIP-932): the broker assigns, several members may share a partition, and a member reaches its target at once."""
+"""Share groups (KIP-932): the broker assigns, several members may share a partition, and a member reaches its target at once.
+
+- `effects`: changes of share groups in memory that follow once a decision's records are in the log (`ShareGroups.apply`).
+- `group`: a share group, as its records describe it (ShareGroup and ModernGroup of Kafka).
+- `groups`: all share groups of a shard: their decisions, their deadlines, and the replay of their records.
+- `heartbeat`: decides a heartbeat (GroupMetadataManager.shareGroupHeartbeat of Kafka).
+- `initialization`: decides which partitions' states the share coordinator must initialize, beginning with the first heartbeat that
+  subscribes.
+- `member`: a member of a share group (ShareGroupMember of Kafka).
+- `offsets`: what admins may do with a group's states in the share coordinator: set start offsets, and delete them (KIP-932).
+- `records`: records of share groups in ``__consumer_offsets`` (GroupCoordinatorRecordHelpers of Kafka), in Kafka's own schemas.
+- `requests`: requests, responses and configuration of share groups.
+"""

@@ -1,0 +1,35 @@
+"""The docstring of a package names each of its modules, so that a reader finds a module from the tree."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NAMED_BY_A_LIST = {
+    "ottla": "the public names",
+    "ottla/broker/handlers": "the APIs of Kafka",
+    "ottla/broker/controller/handlers": "the APIs of Kafka",
+    "ottla/cli": "root.COMMANDS",
+    "ottla/protocol/codegen": "generates ottla/protocol/messages",
+    "ottla/protocol/messages": "the messages of Kafka",
+}
+"""Packages whose modules are named after the entries of a list."""
+PACKAGES = sorted(
+    str(path.parent.relative_to(ROOT))
+    for path in (ROOT / "ottla").rglob("__init__.py")
+    if len([module for module in path.parent.glob("*.py") if not module.name.startswith("__")]) > 1
+)
+
+
+@pytest.mark.parametrize("package", [package for package in PACKAGES if package not in NAMED_BY_A_LIST])
+def test_package_docstring_names_every_module(package: str) -> None:
+    docstring = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    modules = {module.stem for module in (ROOT / package).glob("*.py") if not module.name.startswith("__")}
+    assert {module for module in modules if f"`{module}" not in docstring} == set()
+
+
+def test_every_listed_package_exists() -> None:
+    assert set(NAMED_BY_A_LIST) <= set(PACKAGES)
