@@ -46,6 +46,7 @@ def first_difference(entries: Iterable[str]) -> str | None:
     from tests.scenarios.brokers import Target, start
     from tests.scenarios.play import Differs, compare, play
     from tests.scenarios.script import FOLDER, load
+    from tests.support.oracle import ConditionNotMet
 
     CHECKED.whole_states = True
     chosen = [s for file in sorted(FOLDER.glob("*.txt")) for s in load(file) if s.name in entries]
@@ -59,7 +60,8 @@ def first_difference(entries: Iterable[str]) -> str | None:
                     brokers[scenario.broker] = start("simulated", scenario.broker, Path())
                 played = play(scenario, case, brokers[scenario.broker], "simulated", f"m{number}-{at}-")
                 compare(scenario, case, "simulated", played)
-            except (Differs, KafkaError) as difference:
+            # A scenario that waits in vain has noticed the mutant as well.
+            except (Differs, KafkaError, ConditionNotMet) as difference:
                 return f"{type(difference).__name__}: {difference}"
     return None
 

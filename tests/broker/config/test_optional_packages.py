@@ -29,7 +29,7 @@ def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch
 
 def test_a_plain_install_compiles_expressions() -> None:
     """Regular expressions in subscriptions are part of ``group.protocol=consumer``, so google-re2 is no extra."""
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert any(dependency.startswith("google-re2") for dependency in project["dependencies"])
     assert "regex" not in project["optional-dependencies"]
 
