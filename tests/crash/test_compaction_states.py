@@ -17,7 +17,7 @@ from ottla.storage.log_dir import LogDirectory
 from tests.storage.test_compaction import BUFFER_BYTES, COMPACTED, contents, visible, write
 from tests.support.logs import NOW_MS, end
 
-pytestmark = [pytest.mark.heavy, pytest.mark.budget("compaction states", seconds=30, floor=2)]
+pytestmark = pytest.mark.heavy
 
 PASSES = 2
 AGAIN = 0.2

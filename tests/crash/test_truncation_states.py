@@ -15,7 +15,7 @@ from ottla.storage.log_dir import LogDirectory
 from ottla.storage.recovery import open_log
 from tests.support.logs import NOW_MS, SMALL, busy, put, state, stored
 
-pytestmark = [pytest.mark.heavy, pytest.mark.budget("truncation states", seconds=30, floor=4)]
+pytestmark = pytest.mark.heavy
 
 
 def directory_on(fs: TracingFilesystem | MemoryFilesystem) -> tuple[LogDirectory, Log]:

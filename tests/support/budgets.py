@@ -2,17 +2,18 @@
 
 ``@pytest.mark.budget("mutants", seconds=90, floor=10)`` says that the tests of this name together may take 90 seconds of a run with
 ``--budgets``, and that at least 10 of them run, however slow the machine is. The rest is skipped; pytest-randomly chooses which
-by the seed of the run. A test that loops over cases itself takes them, from the first on, from the fixture `within_budget`. Without
-``--budgets``, as in ``make nightly`` and where a test is named, everything runs.
+by the seed of the run. `BUDGETS` gives the same to whole files. A test that loops over cases itself takes them, from the first on,
+from the fixture `within_budget`. Without ``--budgets``, as in ``make nightly`` and where a test is named, everything runs.
 """
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import pytest
 
@@ -21,6 +22,54 @@ from tools.test_run import LEFT_TO_NIGHTLY
 Case = TypeVar("Case")
 
 HAS_RUN = pytest.StashKey[bool]()
+
+
+class Budget(NamedTuple):
+    name: str
+    pattern: str
+    """A regular expression for the beginning of the node ids, below ``tests/``."""
+    seconds: int
+    floor: int
+
+
+BUDGETS = (
+    Budget("transcripts on Apache Kafka", r"scenarios/test_transcripts\.py::test_transcript\[kafka-", 90, 60),
+    Budget("transcripts on ottla over sockets", r"scenarios/test_transcripts\.py::test_transcript\[ottla-", 90, 200),
+    Budget("replication on Apache Kafka", r"scenarios/test_several\.py::test_transcript\[kafka-", 90, 8),
+    Budget("replication on ottla", r"scenarios/test_several\.py::test_transcript\[ottla-", 60, 10),
+    Budget("reference model", r"scenarios/test_model\.py", 45, 1),
+    Budget("stopped jobs", r"pipeline/kills/test_stopped\.py", 90, 2),
+    Budget("driver kills", r"pipeline/kills/test_driver\.py", 60, 1),
+    Budget("jobs", r"pipeline/test_jobs\.py", 90, 3),
+    Budget("poison records", r"pipeline/test_poison\.py", 40, 3),
+    Budget("bookkeeping", r"spark/progress/test_bookkeeping\.py", 90, 15),
+    Budget("sinks", r"spark/sink/test_(given_batches|sink|datasource|jvm_calls)\.py", 90, 10),
+    Budget("mutants", r"mutants/test_mutants\.py", 60, 10),
+    Budget("packaging", r"(wire/test_packaging|tools/test_release)\.py", 90, 2),
+    Budget("failovers", r"wire/test_failovers\.py", 90, 8),
+    Budget("graduation", r"wire/test_graduation\.py", 80, 2),
+    Budget("neighbours", r"wire/test_neighbours\.py", 60, 2),
+    Budget("stories", r"wire/test_stories\.py", 60, 10),
+    Budget("long waits", r"wire/test_slow\.py", 60, 1),
+    Budget("stock clients", r"wire/test_clients\.py", 60, 15),
+    Budget("handles", r"wire/test_(handle|member|plugin)\.py", 90, 15),
+    Budget("tools of Apache Kafka", r"wire/test_(tools|admin_tools|admin_surface|mirror|streams|share_groups)\.py", 120, 8),
+    Budget("typed pages", r"pages/test_typed\.py", 90, 4),
+    Budget("testcontainers", r"container/test_testcontainers\.py", 60, 1),
+    Budget("console in a browser", r"console/test_in_browser\.py", 80, 10),
+    Budget("large requests", r"broker/handlers/test_request_holds\.py", 60, 20),
+    Budget("replaced data", r"broker/metadata/test_replaced_data\.py", 40, 5),
+    Budget("compaction states", r"crash/test_compaction_states\.py", 30, 2),
+    Budget("truncation states", r"crash/test_truncation_states\.py", 30, 4),
+)
+"""What the parts of ``make test-all`` that take longest may take together, in seconds summed over the processes of a run."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for budget in BUDGETS:
+            if re.match("tests/" + budget.pattern, item.nodeid):
+                item.add_marker(pytest.mark.budget(budget.name, seconds=budget.seconds, floor=budget.floor))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

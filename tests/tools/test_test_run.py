@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import levels
+from tests.support import budgets, levels
 from tools import test_run
 from tools.test_run import Result, Summary
 
@@ -63,6 +64,12 @@ def test_level_selects_tests_by_their_markers(tmp_path: Path, level: str, expect
 def test_without_level_only_nightly_tests_are_left_out(tmp_path: Path) -> None:
     assert "test_nightly" not in run_pytest(tmp_path, SAMPLE_OF_LEVELS)
     assert "test_nightly" in run_pytest(tmp_path, SAMPLE_OF_LEVELS, "--level", ",".join(levels.LEVELS))
+
+
+@pytest.mark.parametrize("budget", budgets.BUDGETS, ids=[budget.name for budget in budgets.BUDGETS])
+def test_each_budget_names_files_that_exist(budget: budgets.Budget) -> None:
+    pattern = budget.pattern.partition("::")[0]
+    assert any(re.fullmatch(pattern, str(path.relative_to(ROOT / "tests"))) for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 SAMPLE_OF_BUDGETS = """

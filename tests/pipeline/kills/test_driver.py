@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.wire,
     pytest.mark.full,
     pytest.mark.long,
-    pytest.mark.budget("driver kills", seconds=60, floor=1),
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-02", "PIP-03", "PIP-11", "PIP-12"),
 ]

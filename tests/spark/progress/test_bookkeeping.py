@@ -41,7 +41,6 @@ pytestmark = [
     pytest.mark.wire,
     pytest.mark.full,
     pytest.mark.long,
-    pytest.mark.budget("bookkeeping", seconds=120, floor=15),
     pytest.mark.java,
     pytest.mark.entry("PIP-01", "PIP-11"),
     # Beside the other tests that share a Spark session: these take as long as all of them.
