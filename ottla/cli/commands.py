@@ -10,7 +10,10 @@ import click
 
 
 class Lazy(NamedTuple):
-    """A module of `ottla.cli` that has a ``command``, and the command's line in the help, which is shown without an import."""
+    """A module that has a ``command``, and the command's line in the help, which is shown without an import.
+
+    The module is one of `ottla.cli`, or is given by its full name where its package imports `ottla.cli`.
+    """
 
     module: str
     help: str
@@ -43,7 +46,8 @@ class CommandGroup(click.Group):
         entry = self._lazy.get(cmd_name)
         if entry is None:
             return self.commands.get(cmd_name)
-        command: click.Command = import_module(f"ottla.cli.{entry.module}").command
+        module = entry.module if "." in entry.module else f"ottla.cli.{entry.module}"
+        command: click.Command = import_module(module).command
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:

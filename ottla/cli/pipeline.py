@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.commands import CommandGroup, Lazy, Refused
 from ottla.cli.options import COUNT
 from ottla.cli.pipeline_flags import format_option, named_topics, on_terms, placed, streaming
 from ottla.pipeline.schemas import PURCHASES
@@ -23,7 +23,7 @@ rows_option = click.option(
 
 
 @contextmanager
-def _job() -> Iterator[None]:
+def running_job() -> Iterator[None]:
     """Turn a missing package, a `PipelineError` and a signal that has stopped the job into one line.
 
     From here on Ctrl-C raises KeyboardInterrupt, where the job does not handle it itself.
@@ -47,19 +47,12 @@ def _job() -> Iterator[None]:
         raise Refused(f"the pipeline needs {missing.name}: pip install 'ottla[pipeline]'", exit_code=1) from None
 
 
-@click.group("pipeline", cls=CommandGroup, help="Spark jobs on Kafka topics, exactly once.")
+LAZY = {"demo": Lazy("ottla.demo.pipeline_command", "Runs all of these jobs, on a broker that is started for them.")}
+
+
+@click.group("pipeline", cls=CommandGroup, lazy=LAZY, help="Spark jobs on Kafka topics, exactly once.")
 def command() -> None:
     pass
-
-
-@command.command("demo", help="Runs all of these jobs, on a broker that is started for them.")
-@rows_option
-@format_option
-def demo(rows: int, format: str) -> int:
-    with _job():
-        from ottla.demo.pipeline import run
-
-        return run(rows=rows, values=format)
 
 
 @command.command("generate", help="Makes the topics and writes purchases, the same for the same seed.")
@@ -76,7 +69,7 @@ def demo(rows: int, format: str) -> int:
 @named_topics
 def generate(**options: Any) -> int:
     settings = GenerateSettings(**options)
-    with _job():
+    with running_job():
         from ottla.pipeline.running import run_generate
 
         return run_generate(settings)
@@ -96,7 +89,7 @@ def totals(**options: Any) -> int:
 
 def _stream(name: str, options: dict[str, Any]) -> int:
     settings = StreamSettings(**options)
-    with _job():
+    with running_job():
         from ottla.pipeline.running import run_stream
 
         return run_stream(name, settings)
@@ -117,7 +110,7 @@ def _stream(name: str, options: dict[str, Any]) -> int:
 @click.option("--group", metavar="GROUP", help="a group that is committed how far the export is, with each part")
 def export(**options: Any) -> int:
     settings = ExportSettings(**options)
-    with _job():
+    with running_job():
         from ottla.pipeline.running import run_export
 
         return run_export(settings)
@@ -132,7 +125,7 @@ def export(**options: Any) -> int:
 @click.option("--exported-topic", default=PURCHASES, metavar="TOPIC", help=f"which was exported (default: {PURCHASES})")
 def audit(**options: Any) -> int:
     settings = AuditSettings(**options)
-    with _job():
+    with running_job():
         from ottla.pipeline.running import run_audit
 
         return run_audit(settings)

@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "dump": Lazy("dump", "show what stands in logs, indexes, snapshots and checkpoints"),
     "recover": Lazy("recover", "find damaged parts of logs, and give them up where that is asked for"),
     "pipeline": Lazy("pipeline", "Spark jobs, exactly once from topic to topic"),
-    "demo": Lazy("demo", "run the shop with injected failures and prove the result"),
+    "demo": Lazy("ottla.demo.command", "run the shop with injected failures and prove the result"),
     "completion": Lazy("completion", "print what makes a shell complete ottla's commands"),
 }
 

@@ -5,4 +5,6 @@
 - `run`: runs ``ottla demo``: a broker, the shop on it, failures, and a table that proves the result.
 - `shop`: the shop's worker: it reads purchases, writes an invoice and a shipment for each, and commits its offsets in the same
   transaction.
+- `command`: the command ``ottla demo``.
+- `pipeline_command`: the command ``ottla pipeline demo``.
 """

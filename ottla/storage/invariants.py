@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ottla.invariants import MAX_ELEMENTS
-
-if TYPE_CHECKING:
-    from ottla.storage.log import Log
+from ottla.storage.producer_state import ProducerState
 
 
-def check_log(log: Log) -> None:
+class Offsets(Protocol):
+    """The part of a `storage.log.Log` that is checked."""
+
+    name: str
+    producers: ProducerState
+    log_start_offset: int
+    high_watermark: int
+
+    @property
+    def last_stable_offset(self) -> int: ...
+    @property
+    def log_end_offset(self) -> int: ...
+
+
+def check_log(log: Offsets) -> None:
     """Check that log start <= LSO <= high watermark <= log end, and that both records of the open transactions agree.
 
     The producers' entries hold the first offset of each open transaction, and so does `ProducerState.open_txns`.

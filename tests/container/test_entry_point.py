@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.config.sources import load, variable_near
-from ottla.cli import container
-from ottla.cli.container import STARTED_LINES, ContainerRefused, format_directory, launch, prepared, storage, zookeeper_port
+from ottla.container import image as container
+from ottla.container.image import STARTED_LINES, ContainerRefused, format_directory, launch, prepared, storage, zookeeper_port
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import read_identity

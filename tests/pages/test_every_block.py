@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from ottla.broker.config.sources import from_environment, load
-from ottla.cli.container import prepared
 from ottla.cli.root import root
+from ottla.container.image import prepared
 from tests.pages import catalogue
 from tests.pages.blocks import PAGES, ROOT, Block, block, blocks
 

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from ottla.broker.loop.env import RealEnv
-from ottla.cli import container
+from ottla.container import image as container
 from ottla.protocol.uuids import parse_uuid, typeable_uuid, uuid_text
 
 DASHED, PLAIN = uuid.UUID(bytes=b"\xfb" * 16), uuid.UUID(bytes=b"\x01" * 16)

@@ -134,7 +134,7 @@ def run(
     """Serve until SIGTERM or SIGINT. Returns the exit code: 0 after a clean stop, 1 where the broker could not start.
 
     ``warnings`` maps settings without effect to the setting that was probably meant. ``first_topics`` are created at the start.
-    ``started_lines`` are printed after the ready line, for those who wait for Kafka's log lines (`ottla.cli.container`).
+    ``started_lines`` are printed after the ready line, for those who wait for Kafka's log lines (`ottla.container.image`).
     ``node``: see `run_process`.
     """
     return run_process(

@@ -232,7 +232,3 @@ def main(arguments: Sequence[str]) -> int:
     from ottla.__main__ import main as run
 
     return run()
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

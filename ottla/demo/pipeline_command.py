@@ -1,0 +1,18 @@
+"""``ottla pipeline demo``: runs all jobs of the pipeline on a broker that is started for them."""
+
+from __future__ import annotations
+
+import click
+
+from ottla.cli.pipeline import rows_option, running_job
+from ottla.cli.pipeline_flags import format_option
+
+
+@click.command("demo", help="Runs all of these jobs, on a broker that is started for them.")
+@rows_option
+@format_option
+def command(rows: int, format: str) -> int:
+    with running_job():
+        from ottla.demo.pipeline import run
+
+        return run(rows=rows, values=format)
