@@ -157,6 +157,12 @@ ELSEWHERE = {
         "pip install . confluent-kafka pytest",
     ): "tests/wire/test_packaging.py::test_the_example_is_tested_with_the_wheel",
     ("examples/README.md", "cd examples/go && go test ./..."): "tests/wire/test_examples.py::test_go",
+    ("docs/client-faults.md", "def test_offsets_survive_a_move_of_the_coordinator(ottla, ot"): (
+        "tests/wire/test_client_faults.py::test_kafka_python_asks_the_new_coordinator"
+    ),
+    ("docs/client-faults.md", "producer.begin_transaction()"): (
+        "tests/wire/test_client_faults.py::test_librdkafka_does_not_return_from_send_offsets_after_a_restart"
+    ),
     ("docs/containers.md", 'new KafkaContainer(DockerImageName.parse("ottla:8.0.0").asCo'): _CONTAINERS,
     ("docs/containers.md", 'KafkaContainer("ottla:8.0.0").with_kraft()'): _CONTAINERS,
     ("docs/containers.md", 'kafka.Run(ctx, "ottla:8.0.0")'): _CONTAINERS,

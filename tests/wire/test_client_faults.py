@@ -1,0 +1,100 @@
+"""Faults that show what is surprising in a stock client. A test fails when a new version of the client behaves otherwise.
+
+docs/client-faults.md describes each case; renew it and the test together.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import confluent_kafka
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPythonPartition
+
+from ottla import Broker
+
+pytestmark = pytest.mark.full
+MOVED = {"api": "OffsetFetch", "error": "NOT_COORDINATOR"}
+RETURNS_WITHIN_S = 25
+"""The time limit of the call is 10 s."""
+SEND_OFFSETS_AFTER_A_RESTART = """
+import sys
+import confluent_kafka as ck
+from ottla import Broker
+with Broker() as broker:
+    producer = ck.Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "x"})
+    producer.init_transactions(20)
+    consumer = ck.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    for attempt in (1, 2):
+        producer.begin_transaction()
+        producer.produce("t", b"v")
+        print("sending", attempt, flush=True)
+        producer.send_offsets_to_transaction([ck.TopicPartition("t", 0, attempt)], consumer.consumer_group_metadata(), 10)
+        print("sent", attempt, flush=True)
+        producer.commit_transaction(20)
+        if attempt == 1:
+            broker.restart()
+"""
+
+
+@pytest.fixture
+def committed(ottla: Broker, ottla_topic: str, ottla_group: str) -> tuple[str, str]:
+    """A topic and a group that has committed offset 5 in it."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": ottla.bootstrap, "group.id": ottla_group})
+    producer = confluent_kafka.Producer({"bootstrap.servers": ottla.bootstrap})
+    producer.produce(ottla_topic, b"v")
+    assert producer.flush(20) == 0
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(ottla_topic, 0, 5)], asynchronous=False)
+    consumer.close()
+    return ottla_topic, ottla_group
+
+
+async def test_aiokafka_takes_a_moved_coordinator_for_no_committed_offset(ottla: Broker, committed: tuple[str, str]) -> None:
+    topic, group = committed
+    partition = TopicPartition(topic, 0)
+    consumer = AIOKafkaConsumer(bootstrap_servers=ottla.bootstrap, group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        consumer.assign([partition])
+        with ottla.faults.add(**MOVED, group=group):
+            assert await consumer.committed(partition) is None
+        assert await consumer.committed(partition) == 5
+    finally:
+        await consumer.stop()
+
+
+def test_librdkafka_raises_where_the_coordinator_has_moved(ottla: Broker, committed: tuple[str, str]) -> None:
+    topic, group = committed
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": ottla.bootstrap, "group.id": group})
+    asked = [confluent_kafka.TopicPartition(topic, 0)]
+    try:
+        with ottla.faults.add(**MOVED, group=group), pytest.raises(confluent_kafka.KafkaException, match="NOT_COORDINATOR"):
+            consumer.committed(asked, timeout=20)
+        assert [partition.offset for partition in consumer.committed(asked, timeout=20)] == [5]
+    finally:
+        consumer.close()
+
+
+def test_kafka_python_asks_the_new_coordinator(ottla: Broker, committed: tuple[str, str]) -> None:
+    topic, group = committed
+    consumer = KafkaConsumer(bootstrap_servers=ottla.bootstrap, group_id=group, enable_auto_commit=False)
+    try:
+        with ottla.faults.add(**MOVED, group=group):
+            assert consumer.committed(KafkaPythonPartition(topic, 0)) == 5
+    finally:
+        consumer.close()
+
+
+@pytest.mark.skipif(confluent_kafka.libversion()[0] < "2.16", reason="librdkafka before 2.16.0 returns")
+def test_librdkafka_does_not_return_from_send_offsets_after_a_restart() -> None:
+    process = subprocess.Popen([sys.executable, "-c", SEND_OFFSETS_AFTER_A_RESTART], stdout=subprocess.PIPE, text=True)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(RETURNS_WITHIN_S)
+    finally:
+        process.kill()
+        output, _ = process.communicate()
+    assert output.split("\n")[:3] == ["sending 1", "sent 1", "sending 2"]
