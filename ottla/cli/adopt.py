@@ -8,10 +8,16 @@ from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
-@click.command("adopt", help="Takes topics of an Apache Kafka data directory over.")
-@click.option("--from", "source", required=True, metavar="KAFKA_DIR", help="log.dirs, a copy of it, or one partition")
-@click.option("--data-dir", required=True, metavar="DIR", help="of a stopped broker, or a new one")
-@click.option("--topic", "topics", multiple=True, metavar="T", help="only this one; may be given again")
+@click.command("adopt", help="Import topics from a data directory of Apache Kafka.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="KAFKA_DIR",
+    help="Log directory of Apache Kafka, a copy of it, or the directory of one partition.",
+)
+@click.option("--data-dir", required=True, metavar="DIR", help="Data directory of a stopped ottla broker, or a new directory.")
+@click.option("--topic", "topics", multiple=True, metavar="T", help="Topic to import; repeatable (default: all topics).")
 @json_option
 def command(source: str, data_dir: str, topics: tuple[str, ...], as_json: bool) -> int:
     from ottla.cli.directories import adopt

@@ -8,7 +8,10 @@ from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
-@click.command("audit", help="Exits with 0 if every transaction in a data directory is whole, else names those that are not.")
+@click.command(
+    "audit",
+    help="Check that every transaction in a data directory is complete. Exit with 0 if so, else name the others.",
+)
 @click.argument("directory", metavar="DIR")
 @json_option
 def command(directory: str, as_json: bool) -> int:

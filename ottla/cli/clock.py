@@ -12,12 +12,12 @@ from ottla.cli.control import remote, steers
 from ottla.cli.output import show_json, show_pairs, time_text
 
 
-@click.group("clock", cls=CommandGroup, help="The clock of a broker: show, advance.")
+@click.group("clock", cls=CommandGroup, help="Show and advance the clock of a broker.")
 def command() -> None:
     pass
 
 
-@command.command("show", help="Shows what time it is for a broker, and whether its clock stands still.")
+@command.command("show", help="Show the time of a broker and whether its clock is manual.")
 @steers
 def show(url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     from ottla.control.remote import ControlError
@@ -28,7 +28,10 @@ def show(url: str | None, token: str | None, ready_file: Path | None, as_json: b
         raise Refused(str(error)) from None
 
 
-@command.command("advance", help="Moves a clock that stands still by 61s, 1h30m or 7d; what is due on the way has happened then.")
+@command.command(
+    "advance",
+    help="Advance a manual clock by 61s, 1h30m or 7d. What is due in that time happens before the command returns.",
+)
 @click.argument("duration", metavar="DURATION")
 @steers
 def advance(duration: str, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from ottla.cli.options import asks, cluster_at
 from ottla.cli.output import NOTHING, show_json, show_pairs, show_table
 
 
-@click.command("cluster", help="Shows the cluster's id, its brokers, the levels of its features, and partitions without a leader.")
+@click.command("cluster", help="Show the cluster id, brokers, feature levels, and partitions without a leader.")
 @asks
 def command(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client.description import describe

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 SHELLS = ("bash", "zsh", "fish")
-HELP = """Prints what makes a shell complete ottla's commands and flags. For bash, in ~/.bashrc:
+HELP = """Print a script that completes ottla's commands and options. For bash, add to ~/.bashrc:
 
 \b
     eval "$(ottla completion bash)"
 
-For zsh the same in ~/.zshrc, for fish: ottla completion fish > ~/.config/fish/completions/ottla.fish"""
+For zsh, add the same to ~/.zshrc with zsh. For fish: ottla completion fish > ~/.config/fish/completions/ottla.fish"""
 
 
 @click.command("completion", help=HELP)

@@ -9,12 +9,12 @@ from ottla.cli.options import KEY_VALUE, asks, cluster_at
 from ottla.cli.output import note, show_json, show_line, show_table
 
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger")
-KIND_HELP = """KIND is topic, broker, group, client-metrics or broker-logger. NAME is a topic, a broker's id and so on; the broker
-"default" stands for what all brokers have."""
+KIND_HELP = """KIND is topic, broker, group, client-metrics or broker-logger. NAME is a topic, a broker id, a group and so on; the
+broker "default" is the configuration of all brokers."""
 DEFAULT_NAME = "default"
 
 
-@click.group("config", cls=CommandGroup, help="Configs of topics, brokers, groups and client metrics: get, set.")
+@click.group("config", cls=CommandGroup, help="Show and change configurations of topics, brokers, groups and client metrics.")
 def command() -> None:
     pass
 
@@ -23,11 +23,11 @@ def _resource(name: str, kind: str) -> str:
     return "" if kind == "broker" and name == DEFAULT_NAME else name
 
 
-@command.command("get", help=f"Shows the configs that somebody has set, all with --all, or those that are named.\n\n{KIND_HELP}")
+@command.command("get", help=f"Show the named configurations, or all that are set.\n\n{KIND_HELP}")
 @click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 @click.argument("name", metavar="NAME")
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
-@click.option("--all", "shows_all", is_flag=True, help="those as well that nobody has set")
+@click.option("--all", "shows_all", is_flag=True, help="Include configurations that are at their default.")
 @asks
 def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client.topics import ConfigKind, get_configs
@@ -47,11 +47,11 @@ def get(kind: str, name: str, keys: tuple[str, ...], shows_all: bool, bootstrap:
         note(f"nobody has set configs of {kind} {name}; --all shows those it has by itself")
 
 
-@command.command("set", help=f"Sets configs, and takes away those of --unset, at once or not at all.\n\n{KIND_HELP}")
+@command.command("set", help=f"Set and unset configurations in one request: all of them or none.\n\n{KIND_HELP}")
 @click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 @click.argument("name", metavar="NAME")
 @click.argument("assignments", type=KEY_VALUE, metavar="KEY=VALUE...", nargs=-1)
-@click.option("--unset", multiple=True, metavar="KEY", help="back to what it is by itself; may be given again")
+@click.option("--unset", multiple=True, metavar="KEY", help="Key to return to its default; repeatable.")
 @asks
 def set_(
     kind: str,

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ottla.client import ConsumedRecord
 
 ISOLATIONS = ("committed", "all", "aborted")
-HELP = """Shows a topic's records, a line each: partition and offset, time, key, value, headers. It ends where the topic ends,
-unless --follow is given. Nothing is committed, and no group is joined.
+HELP = """Print the records of a topic, one per line: partition and offset, time, key, value, headers. Stop at the end of the topic
+unless --follow is given. No offsets are committed and no group is joined.
 
-With --json each record is a document on a line of its own; bytes that are no text are {"base64": ...}."""
+With --json, print one JSON document per record; bytes that are not UTF-8 are {"base64": ...}."""
 
 
 @click.command("consume", help=HELP)
@@ -27,21 +27,28 @@ With --json each record is a document on a line of its own; bytes that are no te
     "--isolation",
     type=click.Choice(ISOLATIONS),
     default="committed",
-    help="committed: what read_committed consumers see; aborted: what they never see; all: also what is open (default: committed)",
+    help="committed: records that read_committed consumers see; aborted: those of aborted transactions; all (default: committed).",
 )
-@click.option("--show-control", is_flag=True, help="the markers of transactions as well")
+@click.option("--show-control", is_flag=True, help="Include transaction markers.")
 @click.option(
     "--from",
     "start",
     type=PLACE,
     default="beginning",
     metavar="PLACE",
-    help="beginning, end, an offset, or a time such as 2026-11-23T17:00:00Z (default: beginning)",
+    help="First position: beginning, end, an offset, or a time such as 2026-11-23T17:00:00Z (default: beginning).",
 )
-@click.option("--partition", "partitions", type=PARTITION, multiple=True, metavar="P", help="only this one; may be given again")
-@click.option("--max", "at_most", type=COUNT, metavar="N", help="end after so many records")
-@click.option("--follow", is_flag=True, help="go on with what comes later, until Ctrl-C")
-@click.option("--values", "values_only", is_flag=True, help="nothing but the values, byte by byte")
+@click.option(
+    "--partition",
+    "partitions",
+    type=PARTITION,
+    multiple=True,
+    metavar="P",
+    help="Partition to read; repeatable (default: all partitions).",
+)
+@click.option("--max", "at_most", type=COUNT, metavar="N", help="Maximum number of records to print.")
+@click.option("--follow", is_flag=True, help="Wait for new records until Ctrl-C.")
+@click.option("--values", "values_only", is_flag=True, help="Print raw values only.")
 @asks
 def command(
     topic: str,

@@ -35,12 +35,14 @@ def finds_door(command: C) -> C:
         type=PATH,
         envvar=READY_FILE_VARIABLE,
         metavar="FILE",
-        help=f"what ottla serve --ready-file has written: it names the door and the token (default: ${READY_FILE_VARIABLE})",
+        help=f"Ready file of the broker, which has the URL and token of its control API (default: ${READY_FILE_VARIABLE})",
     )(command)
-    command = click.option("--token", envvar=TOKEN_VARIABLE, metavar="TOKEN", help=f"the door's (default: ${TOKEN_VARIABLE})")(
+    command = click.option(
+        "--token", envvar=TOKEN_VARIABLE, metavar="TOKEN", help=f"Token of the control API (default: ${TOKEN_VARIABLE})."
+    )(command)
+    return click.option("--url", envvar=URL_VARIABLE, metavar="URL", help=f"URL of the control API (default: ${URL_VARIABLE}).")(
         command
     )
-    return click.option("--url", envvar=URL_VARIABLE, metavar="URL", help=f"the door (default: ${URL_VARIABLE})")(command)
 
 
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:

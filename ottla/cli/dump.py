@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from ottla.dump.logs import Entry
 
 NOT_SOUND = 1
-HELP = """Shows what stands in files of ottla or Apache Kafka: logs with their batches and records, offset, time and transaction
+HELP = """Print the contents of files of ottla or Apache Kafka: logs with their batches and records, offset, time and transaction
 indexes, producer snapshots, checkpoints. Records of __consumer_offsets, __transaction_state, __share_group_state and
-__cluster_metadata are decoded. Of a directory each file in it is shown. Nothing is written, and the broker may run.
+__cluster_metadata are decoded. For a directory, print each of its files. Nothing is written, and the broker may be running.
 
-Exits with 0 if all that was read is sound, with 1 if not."""
+Exit with 0 if everything that was read is valid, else with 1."""
 
 
 @click.command("dump", help=HELP)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
-@click.option("--no-records", is_flag=True, help="batches and markers only")
-@click.option("--json", "as_json", is_flag=True, help="a JSON document a line, for programs")
+@click.option("--no-records", is_flag=True, help="Print batches and markers without their records.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document per line.")
 def command(files: tuple[Path, ...], no_records: bool, as_json: bool) -> int:
     from ottla.dump.files import entries
     from ottla.process import interrupt_on_ctrl_c

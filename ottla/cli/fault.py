@@ -13,14 +13,14 @@ from ottla.cli.control import remote, steers
 from ottla.cli.output import note, show_json, show_table
 
 
-@click.group("fault", cls=CommandGroup, help="Faults on demand: add, list, remove. docs/faults.md has their fields.")
+@click.group("fault", cls=CommandGroup, help="Add, list and remove faults. docs/faults.md describes their fields.")
 def command() -> None:
     pass
 
 
-@command.command("add", help="Adds faults, in JSON or YAML as an argument, or from a file. Prints their ids.")
+@command.command("add", help="Add faults given as JSON or YAML, and print their ids.")
 @click.argument("text", metavar="[FAULT]", required=False)
-@click.option("--file", type=click.File("rb"), metavar="FILE", help="read them there; - is the standard input")
+@click.option("--file", type=click.File("rb"), metavar="FILE", help="File with the faults; - is the standard input.")
 @steers
 def add(text: str | None, file: Any, url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     import msgspec
@@ -42,7 +42,7 @@ def add(text: str | None, file: Any, url: str | None, token: str | None, ready_f
             click.echo(one["id"])
 
 
-@command.command("list", help="Shows the faults that there are, and how often each has struck.")
+@command.command("list", help="List the faults and the number of their hits.")
 @steers
 def list_(url: str | None, token: str | None, ready_file: Path | None, as_json: bool) -> None:
     from ottla.control.remote import ControlError
@@ -65,9 +65,9 @@ def _row(one: dict[str, Any]) -> tuple[Any, ...]:
     return one["id"], one["hits"], one["matched"], fields, "spent" if one["is_spent"] else ""
 
 
-@command.command("remove", help="Removes a fault, or all with --all. What it held goes on.")
+@command.command("remove", help="Remove a fault, or all faults with --all. Requests that it held continue.")
 @click.argument("number", type=click.IntRange(min=1), metavar="[ID]", required=False)
-@click.option("--all", "removes_all", is_flag=True, help="every fault")
+@click.option("--all", "removes_all", is_flag=True, help="Remove all faults.")
 @steers
 def remove(
     number: int | None, removes_all: bool, url: str | None, token: str | None, ready_file: Path | None, as_json: bool

@@ -9,17 +9,22 @@ from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
-@click.command("graduate", help="Turns a data directory into one that Apache Kafka starts on.")
-@click.option("--data-dir", required=True, metavar="DIR", help="of a stopped broker; nothing is written into it")
-@click.option("--to", metavar="KAFKA_DIR", help="made, with a copy of everything")
-@click.option("--in-place", is_flag=True, help="hand DIR itself over, without a copy")
-@click.option("--dry-run", is_flag=True, help="check and report only")
+@click.command("graduate", help="Convert a data directory so that Apache Kafka can start on it.")
+@click.option(
+    "--data-dir",
+    required=True,
+    metavar="DIR",
+    help="Data directory of a stopped broker. It is not changed unless --in-place is given.",
+)
+@click.option("--to", metavar="KAFKA_DIR", help="Directory to create with a converted copy.")
+@click.option("--in-place", is_flag=True, help="Convert the data directory itself instead of a copy.")
+@click.option("--dry-run", is_flag=True, help="Check and report only.")
 @click.option(
     "--feature",
     "features",
     multiple=True,
     metavar="NAME=LEVEL",
-    help="a level other than the directory's own, e.g. metadata.version=30 for Apache Kafka 4.3; may be given again",
+    help="Feature level to set, e.g. metadata.version=30 for Apache Kafka 4.3; repeatable (default: the levels of the directory).",
 )
 @json_option
 def command(data_dir: str, to: str | None, in_place: bool, dry_run: bool, features: tuple[str, ...], as_json: bool) -> int:

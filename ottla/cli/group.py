@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ottla.client.groups import GroupDescription
 
 
-@click.group("group", cls=CommandGroup, help="Groups of consumers, classic and new, of streams and of share consumers.")
+@click.group("group", cls=CommandGroup, help="List and describe groups of all types, and set their offsets.")
 def command() -> None:
     pass
 
 
-@command.command("list", help=f"Lists the groups of all coordinators. {LISTED_IN_PART}")
+@command.command("list", help=f"List the groups of all coordinators. {LISTED_IN_PART}")
 @asks
 def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client import groups
@@ -41,7 +41,7 @@ def list_(bootstrap: str, timeout_s: float, as_json: bool) -> None:
     check_all_answered(silent)
 
 
-@command.command("describe", help="Shows a group's members, what each has, how far the group has read and how far it is behind.")
+@command.command("describe", help="Show the members of a group with their partitions, and the group's offsets and lag.")
 @click.argument("group", metavar="GROUP")
 @asks
 def describe(group: str, bootstrap: str, timeout_s: float, as_json: bool) -> None:
@@ -137,10 +137,14 @@ def _show_document(described: GroupDescription) -> None:
     )
 
 
-@command.command("reset", help="Sets the offsets of a group without members; one that is not there yet comes into being.")
+@command.command("reset", help="Set the offsets of a group that has no members. The group is created if it does not exist.")
 @click.argument("group", metavar="GROUP")
 @click.option(
-    "--to", type=PLACE, required=True, metavar="PLACE", help="beginning, end, an offset, or a time such as 2026-11-23T17:00Z"
+    "--to",
+    type=PLACE,
+    required=True,
+    metavar="PLACE",
+    help="New position: beginning, end, an offset, or a time such as 2026-11-23T17:00Z.",
 )
 @click.option(
     "--topic",
@@ -148,9 +152,9 @@ def _show_document(described: GroupDescription) -> None:
     type=TOPIC_OR_PARTITION,
     multiple=True,
     metavar="TOPIC[:P]",
-    help="may be given again (default: all that the group has committed)",
+    help="Topic or partition to set; repeatable (default: all partitions with a committed offset).",
 )
-@click.option("--dry-run", is_flag=True, help="show what would be set")
+@click.option("--dry-run", is_flag=True, help="Show the new offsets without setting them.")
 @asks
 def reset(
     group: str,

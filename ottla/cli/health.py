@@ -14,22 +14,23 @@ WAIT_S = 30.0
 
 
 @click.command(
-    "health", help="Exits with 0 if a broker answers requests and its log directory is well, else with 1 and one line why."
+    "health",
+    help="Exit with 0 if a broker answers requests and its log directory is healthy, else with 1 and the reason in one line.",
 )
 @click.option(
     "--bootstrap",
     type=ADDRESS,
     metavar="HOST:PORT",
-    help=f"the broker (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+    help=f"Address of the broker (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP}).",
 )
 @click.option(
     "--ready-file",
     type=PATH,
     metavar="FILE",
-    help=f"the broker that wrote it, at the address it listens on (default: ${READY_FILE_VARIABLE})",
+    help=f"Ready file of the broker, which has its address (default: ${READY_FILE_VARIABLE}).",
 )
-@click.option("--timeout-s", type=SECONDS, metavar="S", help="how long to wait for an answer (default: 5, with --wait 30)")
-@click.option("--wait", "waits", is_flag=True, help="for a broker that is being started: ask until all is well or the time is over")
+@click.option("--timeout-s", type=SECONDS, metavar="S", help="Time to wait for a response (default: 5; 30 with --wait).")
+@click.option("--wait", "waits", is_flag=True, help="Retry until the broker is healthy or the time is over.")
 @json_option
 def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | None, waits: bool, as_json: bool) -> int:
     import os

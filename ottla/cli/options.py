@@ -26,7 +26,7 @@ BOOTSTRAP_VARIABLE = "OTTLA_BOOTSTRAP"
 READY_FILE_VARIABLE = "OTTLA_READY_FILE"
 """The variable with the ready file of ``serve`` and ``health``, so that a container's health check asks the port in use."""
 DEFAULT_TIMEOUT_S = 10.0
-LISTED_IN_PART = "Where a broker does not answer, what the others have is listed, with exit code 2."
+LISTED_IN_PART = "If a broker does not answer, list those of the other brokers and exit with 2."
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -65,7 +65,7 @@ COUNT = Checked("count", arguments.count)
 SECONDS = Checked("seconds", arguments.seconds)
 PATH = FilePath(path_type=Path)
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON instead of text, for programs")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 class FileBeforeVariable(click.Option):
@@ -84,7 +84,7 @@ def at_bootstrap(command: C) -> C:
         default=DEFAULT_BOOTSTRAP,
         envvar=BOOTSTRAP_VARIABLE,
         metavar="HOST:PORT[,...]",
-        help=f"the cluster, of ottla or of Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP})",
+        help=f"Addresses of brokers of ottla or Apache Kafka (default: ${BOOTSTRAP_VARIABLE}, else {DEFAULT_BOOTSTRAP}).",
     )(command)
 
 
@@ -96,7 +96,7 @@ def asks(command: C) -> C:
         type=SECONDS,
         default=DEFAULT_TIMEOUT_S,
         metavar="S",
-        help=f"how long to wait for an answer (default: {DEFAULT_TIMEOUT_S:g})",
+        help=f"Time to wait for a response, in seconds (default: {DEFAULT_TIMEOUT_S:g}).",
     )(command)
     return at_bootstrap(command)
 

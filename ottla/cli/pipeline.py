@@ -18,7 +18,7 @@ from ottla.process import interrupt_on_ctrl_c
 
 DEFAULT_ROWS = 200_000
 rows_option = click.option(
-    "--rows", type=COUNT, default=DEFAULT_ROWS, metavar="N", help=f"how many purchases (default: {DEFAULT_ROWS})"
+    "--rows", type=COUNT, default=DEFAULT_ROWS, metavar="N", help=f"Number of purchases (default: {DEFAULT_ROWS})."
 )
 
 
@@ -47,24 +47,24 @@ def running_job() -> Iterator[None]:
         raise Refused(f"the pipeline needs {missing.name}: pip install 'ottla[pipeline]'", exit_code=1) from None
 
 
-LAZY = {"demo": Lazy("ottla.demo.pipeline_command", "Runs all of these jobs, on a broker that is started for them.")}
+LAZY = {"demo": Lazy("ottla.demo.pipeline_command", "Run all of these jobs on a broker that is started for them.")}
 
 
-@click.group("pipeline", cls=CommandGroup, lazy=LAZY, help="Spark jobs on Kafka topics, exactly once.")
+@click.group("pipeline", cls=CommandGroup, lazy=LAZY, help="Run Spark jobs from topic to topic, exactly once.")
 def command() -> None:
     pass
 
 
-@command.command("generate", help="Makes the topics and writes purchases, the same for the same seed.")
+@command.command("generate", help="Create the topics and write purchases, which depend on the seed only.")
 @placed
 @format_option
 @rows_option
-@click.option("--seed", type=int, default=1, metavar="N", help="another one gives other purchases (default: 1)")
-@click.option("--partitions", type=COUNT, default=4, metavar="N", help="of each topic that is made (default: 4)")
+@click.option("--seed", type=int, default=1, metavar="N", help="Seed of the purchases (default: 1).")
+@click.option("--partitions", type=COUNT, default=4, metavar="N", help="Partitions of each topic that is created (default: 4).")
 @click.option(
     "--transactional-id",
     metavar="ID",
-    help="by Spark's tasks and in transactions: cut off it goes on, run again it adds nothing",
+    help="Write in transactions of this id, so that an interrupted run continues and a repeated run adds nothing.",
 )
 @named_topics
 def generate(**options: Any) -> int:
@@ -75,13 +75,13 @@ def generate(**options: Any) -> int:
         return run_generate(settings)
 
 
-@command.command("shop", help="Turns purchases into invoices and shipments, in one transaction a batch.")
+@command.command("shop", help="Turn purchases into invoices and shipments, in one transaction per batch.")
 @streaming("shop")
 def shop(**options: Any) -> int:
     return _stream("shop", options)
 
 
-@command.command("totals", help="Keeps running totals a user, product and hour, as they change.")
+@command.command("totals", help="Maintain totals per user, product and hour.")
 @streaming("totals")
 def totals(**options: Any) -> int:
     return _stream("totals", options)
@@ -95,19 +95,21 @@ def _stream(name: str, options: dict[str, Any]) -> int:
         return run_stream(name, settings)
 
 
-@command.command("export", help="Writes committed records to Parquet, each once; cut off it goes on when it is run again.")
+@command.command(
+    "export", help="Write committed records to Parquet, each once. An interrupted export continues when it is run again."
+)
 @placed
-@click.option("--topic", default=PURCHASES, metavar="TOPIC", help=f"whose records (default: {PURCHASES})")
-@click.option("--to", required=True, metavar="DIR", help="on any filesystem that Spark knows")
-@click.option("--data-dir", metavar="DIR", help="read the broker's segment files there, and ask the broker nothing")
+@click.option("--topic", default=PURCHASES, metavar="TOPIC", help=f"Topic to export (default: {PURCHASES}).")
+@click.option("--to", required=True, metavar="DIR", help="Directory for the Parquet files, on any filesystem that Spark supports.")
+@click.option("--data-dir", metavar="DIR", help="Data directory whose segment files are read instead of asking a broker.")
 @click.option(
     "--part-offsets",
     type=COUNT,
     default=1_000_000,
     metavar="N",
-    help="about as many make a part, which is written as a whole (default: 1000000)",
+    help="Approximate number of offsets per part; a part is written atomically (default: 1000000).",
 )
-@click.option("--group", metavar="GROUP", help="a group that is committed how far the export is, with each part")
+@click.option("--group", metavar="GROUP", help="Group whose offsets are committed with each part.")
 def export(**options: Any) -> int:
     settings = ExportSettings(**options)
     with running_job():
@@ -116,13 +118,15 @@ def export(**options: Any) -> int:
         return run_export(settings)
 
 
-@command.command("audit", help="Exits 0 if every purchase was handled once, else 2, and names those that were not.")
+@command.command(
+    "audit", help="Check that every purchase was handled once. Exit with 0 if so, else name the others and exit with 2."
+)
 @placed
 @format_option
 @on_terms
-@click.option("--totals", is_flag=True, help="hold the totals against the purchases as well")
-@click.option("--export", metavar="DIR", help="hold an export against its topic as well")
-@click.option("--exported-topic", default=PURCHASES, metavar="TOPIC", help=f"which was exported (default: {PURCHASES})")
+@click.option("--totals", is_flag=True, help="Compare the totals with the purchases, too.")
+@click.option("--export", metavar="DIR", help="Compare this export with its topic, too.")
+@click.option("--exported-topic", default=PURCHASES, metavar="TOPIC", help=f"Topic of the export (default: {PURCHASES}).")
 def audit(**options: Any) -> int:
     settings = AuditSettings(**options)
     with running_job():

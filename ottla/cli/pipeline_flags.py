@@ -22,7 +22,9 @@ from ottla.pipeline.settings import FORMATS, SINKS, STATE_STORES, TRANSACTION_TI
 C = TypeVar("C", bound=Callable[..., Any])
 _CONFIG = "--config"
 
-format_option = click.option("--format", type=click.Choice(FORMATS), default="json", help="of the records' values (default: json)")
+format_option = click.option(
+    "--format", type=click.Choice(FORMATS), default="json", help="Format of record values (default: json)."
+)
 
 
 def _run_id(text: str) -> str:
@@ -38,8 +40,10 @@ RUN_ID = Checked("run", _run_id)
 def placed(command: C) -> C:
     """Add the file of flags, and the flags for the cluster and Spark, which the command gets as ``place``."""
     packed = _packing(command, "place", Place, Place.__struct_fields__)
-    packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="of this machine (default: 2)")(packed)
-    packed = click.option("--master", metavar="URL", help="Spark's (default: this machine, or what spark-submit says)")(packed)
+    packed = click.option("--cores", type=COUNT, default=2, metavar="N", help="Cores of this machine to use (default: 2).")(packed)
+    packed = click.option("--master", metavar="URL", help="Spark master (default: this machine, or the one of spark-submit).")(
+        packed
+    )
     packed = click.option(
         _CONFIG,
         type=PATH,
@@ -47,7 +51,7 @@ def placed(command: C) -> C:
         expose_value=False,
         callback=_take_file,
         metavar="FILE.toml",
-        help="flags by their names; those on the command line win",
+        help="File with options by name; options of the command line take precedence.",
     )(packed)
     return at_bootstrap(packed)
 
@@ -62,7 +66,7 @@ def named_topics(command: C) -> C:
     packed = _packing(command, "topics", pack, [f"{part}_topic" for part in names])
     for part, name in reversed(names.items()):
         flag = f"--{part.replace('_', '-')}-topic"
-        packed = click.option(flag, default=name, metavar="TOPIC", help=f"(default: {name})")(packed)
+        packed = click.option(flag, default=name, metavar="TOPIC", help=f"Name of the topic (default: {name}).")(packed)
     return packed
 
 
@@ -72,14 +76,14 @@ def on_terms(command: C) -> C:
     packed = click.option(
         "--deduplicate",
         is_flag=True,
-        help="a purchase that is there again, the same in all fields, counts once; from a checkpoint's first start on",
+        help="Count purchases that are equal in all fields once. To be given from the first start of a checkpoint on.",
     )(packed)
     packed = click.option(
         "--max-ahead-ms",
         type=COUNT,
         default=MAX_AHEAD_MS,
         metavar="MS",
-        help="how far a purchase's time may be ahead of its record's before it is a dead letter (default: 1 hour)",
+        help="Largest time by which a purchase may be ahead of its record before it becomes a dead letter (default: 1 hour).",
     )(packed)
     return named_topics(packed)
 
@@ -90,39 +94,52 @@ def streaming(name: str) -> Callable[[C], C]:
     flags: tuple[Callable[[C], C], ...] = (
         placed,
         format_option,
-        click.option("--transactional-id", default=name, metavar="ID", help=f"of the job's transactions (default: {name})"),
-        click.option("--checkpoint", default=checkpoint, metavar="DIR", help=f"Spark's, of this job alone (default: {checkpoint})"),
+        click.option("--transactional-id", default=name, metavar="ID", help=f"Transactional id of the job (default: {name})."),
         click.option(
-            "--batch-records", type=COUNT, default=100_000, metavar="N", help="the most that a batch reads (default: 100000)"
+            "--checkpoint", default=checkpoint, metavar="DIR", help=f"Spark checkpoint of this job (default: {checkpoint})."
+        ),
+        click.option(
+            "--batch-records",
+            type=COUNT,
+            default=100_000,
+            metavar="N",
+            help="Maximum number of records per batch (default: 100000).",
         ),
         click.option(
             "--transaction-timeout-ms",
             type=COUNT,
             default=TRANSACTION_TIMEOUT_MS,
             metavar="MS",
-            help="how long a batch may take (default: 15 min)",
+            help="Transaction timeout for a batch (default: 15 min).",
         ),
         on_terms,
-        click.option("--run-id", type=RUN_ID, metavar="ID", help="in the headers of all that is written (default: a new one)"),
+        click.option(
+            "--run-id",
+            type=RUN_ID,
+            metavar="ID",
+            help="Run id in the headers of all records that are written (default: a new one).",
+        ),
         click.option(
             "--sink",
             type=click.Choice(SINKS),
             default="tasks",
-            help="who writes; driver needs no transaction.version 2 (default: tasks)",
+            help="Writer of the records; driver works without transaction.version 2 (default: tasks).",
         ),
         click.option(
             "--progress-topic",
             metavar="TOPIC",
-            help="compacted topic with the job's progress, created if missing; none: the group alone (default: ottla-progress)",
+            help="Compacted topic for the job's progress, created if missing; none: the group only (default: ottla-progress).",
         ),
         click.option(
             "--state-store",
             type=click.Choice(tuple(STATE_STORES)),
             default="memory",
-            help="where totals are kept; rocksdb for millions of keys (default: memory)",
+            help="Store of the totals; rocksdb for millions of keys (default: memory).",
         ),
-        click.option("--forever", is_flag=True, help="go on when everything is read; Ctrl-C ends it"),
-        click.option("--accept-data-loss", is_flag=True, help="go on past records that retention has removed unread"),
+        click.option("--forever", is_flag=True, help="Continue after everything is read, until Ctrl-C."),
+        click.option(
+            "--accept-data-loss", is_flag=True, help="Continue after records that retention removed before they were read."
+        ),
     )
 
     def flagged(command: C) -> C:

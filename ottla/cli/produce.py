@@ -16,18 +16,18 @@ from ottla.cli.output import note, progress, show_json
 MAX_LINE_BYTES: Final = 16 << 20
 BAR_STEP_BYTES: Final = 64 << 10
 """How many bytes are read before the bar moves on."""
-HELP = """Writes records to a topic, one for each --value, else one for each line of FILE or of stdin, and waits until all are
-acknowledged. Records with a key go to the partition that Java's producer would choose."""
+HELP = """Write records to a topic, one for each --value, else one for each line of FILE or of stdin, and wait until all are
+acknowledged. Records with a key go to the partition that the Java producer would choose."""
 
 
 @click.command("produce", help=HELP)
 @click.argument("topic", metavar="TOPIC")
 @click.argument("file", required=False, type=PATH, metavar="[FILE]")
-@click.option("--value", "values", multiple=True, metavar="TEXT", help="a record's value; may be given again")
-@click.option("--key", metavar="TEXT", help="the key of all records")
-@click.option("--key-separator", metavar="TEXT", help="what stands between key and value in a line")
-@click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="of all records; may be given again")
-@click.option("--partition", type=PARTITION, metavar="P", help="where all records go (default: by their keys)")
+@click.option("--value", "values", multiple=True, metavar="TEXT", help="Value of a record; repeatable.")
+@click.option("--key", metavar="TEXT", help="Key of all records.")
+@click.option("--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
+@click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
+@click.option("--partition", type=PARTITION, metavar="P", help="Partition of all records (default: by key).")
 @asks
 def command(
     topic: str,

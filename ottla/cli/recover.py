@@ -8,21 +8,28 @@ from ottla.cli.options import Checked, json_option, topic_partition
 from ottla.process import interrupt_on_ctrl_c
 
 LOG = Checked("topic_partition", topic_partition)
-HELP = """Shows the damaged parts of logs in the directory of a stopped broker: how many bytes, and which offsets are lost.
-With --discard they are replaced by batches without records. All whole batches stay, also those behind the damage, and ottla and
-Apache Kafka start on the directory. Make a copy first: what is discarded cannot be restored from the directory.
+HELP = """Show the damaged parts of logs in the directory of a stopped broker: their size and the offsets that are lost.
+With --discard, replace them by batches without records. All valid batches remain, also those after the damage, and ottla and
+Apache Kafka can start on the directory. Make a copy first: discarded data cannot be restored.
 
 A log with replicas on other brokers is not changed, because it would differ from them: move its directory away, and the broker
-copies the log from its leader.
+copies the log from the leader.
 
-Exits with 0 if no damage is left, with 2 if some is."""
+Exit with 0 if no damage is left, else with 2."""
 
 
 @click.command("recover", help=HELP)
-@click.option("--data-dir", required=True, metavar="DIR", help="of a stopped broker, ottla or Apache Kafka")
-@click.option("--partition", "partitions", multiple=True, type=LOG, metavar="TOPIC:N", help="only this one; may be given again")
-@click.option("--discard", is_flag=True, help="give the damaged parts up; without it nothing is written")
-@click.option("--only-replica", is_flag=True, help="with --discard: no other broker has a replica of the damaged logs")
+@click.option("--data-dir", required=True, metavar="DIR", help="Data directory of a stopped broker of ottla or Apache Kafka.")
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=LOG,
+    metavar="TOPIC:N",
+    help="Partition to look at; repeatable (default: all partitions).",
+)
+@click.option("--discard", is_flag=True, help="Replace the damaged parts. Without this option nothing is written.")
+@click.option("--only-replica", is_flag=True, help="With --discard: change logs although other brokers are said to have replicas.")
 @json_option
 def command(data_dir: str, partitions: tuple[tuple[str, int], ...], discard: bool, only_replica: bool, as_json: bool) -> int:
     from ottla.cli.directories import recover

@@ -18,12 +18,12 @@ from ottla.cli.options import DEFAULT_BOOTSTRAP, LISTENER, PATH, PORT, READY_FIL
 from ottla.cli.steering import MACHINE, steering, with_still_defaults
 from ottla.process import OwnerProcess
 
-HELP = """Runs one broker in the foreground until SIGTERM or Ctrl-C, and ends with exit code 0.
+HELP = """Run a broker in the foreground until SIGTERM or Ctrl-C; exit with 0.
 
-It prints one JSON line on stdout once it answers requests, with the address for clients ("bootstrap"), the addresses it
-listens on, its process id and its data directory; on a terminal it says so in words. Log lines go to stderr."""
+Once the broker answers requests, it prints one JSON line on stdout with the address for clients ("bootstrap"), its
+listeners, process id and data directory; on a terminal it prints text. Log lines go to stderr."""
 
-EPILOG = """Settings are Kafka's server.properties keys. Later sources win: the file, KAFKA_* variables by the rule of
+EPILOG = """Settings are Kafka's server.properties keys. Later sources take precedence: the file, KAFKA_* variables by the rule of
 Kafka's image (KAFKA_NUM_PARTITIONS=3 is num.partitions=3), --set, the other flags. An unknown key is refused with a
 suggestion, an unknown KAFKA_* variable is named in a warning, as is a key that is known to Kafka and changes nothing here.
 
@@ -40,56 +40,56 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     "--listen",
     type=LISTENER,
     metavar="HOST:PORT",
-    help=f"where to listen; port 0 picks a free one (default: {DEFAULT_BOOTSTRAP})",
+    help=f"Address to listen on; port 0 chooses a free port (default: {DEFAULT_BOOTSTRAP}).",
 )
-@click.option("--data-dir", metavar="DIR", help="where the data lies (default: .ottla/data)")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="any server.properties key; may be given again")
+@click.option("--data-dir", metavar="DIR", help="Data directory (default: .ottla/data).")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of server.properties; repeatable.")
 @click.option(
     "--topic",
     "topics",
     multiple=True,
     type=Checked("topic", first_topic),
     metavar="NAME:PARTITIONS[:KEY=VALUE]",
-    help="a topic to make at the start, with its configs; may be given again",
+    help="Topic to create at the start, with its configuration; repeatable.",
 )
 @click.option(
     "--feature",
     "features",
     multiple=True,
     metavar="NAME=LEVEL",
-    help="a feature level, e.g. transaction.version=1; may be given again",
+    help="Feature level, e.g. transaction.version=1; repeatable.",
 )
 @click.option(
     "--metrics-port",
     type=PORT,
     metavar="PORT",
-    help="serve Prometheus metrics there on 127.0.0.1, with --brokers on ports in a row (default: none are served)",
+    help="Port of the Prometheus metrics on 127.0.0.1; with --brokers, consecutive ports (disabled by default).",
 )
 @click.option(
     "--control-port",
     type=PORT,
     metavar="PORT",
-    help="open a door there on 127.0.0.1 by which tests steer it, with --brokers on ports in a row (default: there is none)",
+    help="Port of the HTTP control API on 127.0.0.1; with --brokers, consecutive ports (disabled by default).",
 )
 @click.option(
     "--console",
     "has_console",
     is_flag=True,
-    help="show what the broker holds to a browser, at the control door; without --control-port on a free port",
+    help="Serve the web console on the control port; without --control-port, on a free port.",
 )
 @click.option(
     "--clock",
     default=MACHINE,
     metavar="CLOCK",
-    help="manual: it stands still until it is moved through the control door (default: machine)",
+    help="manual: a clock that advances only by the control API (default: machine).",
 )
-@click.option("--faults", "faults_file", type=PATH, metavar="FILE", help="faults to begin with, in YAML or JSON")
+@click.option("--faults", "faults_file", type=PATH, metavar="FILE", help="File with faults to add at the start, in YAML or JSON.")
 @click.option(
     "--brokers",
     "broker_count",
     type=int,
     metavar="N",
-    help="serve a cluster of N brokers, on ports in a row from that of --listen on (default: one broker, its own controller)",
+    help="Run a cluster of N brokers on consecutive ports from that of --listen on (default: one broker).",
 )
 # These flags are for a program that starts a broker of its own, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
@@ -102,10 +102,15 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     type=PATH,
     envvar=READY_FILE_VARIABLE,
     metavar="FILE",
-    help=f"holds the JSON line while requests are answered, removed at the stop (default: ${READY_FILE_VARIABLE}, else none)",
+    help=f"File for the JSON line while the broker answers requests; removed at the stop (default: ${READY_FILE_VARIABLE}).",
 )
-@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="auto", help="auto is console on a terminal, else json")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", help="(default: info)")
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default="auto",
+    help="Format of log lines; auto is console on a terminal, else json.",
+)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", help="Minimum level of log lines (default: info).")
 def command(
     properties: Path | None,
     listen: str | None,

@@ -14,26 +14,24 @@ if TYPE_CHECKING:
     from ottla.client.topics import Config, TopicDescription
 
 
-@click.group("topic", cls=CommandGroup, help="Topics: create, list, describe, elect leaders, delete.")
+@click.group("topic", cls=CommandGroup, help="Create, list, describe and delete topics, and elect leaders.")
 def command() -> None:
     pass
 
 
-@command.command("create", help="Makes a topic. It is an error if the topic exists, unless --if-missing is given.")
+@command.command("create", help="Create a topic.")
 @click.argument("name", metavar="TOPIC")
-@click.option("--partitions", type=COUNT, metavar="N", help="(default: what the brokers' settings say, num.partitions)")
+@click.option("--partitions", type=COUNT, metavar="N", help="Number of partitions (default: the brokers' num.partitions).")
 @click.option(
     "--replication-factor",
     "--replication",
     "replication",
     type=COUNT,
     metavar="N",
-    help="replicas of each partition (default: what the brokers' settings say)",
+    help="Replicas per partition (default: the brokers' default.replication.factor).",
 )
-@click.option(
-    "--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="a topic's config; may be given again"
-)
-@click.option("--if-missing", is_flag=True, help="leave a topic that exists as it is")
+@click.option("--config", "configs", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Topic configuration; repeatable.")
+@click.option("--if-missing", is_flag=True, help="Do nothing if the topic already exists.")
 @asks
 def create(
     name: str,
@@ -63,8 +61,8 @@ def create(
         show_line(f"topic {name} was created" if is_new else f"topic {name} exists")
 
 
-@command.command("list", help="Lists the topics.")
-@click.option("--internal", is_flag=True, help="the coordinators' own topics as well")
+@command.command("list", help="List topics.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @asks
 def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -77,9 +75,9 @@ def list_(internal: bool, bootstrap: str, timeout_s: float, as_json: bool) -> No
         note("there are no topics; ottla topic create makes one")
 
 
-@command.command("describe", help="Shows a topic's partitions, offsets and configs.")
+@command.command("describe", help="Show partitions, offsets and configuration of a topic.")
 @click.argument("name", metavar="TOPIC")
-@click.option("--all-configs", is_flag=True, help="those as well that nobody has set")
+@click.option("--all-configs", is_flag=True, help="Include configurations that are at their default.")
 @asks
 def describe(name: str, all_configs: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
     with cluster_at(bootstrap, timeout_s) as cluster:
@@ -133,10 +131,10 @@ def _document(topic: TopicDescription, configs: list[Config]) -> dict[str, Any]:
     }
 
 
-@command.command("elect", help="Elects leaders of partitions: the preferred ones, or with --unclean any where there is none.")
+@command.command("elect", help="Elect the preferred leaders of partitions, or with --unclean any replica where there is no leader.")
 @click.argument("partitions", metavar="TOPIC:PARTITION...", nargs=-1, required=True, type=TOPIC_PARTITION)
 @click.option(
-    "--unclean", is_flag=True, help="elect any running replica where there is no leader; committed records that it lacks are lost"
+    "--unclean", is_flag=True, help="Elect any running replica if there is no leader. Committed records that it lacks are lost."
 )
 @asks
 def elect(partitions: tuple[tuple[str, int], ...], unclean: bool, bootstrap: str, timeout_s: float, as_json: bool) -> None:
@@ -154,7 +152,7 @@ def elect(partitions: tuple[tuple[str, int], ...], unclean: bool, bootstrap: str
         show_json(leaders)
 
 
-@command.command("delete", help="Deletes topics and all that is in them.")
+@command.command("delete", help="Delete topics and their records.")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @asks
 def delete(names: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:

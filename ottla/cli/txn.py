@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from ottla.client.transactions import HangingTransaction, TransactionDescription
 
 LAZY: Final[dict[str, Lazy]] = {
-    "why": Lazy("txn_why", "say what holds readers of committed records, and what to do"),
-    "timeline": Lazy("txn_timeline", "show what became of a transactional id, in order"),
+    "why": Lazy("txn_why", "explain what holds read_committed consumers, and what to do"),
+    "timeline": Lazy("txn_timeline", "show the history of a transactional id"),
 }
 """The commands of ``ottla txn`` in other modules of this package."""
 DEFAULT_OLDER_THAN_S: Final = 900.0
-ABORT_HELP = """Aborts an open transaction.
+ABORT_HELP = """Abort an open transaction.
 
-With TRANSACTIONAL_ID the coordinator aborts it and fences its producer, which learns so when it goes on.
+With TRANSACTIONAL_ID, the coordinator aborts the transaction and fences its producer: the producer's next request fails.
 
-With --partition and --start-offset an abort marker is written into one partition, for a hanging transaction that no
-coordinator knows of; ottla txn find-hanging names both."""
+With --partition and --start-offset, write an abort marker into one partition for a hanging transaction that no
+coordinator knows of; ottla txn find-hanging prints both."""
 
 
-@click.group(
-    "txn", cls=CommandGroup, lazy=LAZY, help="Transactions: list, describe, abort, say why readers wait, find hanging ones."
-)
+@click.group("txn", cls=CommandGroup, lazy=LAZY, help="List, describe and abort transactions, and find hanging ones.")
 def command() -> None:
     pass
 
 
-@command.command("list", help=f"Lists the transactional ids of all coordinators. {LISTED_IN_PART}")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="only these, e.g. Ongoing; may be given again")
+@command.command("list", help=f"List the transactional ids of all coordinators. {LISTED_IN_PART}")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", help="State to list, e.g. Ongoing; repeatable (default: all states)."
+)
 @asks
 def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:
     from ottla.client import transactions
@@ -77,7 +77,7 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
     check_all_answered(silent)
 
 
-@command.command("describe", help="Shows what the coordinator keeps of a transactional id.")
+@command.command("describe", help="Show the coordinator's state of a transactional id.")
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
 @asks
 @finds_door
@@ -139,8 +139,8 @@ def _offset(text: str) -> int:
 
 @command.command("abort", help=ABORT_HELP)
 @click.argument("transactional_id", required=False, metavar="[TRANSACTIONAL_ID]")
-@click.option("--partition", type=TOPIC_PARTITION, metavar="TOPIC:P", help="where a hanging transaction is")
-@click.option("--start-offset", type=Checked("offset", _offset), metavar="OFFSET", help="where it begins")
+@click.option("--partition", type=TOPIC_PARTITION, metavar="TOPIC:P", help="Partition of a hanging transaction.")
+@click.option("--start-offset", type=Checked("offset", _offset), metavar="OFFSET", help="First offset of the hanging transaction.")
 @asks
 def abort(
     transactional_id: str | None,
@@ -192,16 +192,21 @@ def _what_was_aborted(before: TransactionDescription) -> str:
     return f"the transaction of {before.transactional_id} was aborted"
 
 
-@command.command("find-hanging", help="Finds open transactions that no coordinator knows of, and that nobody will end.")
+@command.command("find-hanging", help="Find open transactions that no coordinator knows of and that will never end.")
 @click.option(
-    "--topic", "topics", type=TOPIC_OR_PARTITION, multiple=True, metavar="TOPIC[:P]", help="may be given again (default: all)"
+    "--topic",
+    "topics",
+    type=TOPIC_OR_PARTITION,
+    multiple=True,
+    metavar="TOPIC[:P]",
+    help="Topic or partition to search; repeatable (default: all).",
 )
 @click.option(
     "--older-than-s",
     type=SECONDS,
     default=DEFAULT_OLDER_THAN_S,
     metavar="S",
-    help=f"only those that were last written to so long ago; transaction.max.timeout.ms says how long one may last"
+    help=f"Minimum time since the last write, in seconds; longer than transaction.max.timeout.ms"
     f" (default: {DEFAULT_OLDER_THAN_S:g})",
 )
 @asks

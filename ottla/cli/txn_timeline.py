@@ -29,11 +29,18 @@ what they were refused, and who has fenced whom."""
 
 @click.command("timeline", help=HELP)
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
-@click.option("--mermaid", is_flag=True, help="as a Mermaid sequence diagram")
+@click.option("--mermaid", is_flag=True, help="Print a Mermaid sequence diagram.")
 @click.option(
-    "--max", "at_most", type=click.IntRange(min=1), default=MAX_EVENTS, metavar="N", help=f"the newest N (default: {MAX_EVENTS})"
+    "--max",
+    "at_most",
+    type=click.IntRange(min=1),
+    default=MAX_EVENTS,
+    metavar="N",
+    help=f"Maximum number of events, newest first (default: {MAX_EVENTS}).",
 )
-@click.option("--data-dir", type=PATH, metavar="DIR", help="the data directory of ottla or Apache Kafka to read it from")
+@click.option(
+    "--data-dir", type=PATH, metavar="DIR", help="Data directory of ottla or Apache Kafka to read instead of asking a cluster."
+)
 @asks
 @finds_door
 def command(

@@ -11,7 +11,7 @@ from ottla.cli.options import asks
 from ottla.cli.output import show_json, show_line
 
 
-@click.command("why", help="Says what keeps a group from the end of its topics, and what to do.")
+@click.command("why", help="Explain why a group has lag, and what to do.")
 @click.argument("group", metavar="GROUP")
 @asks
 @finds_door

@@ -9,10 +9,10 @@ from ottla.cli.options import COUNT, PORT, json_option
 from ottla.process import interrupt_on_ctrl_c
 
 
-@click.command("demo", help="Runs the shop with injected failures and proves the result.")
-@click.option("--port", type=PORT, default=9092, help="where its broker listens on 127.0.0.1 (default: 9092)")
-@click.option("--purchases", type=COUNT, default=5_000, metavar="N", help="how many the shop handles (default: 5000)")
-@click.option("--data-dir", metavar="DIR", help="kept after the demo (default: a temporary directory)")
+@click.command("demo", help="Run a shop with injected failures and prove that every purchase was handled once.")
+@click.option("--port", type=PORT, default=9092, help="Port of the broker on 127.0.0.1 (default: 9092).")
+@click.option("--purchases", type=COUNT, default=5_000, metavar="N", help="Number of purchases (default: 5000).")
+@click.option("--data-dir", metavar="DIR", help="Data directory, kept after the demo (default: a temporary directory).")
 @json_option
 def command(port: int, purchases: int, data_dir: str | None, as_json: bool) -> int:
     try:
