@@ -20,6 +20,7 @@ from rich.table import Table
 
 from ottla.demo.audit import Findings, audit
 from ottla.demo.shop import FENCED_EXIT, INVOICES, PARTITIONS, PURCHASES, SHIPMENTS, ShopPlan
+from ottla.testing.broker_process import SAFE_PATH
 from ottla.testing.handle import Broker, BrokerFailed
 
 TRANSACTIONAL_ID = "shop-worker"
@@ -50,7 +51,7 @@ class Shop:
         self._progress.update(self._task, completed=min(self.done, self._purchases), description=text)
 
     def worker(self, plan: ShopPlan) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ottla.demo.shop", self._broker.bootstrap, TRANSACTIONAL_ID, plan.text()]
+        command = [sys.executable, *SAFE_PATH, "-m", "ottla.demo.shop", self._broker.bootstrap, TRANSACTIONAL_ID, plan.text()]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def follow(self, worker: subprocess.Popen[str], until: Callable[[str], bool]) -> bool:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ottla.addresses import joined_address
 from ottla.control.faults.remote_faults import RemoteFault, RemoteFaults
 from ottla.control.remote import ControlError, Remote
-from ottla.testing.broker_process import ServedProcess, new_directory, remove_directory, setting_arguments
+from ottla.testing.broker_process import (
+    SAFE_PATH,
+    ServedProcess,
+    data_directory,
+    new_directory,
+    remove_directory,
+    setting_arguments,
+)
 from ottla.testing.cluster_queries import Questions, wait_for
 
 if TYPE_CHECKING:
@@ -30,6 +37,8 @@ T = TypeVar("T")
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+EXIT_GRACE_S = 1.0
+"""How long a process that has closed its stdout may take to end, in seconds."""
 CHANGE_TIMEOUT_S = 30.0
 """How long the cluster may take to do what was asked for, in seconds."""
 CONTROLLER = 3000
@@ -60,7 +69,7 @@ class Cluster:
     ) -> None:
         # The cluster makes the directory, so that a handle that is never started leaves nothing behind.
         self._temporary = new_directory()
-        self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
+        self._data_dir = data_directory(data_dir, self._temporary / "data")
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         self._count = brokers
         self._host = host
@@ -114,6 +123,15 @@ class Cluster:
         return self._parent.is_running
 
     @property
+    def is_copy(self) -> bool:
+        """Whether the present process was forked from the one that created this handle, which alone changes which brokers run.
+
+        A copy answers questions and adds faults as the handle does, of the brokers that ran when it was forked. Its `close` does
+        nothing.
+        """
+        return self._parent.is_copy
+
+    @property
     def logs(self) -> list[str]:
         """The newest lines that all processes have logged, newest last. Each names its process as ``node``."""
         return self._parent.logs
@@ -149,9 +167,11 @@ class Cluster:
         """Start all processes, and wait until all brokers listen. Raises `ClusterFailed`."""
         if self.is_running:
             return self
+        self._check_controls()
         self._temporary.mkdir(mode=0o700, exist_ok=True)
         command = [
             sys.executable,
+            *SAFE_PATH,
             "-m",
             "ottla",
             "serve",
@@ -170,6 +190,7 @@ class Cluster:
             self._parent.start(command, self._has_ended)
             self._await(lambda: bool(self._ready) or self._has_ended.is_set(), START_TIMEOUT_S)
             if not self._ready:
+                self._parent.kill(STOP_TIMEOUT_S, EXIT_GRACE_S)
                 raise self._failed("the cluster did not start")
         except BaseException:
             self._parent.kill(STOP_TIMEOUT_S)
@@ -178,6 +199,7 @@ class Cluster:
 
     def stop(self) -> int:
         """Stop all processes, the controller last; returns the exit code. Raises `ClusterFailed`."""
+        self._check_controls()
         code = self._parent.stop(STOP_TIMEOUT_S)
         if code is None:
             self._parent.kill(STOP_TIMEOUT_S)
@@ -186,7 +208,9 @@ class Cluster:
         return code
 
     def close(self) -> None:
-        """Stop the cluster and, if the directory is temporary, remove it."""
+        """Stop the cluster and, if the directory is temporary, remove it. Does nothing in a forked process."""
+        if self.is_copy:
+            return
         try:
             self.stop()
         finally:
@@ -220,6 +244,7 @@ class Cluster:
         Their connections break whenever they ask. What this broker asks of them does arrive, as do its heartbeats at the controller
         and what clients ask.
         """
+        self._check_controls()
         if broker not in self._partitioned:
             self._partitioned[broker] = self.faults(broker).add(client_id="broker-*", cut="before", times=None)
 
@@ -228,6 +253,7 @@ class Cluster:
 
         Raises `ClusterFailed` where it ends before.
         """
+        self._check_controls()
         if broker in self._running:
             if kill:
                 self.kill(broker)
@@ -241,6 +267,7 @@ class Cluster:
 
     def heal(self) -> None:
         """Resume what is paused, end partitions, start again what has ended, and wait until all brokers are in service."""
+        self._check_controls()
         for node in sorted(self._paused):
             self.resume(node)
         for node in sorted(self._partitioned):
@@ -257,7 +284,13 @@ class Cluster:
         """The ids of the brokers that clients are told of. Raises `ottla.client.ClientError`."""
         return self._questions.in_service()
 
+    def _check_controls(self) -> None:
+        """Raises `ClusterFailed` in a forked process."""
+        if self.is_copy:
+            raise ClusterFailed(self._parent.copy_error("the cluster"))
+
     def _signal(self, broker: int, number: int) -> None:
+        self._check_controls()
         if broker not in self._running:
             raise ValueError(f"broker {broker} does not run")
         with suppress(ProcessLookupError):
@@ -330,7 +363,7 @@ class Cluster:
                 raise self._failed(f"it has not happened in {timeout_s:g} s")
 
     def _failed(self, reason: str) -> ClusterFailed:
-        return ClusterFailed("\n".join([f"{reason}:", *self.logs[-30:]]))
+        return ClusterFailed(f"{reason}:\n{self._parent.last_lines(30)}")
 
     def __enter__(self) -> Self:
         return self.start()

@@ -18,7 +18,14 @@ from ottla.addresses import joined_address, split_address
 from ottla.control.durations import duration_ms
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
-from ottla.testing.broker_process import ServedProcess, new_directory, remove_directory, setting_arguments
+from ottla.testing.broker_process import (
+    SAFE_PATH,
+    ServedProcess,
+    data_directory,
+    new_directory,
+    remove_directory,
+    setting_arguments,
+)
 from ottla.testing.cluster_queries import Questions, wait_for
 
 if TYPE_CHECKING:
@@ -30,6 +37,8 @@ T = TypeVar("T")
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
+EXIT_GRACE_S = 1.0
+"""How long a process that has closed its stdout may take to end, in seconds."""
 _GIVEN_OTHERWISE = {
     "listeners": "host= and port=",
     "log.dirs": "data_dir=",
@@ -103,6 +112,8 @@ class Broker:
     """The module that the process runs. A test may name one that adds faults."""
     _python = sys.executable
     """The Python that runs the module. A benchmark may name the Python of another checkout."""
+    _python_options = SAFE_PATH
+    """Options of that Python. A test whose module is in the working directory leaves them out."""
     _is_steered = True
     """Whether the process has a door and an owner. Older checkouts have neither."""
     _start_timeout_s = START_TIMEOUT_S
@@ -122,7 +133,7 @@ class Broker:
                 raise ValueError(f"settings: {name!r} is given by {instead}")
         # The broker makes the directory, so that a handle that is never started leaves nothing behind.
         self._temporary = new_directory()
-        self._data_dir = Path(data_dir) if data_dir is not None else self._temporary / "data"
+        self._data_dir = data_directory(data_dir, self._temporary / "data")
         # This removes the directory where nobody closes the handle. Where this process is killed, the broker removes it.
         weakref.finalize(self, remove_directory, self._temporary, os.getpid())
         if clock not in ("machine", "manual"):
@@ -143,7 +154,7 @@ class Broker:
         self.ready: dict[str, Any] = {}
 
     def __repr__(self) -> str:
-        state = "paused" if self._is_paused else f"pid {self.pid}" if self.is_running else "not running"
+        state = "paused" if self.is_paused else f"pid {self.pid}" if self.is_running else "not running"
         return f"<ottla.Broker {self.bootstrap} {state}, data in {self.data_dir}>"
 
     @property
@@ -160,8 +171,17 @@ class Broker:
         return self._served.is_running
 
     @property
+    def is_copy(self) -> bool:
+        """Whether the present process was forked from the one that created this handle, which alone starts and stops the broker.
+
+        A copy answers questions, adds faults and moves the clock as the handle does. Its `close` does nothing.
+        """
+        return self._served.is_copy
+
+    @property
     def is_paused(self) -> bool:
-        return self._is_paused
+        """Whether `pause` or a SIGSTOP has stopped the broker."""
+        return self._is_paused or self._served.is_suspended
 
     @property
     def pid(self) -> int | None:
@@ -186,7 +206,8 @@ class Broker:
         """Start the broker, and wait until it listens. Raises `BrokerFailed`."""
         if self.is_running:
             return self
-        command = [self._python, "-m", self._module, "serve"]
+        self._check_controls()
+        command = [self._python, *self._python_options, "-m", self._module, "serve"]
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
         if self._is_steered:
             command += ["--control-port", "0", "--owner-pid", str(os.getpid()), "--owned-directory", str(self._temporary)]
@@ -216,8 +237,8 @@ class Broker:
 
     def _wait_until_ready(self) -> None:
         if not self._answered.wait(self._start_timeout_s) or not self.ready:
-            self.kill()
-            raise BrokerFailed("the broker did not start:\n" + "\n".join(self.logs[-20:]))
+            self._served.kill(STOP_TIMEOUT_S, EXIT_GRACE_S if self._answered.is_set() else 0.0)
+            raise BrokerFailed("the broker did not start:\n" + self._served.last_lines(20))
 
     def _has_printed(self, message: dict[str, Any]) -> None:
         if message.get("event") == "ready":
@@ -226,15 +247,17 @@ class Broker:
 
     def stop(self) -> int:
         """Send SIGTERM and wait for the process. Returns the exit code. Raises `BrokerFailed` when the process does not end."""
+        self._check_controls()
         code = self._served.stop(STOP_TIMEOUT_S)
         if code is None:
             self.kill()
-            raise BrokerFailed("the broker did not stop:\n" + "\n".join(self.logs[-20:])) from None
+            raise BrokerFailed("the broker did not stop:\n" + self._served.last_lines(20))
         self._is_paused = False
         return code
 
     def kill(self) -> None:
         """Send SIGKILL, which is like a crash."""
+        self._check_controls()
         self._served.kill(STOP_TIMEOUT_S)
         self._is_paused = False
 
@@ -247,7 +270,9 @@ class Broker:
         return self.start()
 
     def close(self) -> None:
-        """Stop the broker and, if the directory is temporary, remove it."""
+        """Stop the broker and, if the directory is temporary, remove it. Does nothing in a forked process."""
+        if self.is_copy:
+            return
         try:
             self.stop()
         finally:
@@ -263,7 +288,8 @@ class Broker:
     def snapshot(self) -> Snapshot:
         """Copy the state of the broker. Clients lose their connections."""
         self._snapshots += 1
-        taken = Snapshot(self._temporary / f"snapshot-{self._snapshots}")
+        of_copy = f"{os.getpid()}-" if self.is_copy else ""
+        taken = Snapshot(self._temporary / f"snapshot-{of_copy}{self._snapshots}")
         self._control().post("/v1/snapshot", {"path": str(taken.path)})
         return taken
 
@@ -277,6 +303,8 @@ class Broker:
         self._is_paused = True
 
     def resume(self) -> None:
+        """Let a paused broker go on, also one that SIGSTOP has stopped."""
+        self._served.wake()
         self._control().post("/v1/resume")
         self._is_paused = False
 
@@ -319,7 +347,14 @@ class Broker:
     def _control(self) -> Remote:
         if self._remote is None or not self.is_running:
             raise ControlError("the broker is not running; start it first")
+        if self._served.is_suspended:
+            raise ControlError("SIGSTOP has stopped the broker; resume it first")
         return self._remote
+
+    def _check_controls(self) -> None:
+        """Raises `BrokerFailed` in a forked process."""
+        if self.is_copy:
+            raise BrokerFailed(self._served.copy_error("the broker"))
 
     def __enter__(self) -> Self:
         return self.start()

@@ -64,6 +64,7 @@ class ChaosBroker(Broker):
     """The broker, with faults around its files."""
 
     _module = "tests.chaos.broker"
+    _python_options = ()
     # The clients take what they can of a small machine.
     _start_timeout_s = 120.0
 

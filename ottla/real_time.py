@@ -1,0 +1,14 @@
+"""The machine's clocks, also where a test has frozen or moved the time that programs see.
+
+freezegun and its like replace `time.monotonic`, `time.time` and the functions that are made of them, in every module that has
+imported one. A deadline that is measured with them never comes. They do not replace `time.clock_gettime` of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import time
+
+
+def monotonic_s() -> float:
+    """The time in seconds since an arbitrary moment. It never goes back."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)

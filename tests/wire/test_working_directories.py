@@ -1,0 +1,100 @@
+"""Handles whose process has files with the names of modules in its working directory, or changes that directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla import Broker, BrokerFailed, Cluster
+
+pytestmark = pytest.mark.wire
+
+SHADOWING = ("queue.py", "secrets.py", "msgspec.py", "ottla.py", "json.py")
+TRAP = 'raise SystemExit("a module of the working directory was imported")\n'
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, which has no relation to the checkout."""
+    path = tmp_path / "work"
+    path.mkdir()
+    monkeypatch.chdir(path)
+    return path
+
+
+@pytest.mark.smoke
+def test_modules_of_the_working_directory_are_not_imported(directory: Path) -> None:
+    for name in SHADOWING:
+        (directory / name).write_text(TRAP)
+    with Broker() as broker:
+        assert broker.is_running
+
+
+def test_modules_of_the_working_directory_are_not_imported_by_a_cluster(directory: Path) -> None:
+    for name in SHADOWING:
+        (directory / name).write_text(TRAP)
+    with Cluster(1) as cluster:
+        assert cluster.in_service() == [1]
+
+
+def test_broker_that_logs_nothing_has_a_reason(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (directory / "silent.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setenv("PYTHONPATH", str(directory))
+    monkeypatch.setattr(Broker, "_module", "silent")
+    with pytest.raises(BrokerFailed) as failed:
+        Broker().start()
+    assert str(failed.value) == "the broker did not start:\nthe process logged nothing and ended with exit code 3"
+
+
+def test_relative_data_directory_stays_the_same(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(data_dir="data")
+    cluster = Cluster(1, data_dir="cluster")
+    assert (broker.data_dir, cluster.data_dir) == (directory / "data", directory / "cluster")
+    with broker:
+        broker.create_topic("orders")
+        monkeypatch.chdir(tmp_path)
+        broker.restart()
+        assert broker.records("orders") == []
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+def test_relative_path_of_a_setting_stays_the_same(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker resolves it, in the directory in which the handle was created."""
+    monkeypatch.setattr(Broker, "_module", "says_directory")
+    (directory / "modules").mkdir()
+    (directory / "modules" / "says_directory.py").write_text("import os, sys\nprint(os.getcwd(), file=sys.stderr)\n")
+    monkeypatch.setenv("PYTHONPATH", str(directory / "modules"))
+    broker = Broker()
+    for to in (directory, tmp_path):
+        monkeypatch.chdir(to)
+        with pytest.raises(BrokerFailed) as failed:
+            broker.start()
+        assert str(failed.value) == f"the broker did not start:\n{directory}"
+
+
+@pytest.mark.parametrize("given", [" spaced", "c\\d", "{e}"])
+def test_data_directory_may_have_any_name(directory: Path, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(data_dir=given) as broker:
+        broker.create_topic("orders")
+        assert (directory / given / "meta.properties").is_file()
+
+
+def test_comma_in_a_data_directory_is_refused(directory: Path) -> None:
+    told = "data_dir: 'a,b' contains a comma, which separates directories in log.dirs; choose another path"
+    for kind in (Broker, Cluster):
+        with pytest.raises(ValueError, match=told):
+            kind(data_dir="a,b")
+        with pytest.raises(ValueError, match="data_dir: 'spaced ' ends with white space"):
+            kind(data_dir="spaced ")
+
+
+def test_temporary_directory_may_have_a_comma(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (directory / "a,b").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(directory / "a,b"))
+    with Broker() as broker:
+        assert "," not in str(broker.data_dir)
+        broker.snapshot()
+        broker.reset()
+    with Cluster(1) as cluster:
+        assert cluster.in_service() == [1]
