@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+PR_SET_PDEATHSIG = 1
+"""The option of Linux's prctl(2) for the signal that a process gets when its parent ends."""
 OWNER_CHECK_S = 0.1
 """How often a process checks whether its owner still exists, in seconds."""
 ENDS_WITHIN_S = 0.6
@@ -51,6 +53,20 @@ def interrupt_on_ctrl_c() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def wake_at_the_end_of_the_parent() -> None:
+    """Have Linux send SIGCONT to this process when its parent ends, because a process that SIGSTOP has stopped checks nothing.
+
+    Linux also sends the signal when the thread of the parent that started this process ends, so it must be one that does no harm.
+    Other systems have no such signal.
+    """
+    if sys.platform == "linux":
+        # Imported here: a start does not wait for it.
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
+
+
 class OwnerProcess:
     """The process that has started this one and that this one must not outlive, such as a test suite, which may be killed.
 
@@ -71,6 +87,7 @@ class OwnerProcess:
         """Call ``end`` from another thread once the owner is gone, and make sure that the process ends, whatever it is doing."""
 
         def run() -> None:
+            wake_at_the_end_of_the_parent()
             while not self.is_gone:
                 time.sleep(OWNER_CHECK_S)
             with suppress(Exception):

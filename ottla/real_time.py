@@ -12,3 +12,8 @@ import time
 def monotonic_s() -> float:
     """The time in seconds since an arbitrary moment. It never goes back."""
     return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def now_ms() -> int:
+    """The machine's time in ms since 1970."""
+    return time.clock_gettime_ns(time.CLOCK_REALTIME) // 1_000_000

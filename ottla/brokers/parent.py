@@ -21,7 +21,7 @@ from typing import Any
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.brokers.plan import PlannedNode
 from ottla.brokers.processes import Child, start
-from ottla.process import OwnerProcess, print_error
+from ottla.process import OwnerProcess, print_error, wake_at_the_end_of_the_parent
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -77,6 +77,8 @@ class Parent:
         if self._takes_commands:
             self._selector.register(0, selectors.EVENT_READ, self._read_commands)
         self._owner = owner
+        if owner is not None:
+            wake_at_the_end_of_the_parent()
         try:
             self._start_all()
             if not self._stop_wanted:

@@ -19,6 +19,7 @@ from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ottla.protocol.remedies import RETRIABLE
+from ottla.real_time import monotonic_s
 
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05
@@ -58,7 +59,7 @@ class BrokerConnections:
         timeout_s: float = TIMEOUT_S,
         client_id: str = CLIENT_ID,
         connect: Connect = SocketTransport,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         try:

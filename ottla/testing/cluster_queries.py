@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.real_time import monotonic_s
+
 if TYPE_CHECKING:
     from ottla.client.kafka_client import KafkaClient
     from ottla.client.reading import Isolation
@@ -106,7 +108,7 @@ def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
     """
     from ottla.client.errors import KafkaAnswered
 
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = monotonic_s() + timeout_s
     while True:
         absent: KafkaAnswered | None = None
         try:
@@ -118,7 +120,7 @@ def wait_for(condition: Callable[[], T], timeout_s: float = TIMEOUT_S) -> T:
         else:
             if value:
                 return value
-        if time.monotonic() > deadline_s:
+        if monotonic_s() > deadline_s:
             last = f"gave {value!r}" if absent is None else f"said: {absent}"
             raise TimeoutError(f"it has not come in {timeout_s:g} s; the last look {last}") from absent
         time.sleep(PAUSE_S)

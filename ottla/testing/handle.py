@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -18,6 +17,7 @@ from ottla.addresses import joined_address, split_address
 from ottla.control.durations import duration_ms
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
+from ottla.real_time import now_ms
 from ottla.testing.broker_process import (
     SAFE_PATH,
     ServedProcess,
@@ -85,7 +85,7 @@ class BrokerClock:
 
     def approximate_ms(self) -> int:
         """The time of `now_ms`, without asking the broker."""
-        return time.time_ns() // 1_000_000 if self.last_ms is None else self.last_ms
+        return now_ms() if self.last_ms is None else self.last_ms
 
     def advance(self, duration: str | timedelta) -> None:
         """Let time pass: ``61s``, ``1h30m``, ``7d``. Timers that become due are called in the order of their times before this

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla import Broker, ControlError
 from ottla.cli.health_check import NotReady, ask
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.testing.handle import STOP_TIMEOUT_S
 from tests.support.raw_client import RawClient, create
 from tests.support.waiting import wait_until
 
@@ -156,6 +157,26 @@ def test_a_paused_broker_can_be_stopped_and_killed() -> None:
         ask(broker.bootstrap, 10)
 
 
+def test_broker_that_sigstop_has_stopped_is_seen_and_ended() -> None:
+    begun_s = time.monotonic()
+    with Broker() as broker:
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGSTOP)
+        wait_until(lambda: broker.is_paused)
+        assert "paused" in repr(broker)
+        with pytest.raises(ControlError, match="SIGSTOP has stopped the broker; resume it first"):
+            broker.reset()
+        broker.resume()
+        wait_until(lambda: not broker.is_paused)
+        ask(broker.bootstrap, 10)
+        os.kill(broker.pid, signal.SIGSTOP)
+        assert broker.stop() == 0
+        broker.start()
+        os.kill(broker.pid, signal.SIGSTOP)
+    assert time.monotonic() - begun_s < STOP_TIMEOUT_S
+    assert not broker.data_dir.exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_paused_broker(number: signal.Signals) -> None:
     with Broker() as broker:
@@ -190,12 +211,14 @@ def test_what_the_handle_gives_itself_is_refused(name: str) -> None:
 
 
 SUITE = """
-import sys, time
+import os, signal, sys, time
 from ottla import Broker
 broker = Broker()
 broker.start()
 if "paused" in sys.argv:
     broker.pause()
+if "stopped" in sys.argv:
+    os.kill(broker.pid, signal.SIGSTOP)
 print(broker.pid, broker.data_dir.parent, flush=True)
 time.sleep({})
 """
@@ -219,7 +242,7 @@ def suite(*arguments: str, seconds: float) -> tuple[subprocess.Popen[str], int, 
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("state", ["serving", "paused"])
+@pytest.mark.parametrize("state", ["serving", "paused", "stopped"])
 def test_nothing_outlives_a_suite_that_is_killed(state: str) -> None:
     process, pid, directory = suite(state, seconds=60)
     assert is_alive(pid)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ottla.control.remote import ControlError, Remote
+from ottla.real_time import monotonic_s
 
 if TYPE_CHECKING:
     from ottla.control.faults.fault import Fault
@@ -44,9 +44,9 @@ class RemoteFault:
 
     def wait(self, hits: int = 1, timeout_s: float = 10.0) -> None:
         """Wait until the fault has struck ``hits`` times. Raises TimeoutError."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = monotonic_s() + timeout_s
         while True:
-            left_ms = max(0, int((deadline_s - time.monotonic()) * 1_000))
+            left_ms = max(0, int((deadline_s - monotonic_s()) * 1_000))
             answer = self._control().post(f"/v1/faults/{self.id}/wait", {"hits": hits, "timeout_ms": min(left_ms, ASK_MS)})
             if answer["hits"] >= hits:
                 return

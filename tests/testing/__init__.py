@@ -1,0 +1,1 @@
+"""The handles and the pytest plugin, without a broker."""

@@ -1,0 +1,67 @@
+"""Deadlines where a test has frozen the time, as freezegun does: it replaces the functions of `time` that programs call."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, cast
+
+import pytest
+
+import ottla.testing.cluster_queries as cluster_queries
+from ottla.control.faults.remote_faults import RemoteFault
+from ottla.real_time import monotonic_s, now_ms
+from ottla.testing.cluster_queries import wait_for
+
+FROZEN_S = 1_000.0
+
+
+@pytest.fixture(autouse=True)
+def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freeze the clocks that freezegun freezes, in place of which a condition that never ends would hang the test."""
+    for name in ("time", "monotonic", "perf_counter"):
+        monkeypatch.setattr(time, name, lambda: FROZEN_S)
+        monkeypatch.setattr(time, f"{name}_ns", lambda: int(FROZEN_S) * 1_000_000_000)
+
+
+def calls_until(limit: int) -> Any:
+    """A function that returns False, and fails when it is called more than ``limit`` times."""
+    calls = iter(range(limit))
+
+    def call(*_: object) -> bool:
+        assert next(calls, None) is not None, "the deadline never comes"
+        return False
+
+    return call
+
+
+def test_real_time_passes() -> None:
+    before_s = monotonic_s()
+    threading.Event().wait(0.001)
+    assert monotonic_s() > before_s
+    assert now_ms() > FROZEN_S * 1_000
+
+
+def test_wait_for_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_queries, "PAUSE_S", 0)
+    with pytest.raises(TimeoutError, match=r"it has not come in 0\.001 s; the last look gave False"):
+        wait_for(calls_until(100_000), 0.001)
+
+
+def test_wait_for_a_fault_has_an_end() -> None:
+    never = calls_until(100_000)
+
+    class Control:
+        def post(self, path: str, parameters: object) -> dict[str, int]:
+            return {"hits": int(never())}
+
+    with pytest.raises(TimeoutError, match=r"has struck 0 times in 0\.01 s"):
+        RemoteFault(lambda: cast(Any, Control()), 1).wait(1, 0.01)
+
+
+def test_client_does_not_go_by_a_frozen_clock() -> None:
+    from ottla.client.brokers import BrokerConnections
+
+    before_s = BrokerConnections("127.0.0.1:1")._clock()
+    threading.Event().wait(0.001)
+    assert BrokerConnections("127.0.0.1:1")._clock() > before_s
