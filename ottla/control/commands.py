@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from posixpath import realpath
@@ -13,6 +13,7 @@ import msgspec
 from ottla.broker.config.definitions import ConfigError
 from ottla.control.command import Command, CommandRefused, NoParameters, Steered
 from ottla.control.fault_commands import FAULT_COMMANDS
+from ottla.control.faults.added_fault import AddedFault
 from ottla.operations.snapshots import growing_snapshot
 from ottla.storage.filesystem import described
 from ottla.storage.identity import DirectoryError
@@ -49,8 +50,16 @@ async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
 
 
 async def _reset(steered: Steered, _: NoParameters) -> None:
+    faults = steered.faults
+    aside: list[AddedFault] = []
+
+    def set_faults_aside() -> Callable[[], None]:
+        aside.extend(faults.set_aside())
+        return lambda: faults.put_back(aside)
+
     with _data_kept(steered, "reset"):
-        await steered.serving.reset(steered.faults.clear)
+        await steered.serving.reset(set_faults_aside)
+    faults.discard(aside)
     steered.history.clear()
 
 

@@ -13,6 +13,8 @@ import pytest
 from ottla.broker.config.definitions import ConfigError
 from ottla.control.command import CommandRefused
 from ottla.control.commands import COMMANDS
+from ottla.control.faults.fault import Fault
+from ottla.control.faults.registry import Faults
 from ottla.storage.identity import DirectoryError
 
 
@@ -45,13 +47,14 @@ class FailingServing:
         self._is_replaced = is_replaced
         self.failure = error if has_stopped else None
 
-    async def reset(self, on_replaced: Callable[[], None]) -> None:
+    async def reset(self, on_replaced: Callable[[], Callable[[], None]]) -> None:
         if self._is_replaced:
-            on_replaced()
+            undo = on_replaced()
+            undo()
         raise self._error
 
-    async def restore(self, source: str, on_replaced: Callable[[], None] = lambda: None) -> None:
-        await self.reset(on_replaced)
+    async def restore(self, source: str) -> None:
+        raise self._error
 
 
 def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRefused, list[str]]:
@@ -61,7 +64,7 @@ def refusal(path: str, body: bytes, serving: FailingServing) -> tuple[CommandRef
         Any,
         SimpleNamespace(
             serving=serving,
-            faults=SimpleNamespace(clear=lambda: cleared.append("faults")),
+            faults=SimpleNamespace(set_aside=list, put_back=lambda _: None, discard=lambda _: cleared.append("faults")),
             history=SimpleNamespace(clear=lambda: cleared.append("history")),
         ),
     )
@@ -90,4 +93,29 @@ def test_failed_reset_and_restore_say_what_became_of_the_data(error: Exception, 
     serving = FailingServing(error, is_replaced=True, has_stopped=True)
     refused, cleared = refusal("/v1/reset", b"", serving)
     assert (refused.status, str(refused)) == (409, f"Not reset: {reason}; the broker has stopped.")
-    assert cleared == ["faults"]
+    assert not cleared
+
+
+END_TXN = 26
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_failed_reset_keeps_faults_and_history(is_replaced: bool) -> None:
+    faults = Faults()
+    added = faults.add(Fault(api="EndTxn", error="NOT_COORDINATOR"))
+    forgotten: list[str] = []
+    steered = cast(
+        Any,
+        SimpleNamespace(
+            serving=FailingServing(ConfigError("cannot listen"), is_replaced=is_replaced, has_stopped=False),
+            faults=faults,
+            history=SimpleNamespace(clear=lambda: forgotten.append("history")),
+        ),
+    )
+    (command,) = [command for command in COMMANDS if command.path == "/v1/reset"]
+    with pytest.raises(CommandRefused):
+        asyncio.run(command.run(steered, command.parsed(b"")))
+    assert faults.all() == [added]
+    assert [watched.id for watched in faults.watched_keys[END_TXN]] == [added.id]
+    assert not added.latch.is_open
+    assert not forgotten

@@ -65,7 +65,7 @@ class Serving:
             if self.failure is None:
                 await self.broker.stop()
 
-    async def reset(self, on_replaced: Callable[[], None] = _nothing) -> None:
+    async def reset(self, on_replaced: Callable[[], Callable[[], None]] = lambda: _nothing) -> None:
         """Delete all topics, groups, transactions and settings, as in a new directory. The cluster keeps its id.
 
         Producer ids are not used again, because a producer of a test that has ended may still be running. See `_replace_data` for
@@ -73,7 +73,7 @@ class Serving:
         """
         await self._replace_data(lambda incoming: None, on_replaced)
 
-    async def restore(self, source: str, on_replaced: Callable[[], None] = _nothing) -> None:
+    async def restore(self, source: str) -> None:
         """Replace all data by that of a snapshot. The cluster keeps its id, also where the snapshot is another cluster's.
 
         Raises `DirectoryError` for a snapshot that is damaged or of another node. See `_replace_data` for other errors.
@@ -83,7 +83,7 @@ class Serving:
             settings = self.broker.settings
             restore_snapshot(self._env.fs, source, incoming, settings.node_id, is_synced=self._is_synced)
 
-        await self._replace_data(fill, on_replaced)
+        await self._replace_data(fill, lambda: _nothing)
 
     async def snapshot(self, target: str) -> None:
         """Copy all data into the directory ``target``, which must not exist.
@@ -108,12 +108,12 @@ class Serving:
         if refused is not None:
             raise refused
 
-    async def _replace_data(self, fill: Callable[[str], None], on_replaced: Callable[[], None]) -> None:
+    async def _replace_data(self, fill: Callable[[str], None], on_replaced: Callable[[], Callable[[], None]]) -> None:
         """Replace the broker's data by the data that ``fill`` creates in a directory. See `storage.replacement` for crashes.
 
-        ``on_replaced`` is called before a broker starts on the new data. Raises the errors of ``fill``, OSError where the disk
-        refuses a step, and the errors of `BrokerServer.start` where the broker cannot start on the new data. After each of them a
-        broker serves the old data, unless `failure` is set.
+        ``on_replaced`` is called before a broker starts on the new data, and what it returns is called if that fails. Raises the
+        errors of ``fill``, OSError where the disk refuses a step, and the errors of `BrokerServer.start` where the broker cannot
+        start on the new data. After each of them a broker serves the old data, unless `failure` is set.
         """
         async with self._turn:
             self._check_replaceable()
@@ -126,11 +126,13 @@ class Serving:
 
             replacement.build(fill_and_identify)
             inherited = self.broker.hand_over(is_written=False)
+            undo = _nothing
             try:
                 replacement.exchange()
-                on_replaced()
+                undo = on_replaced()
                 await self._start_next(inherited)
             except Exception:
+                undo()
                 await self._start_or_end(inherited, replacement.undo)
                 raise
             replacement.complete()

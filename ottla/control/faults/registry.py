@@ -7,7 +7,7 @@ and points are empty.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -92,9 +92,23 @@ class Faults:
 
     def clear(self) -> None:
         """Remove all faults, and let everything that they hold go on."""
-        removed, self._added = self.all(), {}
+        self.discard(self.set_aside())
+
+    def set_aside(self) -> list[AddedFault]:
+        """Take all faults out, but hold what they hold, until `discard` or `put_back`."""
+        aside, self._added = self.all(), {}
         self._sort()
-        for added in removed:
+        return aside
+
+    def put_back(self, aside: Iterable[AddedFault]) -> None:
+        """Undo `set_aside`."""
+        self._added = {added.id: added for added in aside} | self._added
+        self._sort()
+
+    @staticmethod
+    def discard(aside: Iterable[AddedFault]) -> None:
+        """Let everything go on that the faults of `set_aside` hold."""
+        for added in aside:
             log.info("fault_removed", fault=added.id, hits=added.hits)
             added.latch.open()
 

@@ -13,6 +13,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from ottla.broker.broker import BrokerServer
+from ottla.broker.config.definitions import ConfigError
 from ottla.broker.metadata.metadata_log import LocalMetadataLog
 from ottla.broker.process import serving
 from ottla.operations.snapshots import MANIFEST_FILE, Manifest, growing_snapshot
@@ -311,6 +313,31 @@ def test_snapshot_on_which_no_broker_starts_is_refused(monkeypatch: pytest.Monke
         world.run(world.serving.restore(SNAPSHOT))
     assert state_of(world) == OLD
     check_left(world)
+    world.close()
+
+
+def test_reset_after_which_no_broker_starts_is_undone_by_its_caller_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = begun()
+    called: list[str] = []
+
+    def on_replaced() -> Callable[[], None]:
+        called.append("replaced")
+        return lambda: called.append("undone")
+
+    world.run(world.serving.reset(on_replaced))
+    assert called == ["replaced"]
+    start = BrokerServer.start
+
+    async def start_on_old_data(server: BrokerServer) -> None:
+        if called[-1] == "replaced":
+            raise ConfigError("cannot listen")
+        await start(server)
+
+    monkeypatch.setattr(BrokerServer, "start", start_on_old_data)
+    with pytest.raises(ConfigError):
+        world.run(world.serving.reset(on_replaced))
+    assert called == ["replaced", "replaced", "undone"]
+    assert world.serving.failure is None
     world.close()
 
 
