@@ -12,7 +12,7 @@ from ottla.addresses import Address
 from ottla.client.connection import SocketTransport
 from ottla.client.errors import ClientError
 from ottla.client.kafka_client import KafkaClient
-from ottla.control.faults.matching import OBSERVER_CLIENT_ID
+from ottla.control.faults.matching import CONSOLE_CLIENT_ID
 from ottla.control.pages import Reach
 
 TIMEOUT_S: Final = 3.0
@@ -77,4 +77,4 @@ def new_client(reach: Reach, check: Callable[[], None]) -> KafkaClient:
     def connect(address: Address, timeout_s: float) -> SocketTransport:
         return _Transport(reach.from_within.get(address, address), timeout_s, check)
 
-    return KafkaClient(reach.bootstrap, TIMEOUT_S, client_id=OBSERVER_CLIENT_ID, connect=connect)
+    return KafkaClient(reach.bootstrap, TIMEOUT_S, client_id=CONSOLE_CLIENT_ID, connect=connect)

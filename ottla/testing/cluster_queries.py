@@ -34,8 +34,9 @@ class Questions:
     def cluster(self) -> KafkaClient:
         """A client for several requests. The caller closes it."""
         from ottla.client import KafkaClient
+        from ottla.control.faults.matching import HANDLE_CLIENT_ID
 
-        return KafkaClient(self._bootstrap(), TIMEOUT_S)
+        return KafkaClient(self._bootstrap(), TIMEOUT_S, client_id=HANDLE_CLIENT_ID)
 
     def create_topic(
         self, name: str, partitions: int | None = None, configs: Mapping[str, str] | None = None, *, replication_factor: int = -1

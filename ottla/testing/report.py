@@ -26,12 +26,13 @@ def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None
     from ottla.cli.txn_timeline import lines as shown
     from ottla.client import ClientError, KafkaClient
     from ottla.client.timeline import Event, timeline
+    from ottla.control.faults.matching import HANDLE_CLIENT_ID
     from ottla.control.remote import ControlError
     from ottla.control.timeline import merged
 
     told: list[tuple[str, list[Event]]] = []
     try:
-        with KafkaClient(bootstrap, TIMEOUT_S) as cluster:
+        with KafkaClient(bootstrap, TIMEOUT_S, client_id=HANDLE_CLIENT_ID) as cluster:
             stored = [listing.transactional_id for listing in cluster.transactions()]
             # An id that was only ever refused is in no log. The door knows it, and which ids have the newest events.
             asked = [] if door is None else [name for name, newest_ms in door.known_ids() if newest_ms >= since_ms]

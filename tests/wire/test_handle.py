@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker, ControlError
 from ottla.cli.health_check import NotReady, ask
+from ottla.client import ClientError
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.testing.handle import STOP_TIMEOUT_S
 from tests.support.raw_client import RawClient, create
@@ -155,6 +156,21 @@ def test_a_paused_broker_can_be_stopped_and_killed() -> None:
         broker.pause()
         broker.restart(kill=True)
         ask(broker.bootstrap, 10)
+
+
+def test_own_requests_are_hit_by_faults_that_name_them(broker: Broker) -> None:
+    """Not by those that a test sets for its application's clients, or it could not see what became of the records."""
+    produce(broker, "orders", b"1")
+    with broker.faults.add(api="*", error="UNKNOWN_SERVER_ERROR", times=None) as fault:
+        assert [record.value for record in broker.records("orders")] == [b"1"]
+        broker.create_topic("others")
+        assert fault.hits == 0
+    with (
+        broker.faults.add(api="ListOffsets", client_id="ottla-handle", error="UNKNOWN_SERVER_ERROR", times=None) as fault,
+        pytest.raises(ClientError, match="UNKNOWN_SERVER_ERROR"),
+    ):
+        broker.records("orders")
+    broker.faults.clear()
 
 
 def test_broker_that_sigstop_has_stopped_is_seen_and_ended() -> None:

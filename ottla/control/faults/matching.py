@@ -10,9 +10,13 @@ from ottla.control.faults.api_names import api_key, versions
 from ottla.control.faults.fault import WAYS, Fault
 from ottla.control.faults.request_targets import NamedPlace, groups, places, transactional_ids
 
-OBSERVER_CLIENT_ID = "ottla-console"
-"""The client id of the console, which asks again and again. Only a fault that names this client strikes it: what a test counts must
-not depend on whether somebody looks on."""
+CONSOLE_CLIENT_ID = "ottla-console"
+"""The client id of the console, which asks again and again."""
+HANDLE_CLIENT_ID = "ottla-handle"
+"""The client id of `ottla.Broker`, `ottla.Cluster` and the pytest plugin."""
+OWN_CLIENT_IDS = frozenset((CONSOLE_CLIENT_ID, HANDLE_CLIENT_ID))
+"""Only faults that name these clients, without a pattern, hit them. What a test counts must not depend on whether a browser shows
+the console, and a test that has fetches refused still has to see the records by its handle."""
 
 
 def is_like(name: str, pattern: str | None) -> bool:
@@ -42,7 +46,7 @@ class Matcher:
             return False
         if not is_like(incoming.client_id, fault.client_id):
             return False
-        if incoming.client_id == OBSERVER_CLIENT_ID != fault.client_id:
+        if incoming.client_id in OWN_CLIENT_IDS and incoming.client_id != fault.client_id:
             return False
         if fault.fields and any(getattr(incoming.request, name) != value for name, value in fault.fields.items()):
             return False
