@@ -278,6 +278,16 @@ class Broker:
         finally:
             remove_directory(self._temporary, os.getpid())
 
+    def begin_anew(self) -> None:
+        """Empty the broker as `reset` does, and restart it with a manual clock at the machine's time: `reset` keeps the time.
+
+        Raises `ControlError` and `BrokerFailed`.
+        """
+        self.reset()
+        self.stop()
+        self.clock.last_ms = None
+        self.start()
+
     def reset(self) -> None:
         """Remove all topics, groups, transactions and settings. Clients lose their connections; address and cluster id stay.
 

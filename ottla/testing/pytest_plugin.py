@@ -14,21 +14,19 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ottla.testing.session_brokers import MACHINE, MANUAL, BrokerRequest, SessionBrokers, SessionClusters
 
 if TYPE_CHECKING:
     from ottla.client.records import ConsumedRecord
     from ottla.testing.cluster_handle import Cluster
     from ottla.testing.handle import Broker
 
-MAX_BROKERS = 8
-"""How many brokers of a session run at once. Each takes some 45 MiB."""
-MAX_CLUSTERS = 2
 DEFAULT_CLUSTER_BROKERS = 3
 MAX_REPORTED_LINES = 200
 """How many of the newest lines of the broker's log the report of a failed test has."""
@@ -41,17 +39,7 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
     "brokers": (int,),
 }
 """The options of the marker and their types."""
-_CLOCKS = ("machine", "manual")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRequest:
-    """The broker that a test wants. Equal wishes get the same broker."""
-
-    settings: tuple[tuple[str, str], ...] = ()
-    features: tuple[tuple[str, int], ...] = ()
-    clock: str = _CLOCKS[0]
-    broker_count: int = 1
+_CLOCKS = (MACHINE, MANUAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,62 +67,6 @@ class External:
 
     def __repr__(self) -> str:
         return f"<the broker at {self.bootstrap}>"
-
-
-@dataclass(slots=True)
-class SessionBrokers:
-    """The brokers of one session and worker."""
-
-    running: dict[BrokerRequest, Broker] = field(default_factory=dict)
-
-    def get(self, wanted: BrokerRequest, *, is_fresh: bool) -> Broker:
-        from ottla.testing.handle import Broker
-
-        broker = self.running.pop(wanted, None)
-        if broker is None:
-            if len(self.running) >= MAX_BROKERS:
-                # This is the broker whose last use is the longest ago.
-                self.running.pop(next(iter(self.running))).close()
-            broker = Broker(settings=dict(wanted.settings), features=dict(wanted.features), clock=wanted.clock)
-        self.running[wanted] = broker
-        if not broker.is_running:
-            # The broker is new, or a test has stopped or killed it.
-            broker.start()
-        if broker.is_paused:
-            broker.resume()
-        if is_fresh:
-            broker.reset()
-        return broker
-
-    def close(self) -> None:
-        for broker in self.running.values():
-            broker.close()
-
-
-@dataclass(slots=True)
-class Clusters:
-    """The clusters of one session and worker. Equal wishes get the same one."""
-
-    running: dict[BrokerRequest, Cluster] = field(default_factory=dict)
-
-    def get(self, wanted: BrokerRequest) -> Cluster:
-        from ottla.testing.cluster_handle import Cluster
-
-        cluster = self.running.pop(wanted, None)
-        if cluster is None:
-            if len(self.running) >= MAX_CLUSTERS:
-                self.running.pop(next(iter(self.running))).close()
-            cluster = Cluster(wanted.broker_count, settings=dict(wanted.settings), features=dict(wanted.features))
-        self.running[wanted] = cluster
-        if not cluster.is_running:
-            cluster.start()
-        # The test before may have killed or paused brokers.
-        cluster.heal()
-        return cluster
-
-    def close(self) -> None:
-        for cluster in self.running.values():
-            cluster.close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -175,8 +107,8 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _marked(item: pytest.Item) -> dict[str, Any]:
-    """The options of a test's markers, in which a nearer marker wins. Raises `pytest.UsageError`."""
+def _marked(item: pytest.Item | pytest.Collector) -> dict[str, Any]:
+    """The options of the markers of a test, a class or a module, in which a nearer marker wins. Raises `pytest.UsageError`."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("ottla"):
         if marker.args:
@@ -228,61 +160,122 @@ def _levels(features: Mapping[str, Any]) -> dict[str, int]:
         raise pytest.UsageError(f"features are NAME=LEVEL with a number for the level, not {dict(features)}") from None
 
 
+_BROKERS = pytest.StashKey[SessionBrokers]()
+"""The brokers of a session, once a test has asked for one."""
+
+
 @pytest.fixture(scope="session")
-def _ottla_brokers() -> Iterator[SessionBrokers]:
-    brokers = SessionBrokers()
+def _ottla_brokers(request: pytest.FixtureRequest) -> Iterator[SessionBrokers]:
+    brokers = request.config.stash[_BROKERS] = SessionBrokers()
     try:
         yield brokers
     finally:
+        del request.config.stash[_BROKERS]
         brokers.close()
 
 
 @pytest.fixture(scope="session")
-def ottla_session(request: pytest.FixtureRequest) -> Broker | External:
+def ottla_session(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
     """The broker of the tests that want no special one, for fixtures with the scope of a session."""
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
-        return External(bootstrap)
+        yield External(bootstrap)
+        return
     brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
-    return brokers.get(_wanted(request.config, {}), is_fresh=False)
+    with brokers.hold(_wanted(request.config, {}), is_fresh=False) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def ottla_module(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
+    """The broker of the tests of a module, as the module's marker wants it, for fixtures with the scope of a module."""
+    options = _marked(request.node)
+    if (external := _external(request.config, options, "module")) is not None:
+        yield external
+        return
+    brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
+    with brokers.hold(_wanted(request.config, {**options, "brokers": 1}), is_fresh=bool(options.get("fresh"))) as broker:
+        yield broker
 
 
 @pytest.fixture
 def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
     """A running broker on a temporary directory: an `ottla.Broker`, unless the tests run against an existing broker.
 
-    Faults that the test leaves are removed, so that they do not strike the next test.
+    Faults that the test leaves are removed, so that they do not hit the requests of the next test.
     """
     options = _marked(request.node)
-    bootstrap = request.config.getoption("--ottla-bootstrap")
-    if bootstrap is not None:
-        wanted = [name for name, value in options.items() if value and (name, value) != ("clock", _CLOCKS[0])]
-        if wanted:
-            pytest.skip(f"the test wants a broker of its own ({', '.join(wanted)}), and runs against {bootstrap}")
-        yield External(bootstrap)
+    if (external := _external(request.config, options, "test")) is not None:
+        yield external
         return
     brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
     broker = brokers.get(_wanted(request.config, {**options, "brokers": 1}), is_fresh=bool(options.get("fresh")))
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
-    pid, known = broker.pid, {fault.id for fault in broker.faults.all()}
     yield broker
-    # A process that the test has started numbers its faults from 1 again.
-    _remove_faults(broker, known if broker.pid == pid else ())
+    brokers.remove_faults([broker])
 
 
-def _remove_faults(broker: Broker, known: Collection[int]) -> None:
-    """Remove all faults but those that fixtures of a wider scope have added."""
-    from ottla.control.remote import ControlError
+def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> External | None:
+    """The existing broker against which the tests run; None if they start their own. Skips a test that wants a special one."""
+    bootstrap = config.getoption("--ottla-bootstrap")
+    if bootstrap is None:
+        return None
+    wanted = [name for name, value in options.items() if value and (name, value) != ("clock", _CLOCKS[0])]
+    if wanted:
+        pytest.skip(f"the {what} wants a broker of its own ({', '.join(wanted)}), and runs against {bootstrap}")
+    return External(bootstrap)
 
-    if not broker.is_running:
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, object, object]:
+    """Note which faults a fixture of a wider scope than a test adds: they stay as long as the fixture does."""
+    if fixturedef.scope == "function":
+        return (yield)
+    _check_marker(fixturedef, request)
+    brokers = request.config.stash.get(_BROKERS, None)
+    before = set() if brokers is None else brokers.faults()
+    result = yield
+    brokers = request.config.stash.get(_BROKERS, None)
+    if brokers is not None:
+        brokers.keep_faults(fixturedef, brokers.faults() - before)
+    return result
+
+
+def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    brokers = request.config.stash.get(_BROKERS, None)
+    if brokers is not None:
+        brokers.let_faults_go(fixturedef)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Remove the faults that a test has left on the brokers of wider fixtures."""
+    try:
+        return (yield)
+    finally:
+        brokers = item.config.stash.get(_BROKERS, None)
+        if brokers is not None:
+            brokers.remove_faults()
+
+
+def _check_marker(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    """Refuse a fixture of a class or module that would get another broker than the tests for which it is."""
+    node = request.node
+    if fixturedef.scope == "session" or not isinstance(node, pytest.Item | pytest.Collector):
         return
-    # The test may just have killed the broker.
-    with suppress(ControlError):
-        if broker.is_paused:
-            broker.resume()
-        for fault in broker.faults.all():
-            if fault.id not in known:
-                fault.remove()
+    wanted = _wanted(request.config, {**_marked(node), "brokers": 1})
+    module = node.getparent(pytest.Module)
+    given = {
+        "ottla_session": _wanted(request.config, {}),
+        "ottla_module": wanted if module is None else _wanted(request.config, {**_marked(module), "brokers": 1}),
+    }
+    for name, request_given in given.items():
+        if name in fixturedef.argnames and wanted != request_given:
+            pytest.fail(
+                f"the fixture {fixturedef.argname} takes {name}, but the marker ottla of {node.nodeid} wants another broker; take"
+                " ottla_module, which has the broker of a module's marker, or ottla, in a fixture of each test",
+                pytrace=False,
+            )
 
 
 _BROKER = pytest.StashKey[Before]()
@@ -313,8 +306,8 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def _ottla_clusters() -> Iterator[Clusters]:
-    clusters = Clusters()
+def _ottla_clusters() -> Iterator[SessionClusters]:
+    clusters = SessionClusters()
     try:
         yield clusters
     finally:
@@ -328,7 +321,7 @@ def ottla_cluster(request: pytest.FixtureRequest) -> Cluster:
     bootstrap = request.config.getoption("--ottla-bootstrap")
     if bootstrap is not None:
         pytest.skip(f"the test wants a cluster of its own, and runs against {bootstrap}")
-    clusters: Clusters = request.getfixturevalue("_ottla_clusters")
+    clusters: SessionClusters = request.getfixturevalue("_ottla_clusters")
     return clusters.get(_wanted(request.config, {"brokers": DEFAULT_CLUSTER_BROKERS, **options}))
 
 

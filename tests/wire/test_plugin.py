@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -349,3 +350,176 @@ def test_other(ottla_cluster, ottla_topic):
 def test_each_test_gets_the_cluster_that_it_wants(tmp_path: Path) -> None:
     code, output = run(tmp_path, CLUSTERS)
     assert code == 0, output
+
+
+MANY = (
+    """
+@pytest.fixture(scope="session")
+def prepared(ottla_session):
+    ottla_session.create_topic("prepared")
+    return ottla_session
+
+def test_first(prepared):
+    assert topics(prepared.bootstrap) == {"prepared"}
+"""
+    + "".join(
+        f"""
+@pytest.mark.ottla(settings={{"num.partitions": {number}}})
+def test_{number}(ottla):
+    assert ottla.is_running
+"""
+        for number in range(2, 5)
+    )
+    + """
+def test_last(prepared, ottla):
+    assert ottla is prepared
+    assert topics(prepared.bootstrap) == {"prepared"}
+"""
+)
+
+
+def test_broker_of_a_wider_fixture_is_not_closed_for_others(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import ottla.testing.session_brokers as brokers\nbrokers.MAX_BROKERS = 2\n")
+    code, output = run(tmp_path, MANY)
+    assert (code, "5 passed" in output) == (0, True), output
+
+
+LEFT_THROUGH_SESSION = """
+@pytest.fixture(scope="module")
+def slow(ottla_session):
+    return ottla_session.faults.add(api="Metadata", delay_ms=1, times=None)
+
+@pytest.fixture
+def careless(ottla_session):
+    ottla_session.faults.add(api="Produce", drop_answer=True)
+
+def ids(ottla_session):
+    return [fault.id for fault in ottla_session.faults.all()]
+
+def test_leaves_faults(slow, careless, ottla_session):
+    ottla_session.faults.add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
+    assert len(ids(ottla_session)) == 3
+
+def test_after_it(slow, ottla_session):
+    assert ids(ottla_session) == [slow.id]
+    ottla_session.pause()
+
+def test_after_a_pause(slow, ottla_session):
+    assert not ottla_session.is_paused
+    assert ids(ottla_session) == [slow.id]
+"""
+
+
+def test_fault_left_through_the_session_fixture_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "test_xlater.py").write_text("def test_it(ottla_session):\n    assert ottla_session.faults.all() == []\n")
+    code, output = run(tmp_path, LEFT_THROUGH_SESSION)
+    assert (code, "4 passed" in output) == (0, True), output
+
+
+MODULE = """
+pytestmark = pytest.mark.ottla(settings={"num.partitions": 3})
+
+@pytest.fixture(scope="module")
+def prepared(ottla_module):
+    ottla_module.create_topic("prepared")
+    return ottla_module
+
+def test_prepared(prepared, ottla):
+    assert ottla is prepared
+
+@pytest.fixture(scope="module")
+def of_another(ottla_session):
+    pass
+
+def test_refused(of_another, ottla):
+    pass
+
+@pytest.mark.ottla(settings={"num.partitions": 4})
+class TestOthers:
+    @pytest.fixture(scope="class")
+    def of_the_class(self, ottla_module):
+        pass
+
+    def test_refused(self, of_the_class):
+        pass
+"""
+
+
+def test_marker_of_a_module_reaches_its_fixtures_or_is_refused(tmp_path: Path) -> None:
+    code, output = run(tmp_path, MODULE)
+    assert (code, "1 passed, 2 errors" in output) == (1, True), output
+    told = "the fixture {} takes {}, but the marker ottla of {} wants another broker; take"
+    assert told.format("of_another", "ottla_session", "test_users.py") in output
+    assert told.format("of_the_class", "ottla_module", "test_users.py::TestOthers") in output
+
+
+CLOCKS = """
+import time
+pytestmark = pytest.mark.ottla(clock="manual")
+TIMES = []
+
+def test_moved(ottla):
+    TIMES.append(ottla.clock.now_ms)
+    ottla.clock.advance("7d")
+    ottla.create_topic("left")
+
+def test_goes_on(ottla):
+    assert ottla.clock.now_ms == TIMES[0] + 7 * 86_400_000
+    assert topics(ottla.bootstrap) == {"left"}
+
+@pytest.mark.ottla(fresh=True)
+@pytest.mark.parametrize("number", range(2))
+def test_fresh(ottla, number):
+    assert topics(ottla.bootstrap) == set()
+    assert abs(ottla.clock.now_ms - time.time() * 1_000) < 60_000
+    ottla.clock.advance("7d")
+"""
+
+
+def test_fresh_broker_has_a_fresh_clock(tmp_path: Path) -> None:
+    code, output = run(tmp_path, CLOCKS)
+    assert (code, "4 passed" in output) == (0, True), output
+
+
+SUSPENDED = """
+import os, signal
+
+def test_failing(ottla):
+    os.kill(ottla.pid, signal.SIGSTOP)
+    raise AssertionError("the first")
+
+def test_after_it(ottla):
+    assert topics(ottla.bootstrap) == set()
+    os.kill(ottla.pid, signal.SIGSTOP)
+"""
+
+
+def test_broker_that_sigstop_has_stopped_does_not_hold_the_run_up(tmp_path: Path) -> None:
+    begun_s = time.monotonic()
+    code, output = run(tmp_path, SUSPENDED)
+    assert (code, "1 failed, 1 passed" in output) == (1, True), output
+    assert time.monotonic() - begun_s < 30
+
+
+FORKS = """
+import os
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", ["ottla", "ottla_session"])
+def test_fork(request, kind):
+    broker = request.getfixturevalue(kind)
+    fault = broker.faults.add(api="Metadata", delay_ms=1)
+    pid = os.fork()
+    if pid == 0:
+        request.config.stash[BROKERS].remove_faults([broker])
+        request.config.stash[BROKERS].close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert [left.id for left in broker.faults.all()] == [fault.id]
+    assert topics(broker.bootstrap) == set()
+"""
+
+
+def test_fork_of_a_test_closes_nothing(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "from ottla.testing.pytest_plugin import _BROKERS as BROKERS\n" + FORKS)
+    assert (code, "2 passed" in output) == (0, True), output
