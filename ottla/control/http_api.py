@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -65,7 +66,8 @@ class LoopPause:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._let_go: threading.Event | None = None
+        # A queue and no event: its `put` needs no lock, so the handler of a signal may call it whatever the main thread is doing.
+        self._let_go: SimpleQueue[None] | None = None
 
     @property
     def is_held(self) -> bool:
@@ -75,12 +77,12 @@ class LoopPause:
         """Returns once the event loop stands still. Raises `CommandRefused`."""
         if self._let_go is not None:
             return
-        held, let_go = threading.Event(), threading.Event()
+        held, let_go = threading.Event(), SimpleQueue[None]()
 
         def stand_still() -> None:
-            with _set_by_signals(let_go):
+            with _fed_by_signals(let_go):
                 held.set()
-                let_go.wait()
+                let_go.get()
             if self._let_go is let_go:
                 self._let_go = None
 
@@ -92,20 +94,20 @@ class LoopPause:
 
     def let_go(self) -> None:
         if self._let_go is not None:
-            self._let_go.set()
+            self._let_go.put(None)
             self._let_go = None
 
 
 @contextmanager
-def _set_by_signals(event: threading.Event) -> Iterator[None]:
-    """Set ``event`` when a signal comes. A held event loop handles no signal, so whoever stops the process first lets the loop go
-    on.
+def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
+    """Put something into ``queue`` when a signal comes. A held event loop handles no signal, so whoever stops the process first
+    lets the loop go on.
 
     The loop still learns of the signal, because Python writes each signal to the loop's descriptor.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, lambda *_: event.set()) for number in STOP_SIGNALS}
+        before = {number: signal.signal(number, lambda *_: queue.put(None)) for number in STOP_SIGNALS}
     try:
         yield
     finally:
