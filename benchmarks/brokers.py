@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
-from unittest.mock import patch
 
 from ottla import Broker
 from ottla.protocol.codec import decode_response_frame, request_frame
@@ -73,7 +72,10 @@ class Subject:
             self._broker = Broker(data_dir=self._directory, settings=dict(settings or {}))
             # Without the control port, which an earlier checkout may not have.
             self._broker._is_steered = False
-            if kind != "ottla":
+            if kind == "ottla":
+                # The package of this checkout, also where another one is installed.
+                self._broker._python_options = ()
+            else:
                 self._broker._python = kind
         else:
             self._broker = ApacheKafka(self._directory, settings=settings, jvm=SERVER_JVM)
@@ -81,11 +83,7 @@ class Subject:
         # Data that the broker before has not written to the disk must not slow this one's start.
         os.sync()
         before = time.monotonic()
-        # Else ``python -m`` would use the package in the working directory, this checkout's, whichever Python is given. Only for
-        # the broker: the clients' processes are modules of this checkout.
-        safe_path = contextlib.nullcontext() if kind in ("ottla", "kafka") else patch.dict(os.environ, {"PYTHONSAFEPATH": "1"})
-        with safe_path:
-            self._broker.start()
+        self._broker.start()
         wait_for_metadata(self._broker.bootstrap)
         self.launch_s = time.monotonic() - before
 

@@ -59,7 +59,7 @@ class Snapshot:
     broker."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path.absolute()
 
     def __repr__(self) -> str:
         return f"<ottla.Snapshot {self.path}>"
@@ -112,7 +112,7 @@ class Broker:
     """The module that the process runs. A test may name one that adds faults."""
     _python = sys.executable
     """The Python that runs the module. A benchmark may name the Python of another checkout."""
-    _python_options = SAFE_PATH
+    _python_options: tuple[str, ...] = SAFE_PATH
     """Options of that Python. A test whose module is in the working directory leaves them out."""
     _is_steered = True
     """Whether the process has a door and an owner. Older checkouts have neither."""
