@@ -15,11 +15,11 @@ from ottla.addresses import Address, bootstrap_addresses, joined_address
 from ottla.arguments import BadArgument
 from ottla.client.connection import CLIENT_ID, BrokerConnection, Connect, SocketTransport
 from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnknownTopic, Unreachable, check
+from ottla.client.real_time import monotonic_s
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ottla.protocol.remedies import RETRIABLE
-from ottla.real_time import monotonic_s
 
 TIMEOUT_S: Final = 10.0
 FIRST_PAUSE_S: Final = 0.05

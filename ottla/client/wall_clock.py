@@ -1,4 +1,4 @@
-"""The machine's wall clock. Code that measures durations uses `ottla.real_time` instead."""
+"""The machine's wall clock. Code that measures durations uses `ottla.client.real_time` instead."""
 
 from __future__ import annotations
 

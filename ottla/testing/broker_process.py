@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ottla.real_time import monotonic_s
+from ottla.client.real_time import monotonic_s
 
 KEPT_LOG_LINES = 10_000
 CHUNK_BYTES = 1 << 16

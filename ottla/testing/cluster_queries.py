@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.real_time import monotonic_s
+from ottla.client.real_time import monotonic_s
 
 if TYPE_CHECKING:
     from ottla.client.kafka_client import KafkaClient

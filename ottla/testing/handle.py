@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ottla.addresses import joined_address, split_address
+from ottla.client.real_time import now_ms
 from ottla.control.durations import duration_ms
 from ottla.control.faults.remote_faults import RemoteFaults
 from ottla.control.remote import ControlError, Remote
-from ottla.real_time import now_ms
 from ottla.testing.broker_process import (
     SAFE_PATH,
     ServedProcess,

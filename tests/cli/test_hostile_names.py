@@ -174,7 +174,7 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
     class Known:
         brokers = None
 
-        def __init__(self, *_: object) -> None: ...
+        def __init__(self, *_: object, **__: object) -> None: ...
         def __enter__(self) -> Known:
             return self
 

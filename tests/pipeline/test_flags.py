@@ -165,7 +165,9 @@ def test_help_of_a_job_names_all_its_flags(capsys: pytest.CaptureFixture[str], j
     assert main(["pipeline", job, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: ottla pipeline {job} ")
-    for option in command.commands[job].params:
+    of_job = command.get_command(click.Context(command), job)
+    assert of_job is not None
+    for option in of_job.params:
         assert option.opts[-1] in shown
         assert isinstance(option, click.Option)
         assert option.help

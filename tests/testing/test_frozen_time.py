@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 import ottla.testing.cluster_queries as cluster_queries
+from ottla.client.real_time import monotonic_s, now_ms
 from ottla.control.faults.remote_faults import RemoteFault
-from ottla.real_time import monotonic_s, now_ms
 from ottla.testing.cluster_queries import wait_for
 
 FROZEN_S = 1_000.0

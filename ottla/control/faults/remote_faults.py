@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ottla.client.real_time import monotonic_s
 from ottla.control.remote import ControlError, Remote
-from ottla.real_time import monotonic_s
 
 if TYPE_CHECKING:
     from ottla.control.faults.fault import Fault
