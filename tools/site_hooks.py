@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)(?:#[^)]*)?\)")
+DOCS = ROOT / "docs"
+_UPWARDS = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)(?:#[^)]*)?\)")
 
 
 class DeadLink(Exception):
@@ -20,10 +21,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     Raises `DeadLink`.
     """
 
-    def text_of(link: re.Match[str]) -> str:
+    def kept(link: re.Match[str]) -> str:
         text, target = link.groups()
-        if not (ROOT / "docs" / target).exists():
+        file = (DOCS / page.file.src_uri).parent.joinpath(target).resolve()
+        if not file.exists():
             raise DeadLink(f"{page.file.src_uri} links to {target}, which is not there")
-        return text
+        return link.group() if file.is_relative_to(DOCS) else text
 
-    return _OUTSIDE.sub(text_of, markdown)
+    return _UPWARDS.sub(kept, markdown)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "examples/README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", "examples/README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 _FENCE = re.compile(
     r'^ *```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$',
     re.DOTALL | re.MULTILINE,

@@ -15,7 +15,7 @@ from ottla.protocol.errors import Code
 from tools import commands_page, compatibility, metrics_page, settings_page, site_hooks
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
+PAGES = {str(path.relative_to(DOCS)): path.read_text() for path in sorted(DOCS.rglob("*.md"))}
 SITE = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text())
 
 
@@ -75,7 +75,14 @@ def test_each_page_is_on_the_site() -> None:
 def test_links_lead_somewhere(name: str) -> None:
     text = re.sub(r"```.*?```", "", PAGES[name], flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
-        assert target.startswith("https://") or (DOCS / target).exists(), target
+        assert target.startswith("https://") or (DOCS / name).parent.joinpath(target).exists(), target
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_links_of_pages_at_the_top_level_lead_somewhere(name: str) -> None:
+    text = re.sub(r"```.*?```", "", (DOCS.parent / name).read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
+        assert (DOCS.parent / target).exists(), target
 
 
 def test_a_link_out_of_the_docs_becomes_its_text() -> None:
@@ -83,6 +90,14 @@ def test_a_link_out_of_the_docs_becomes_its_text() -> None:
     assert site_hooks.on_page_markdown("see [the map](../ARCHITECTURE.md#the-map).", page=page) == "see the map."
     with pytest.raises(site_hooks.DeadLink):
         site_hooks.on_page_markdown("[gone](../gone.md)", page=page)
+
+
+def test_link_from_a_subdirectory_is_resolved_there() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="internals/x.md"))
+    text = "see [the map](../../ARCHITECTURE.md#rooms) and [limits](../limits.md#disks)."
+    assert site_hooks.on_page_markdown(text, page=page) == "see the map and [limits](../limits.md#disks)."
+    with pytest.raises(site_hooks.DeadLink):
+        site_hooks.on_page_markdown("[gone](../../gone.md)", page=page)
 
 
 def _texts() -> set[str]:
