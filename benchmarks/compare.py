@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--against", metavar="PYTHON", help="measure against the ottla of this Python, not Apache Kafka")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="a setting of ottla's; may be given again")
     parser.add_argument("--json", type=Path, help="keep the raw figures here")
-    parser.add_argument("--markdown", type=Path, help="write the table for the README here")
+    parser.add_argument("--markdown", type=Path, help="write the table for docs/performance.md here")
     options = parser.parse_args()
     console = Console(width=170)
     size = Size(options.scale)

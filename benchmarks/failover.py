@@ -142,7 +142,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=0.5)
-    parser.add_argument("--markdown", type=Path, help="write the table for the README here")
+    parser.add_argument("--markdown", type=Path, help="write the table for docs/performance.md here")
     options = parser.parse_args()
     console, size = Console(width=170), Size(options.scale)
     pairs: list[tuple[Samples, Samples]] = []

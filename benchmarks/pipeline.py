@@ -1,6 +1,7 @@
 """The pipeline beside what Spark brings along, turn about in one session: reading in bulk, and the exactly-once sink.
 
-``python -m benchmarks.pipeline`` prints the tables of the README; given ``sink``, ``small`` and the like, it measures these alone.
+``python -m benchmarks.pipeline`` prints the tables of docs/performance.md; given ``sink``, ``small`` and the like, it measures
+these alone.
 """
 
 from __future__ import annotations

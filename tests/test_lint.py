@@ -67,7 +67,7 @@ def test_a_file_can_be_held_in_mind() -> None:
 
 
 STRUCTS_ONLY = tuple(f"ottla/{name}" for name in ("storage", "coordinator", "broker", "control", "spark", "pipeline"))
-"""Rooms whose values are made for each request, batch or record, or travel to another process (CONTRIBUTING.md, "Style")."""
+"""Rooms whose values are made for each request, batch or record, or travel to another process (docs/internals/recipes.md)."""
 
 
 def test_values_of_the_busy_rooms_are_structs() -> None:

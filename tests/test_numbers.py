@@ -20,24 +20,24 @@ from tools.kafka import KAFKA_VERSION, RELEASES
 from tools.rules import known
 
 ROOT = Path(__file__).parent.parent
-PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+PAGES = {str(path.relative_to(ROOT)): path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 UNITS = {"MiB": 1 << 20, "GiB": 1 << 30, "s": 1_000}
 RULES = len(known())
 
 CLAIMS = [
-    (r"([\d,]+) APIs\b", len(SERVED), ("README.md", "CHANGELOG.md")),
+    (r"([\d,]+) APIs\b", len(SERVED), ("README.md", "CHANGELOG.md", "docs/features.md")),
     (r"([\d,]+) rules\b", RULES, ("README.md",)),
     (r"\| All \| ([\d,]+) \|", RULES, ("docs/conformance.md",)),
-    (r"\| ([\d,]+) \| configs of one resource", MAX_CONFIGS, ("README.md",)),
-    (r"one resource ([\d,]+) configs", MAX_CONFIGS, ("ARCHITECTURE.md",)),
-    (r"may hold ([\d,]+) elements", MAX_ELEMENTS, ("ARCHITECTURE.md",)),
-    (r"more than ([\d,]+) elements", ELEMENTS_AT_ONCE, ("ARCHITECTURE.md",)),
-    (r"\(([\d,]+) in a frame over 1 MiB\)", ELEMENTS_OF_LARGE_FRAMES, ("ARCHITECTURE.md",)),
-    (r"more than ([\d,]+) tagged fields", MAX_TAGGED_FIELDS, ("ARCHITECTURE.md",)),
+    (r"\| ([\d,]+) \| configs of one resource", MAX_CONFIGS, ("docs/limits.md",)),
+    (r"one resource ([\d,]+) configs", MAX_CONFIGS, ("docs/differences.md",)),
+    (r"may hold ([\d,]+) elements", MAX_ELEMENTS, ("docs/differences.md",)),
+    (r"more than ([\d,]+) elements", ELEMENTS_AT_ONCE, ("docs/internals/long-work.md",)),
+    (r"\(([\d,]+) in a frame over 1 MiB\)", ELEMENTS_OF_LARGE_FRAMES, ("docs/internals/long-work.md",)),
+    (r"more than ([\d,]+) tagged fields", MAX_TAGGED_FIELDS, ("docs/differences.md",)),
     (r"tagged fields than a small bound \(([\d,]+)", MAX_TAGGED_FIELDS, ("docs/rules.md",)),
-    (r"at most ([\d,]+) records are named", MAX_RECORD_ERRORS, ("ARCHITECTURE.md",)),
-    (r"transaction\.version 0 to (\d+)", SUPPORTED_FEATURES["transaction.version"][1], ("README.md",)),
+    (r"at most ([\d,]+) records are named", MAX_RECORD_ERRORS, ("docs/differences.md",)),
+    (r"transaction\.version 0 to (\d+)", SUPPORTED_FEATURES["transaction.version"][1], ("README.md", "docs/features.md")),
 ]
 """What a sentence says in digits, the number, and pages that say it."""
 
@@ -49,9 +49,9 @@ def test_a_number_is_the_same_on_every_page(pattern: str, number: int, pages: tu
     assert all(numbers <= {number} for numbers in numbers_by_page.values()), numbers_by_page
 
 
-def test_the_limits_in_the_readme_are_the_defaults() -> None:
+def test_limits_page_has_the_defaults() -> None:
     config = BrokerConfig({})
-    rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| ([\d,]+(?: \w+)?(?:, [\d,]+ \w+)*) \|", PAGES["README.md"], re.MULTILINE)
+    rows = re.findall(r"^\| ((?:`[\w.]+`(?:, )?)+) \| ([\d,]+(?: \w+)?(?:, [\d,]+ \w+)*) \|", PAGES["docs/limits.md"], re.MULTILINE)
     limits = {}
     for names, values in rows:
         for name, value in zip(re.findall(r"`([\w.]+)`", names), re.split(r", (?=\d+ )", values), strict=True):
@@ -71,7 +71,7 @@ def test_versions_are_the_same_everywhere() -> None:
     assert named[0] == oldest
     for page in ("README.md", "CONTRIBUTING.md"):
         assert set(re.findall(r"Python ([\d.]+) or newer", PAGES[page])) == {oldest}
-    assert ",".join(packages_for(next(iter(VERSIONS)))) in PAGES["README.md"]
-    for page in ("README.md", "CHANGELOG.md", "docs/conformance.md", "docs/rules.md"):
+    assert ",".join(packages_for(next(iter(VERSIONS)))) in PAGES["docs/pipeline.md"]
+    for page in ("README.md", "CHANGELOG.md", "docs/differences.md", "docs/features.md", "docs/conformance.md", "docs/rules.md"):
         named = set(re.findall(r"Apache Kafka (\d+\.\d+\.\d+)", PAGES[page].replace("\n", " ")))
         assert {KAFKA_VERSION} <= named <= set(RELEASES), page

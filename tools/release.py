@@ -24,7 +24,14 @@ from ottla import __version__
 ROOT = Path(__file__).parent.parent
 TIMEOUT_S = 600
 _LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
-_IN_THE_SOURCES = ("Makefile", "CHANGELOG.md", "ARCHITECTURE.md", "docs/index.md", "tests/test_lint.py", "tools/release.py")
+_IN_THE_SOURCES = (
+    "Makefile",
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+    "docs/internals/index.md",
+    "tests/test_lint.py",
+    "tools/release.py",
+)
 _SMOKE = """
 import ottla
 assert ottla.__version__ == {version!r}, ottla.__version__

@@ -21,7 +21,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A block of Python, with what stands before and behind it where a page leaves that to its reader."""
+    """A block of Python, with the code before and after it that a page leaves to its reader."""
 
     first: str = ""
     last: str = ""
@@ -55,8 +55,6 @@ PAGES_TYPED = {
 }
 """Pages whose shell blocks are one session, by their paths. Their programs have titles, and lie beside it under those."""
 
-_SERVING = "ottla serve --topic orders:3 --ready-file ready.json &\nottla health --wait\n"
-
 _EACH_ALONE = """\
 ottla() {
     if [ "$1" = health ]; then ottla serve; command ottla "$@"; return; fi
@@ -74,20 +72,16 @@ ottla health --wait
 """
 
 SESSIONS = {
-    ("README.md", "ottla serve --topic orders:3 &"): Session(expected=(r"first order", r"PARTITION"), is_slow=False),
-    ("README.md", "ottla serve"): Session(
+    ("README.md", "pip install ."): Session(expected=(r"first order", r"PARTITION"), is_slow=False),
+    ("docs/run.md", "ottla serve"): Session(
         first=_EACH_ALONE,
         files={"server.properties": "num.partitions=1\n"},
         expected=(r'"event": ?"ready"',),
     ),
-    ("README.md", "ottla graduate --data-dir .ottla/data --to /var/lib/kafka"): Session(
-        first=f"{_SERVING}ottla produce orders --value 'first order'\nkill %1\nwait %1\n",
-        expected=(r"whole",),
-    ),
-    ("README.md", "ottla serve --control-port 9095 --set ottla.control.token=se"): Session(
+    ("docs/faults.md", "ottla serve --control-port 9095 --set ottla.control.token=se"): Session(
         last="ottla fault list --ready-file ready.json\n", expected=(r"delay_ms", r"Fetch")
     ),
-    ("README.md", "ottla pipeline generate --rows 200000"): Session(
+    ("docs/pipeline.md", "ottla pipeline generate --rows 200000"): Session(
         first=_PIPELINE_ELSEWHERE,
         expected=(r"export of purchases: 2,000 records", r"exported rows that are no record"),
         needs_spark=True,
@@ -126,16 +120,17 @@ def my_application_recovered():
 
 PROGRAMS = {
     ("README.md", "from ottla import Broker"): Program(first=_APPLICATION, is_slow=False),
-    ("README.md", 'with broker.faults.add(api="EndTxn", transactional_id="check'): Program(
+    ("docs/handles.md", "from ottla import Broker"): Program(first=_APPLICATION),
+    ("docs/handles.md", 'with broker.faults.add(api="EndTxn", transactional_id="check'): Program(
         first=f"{_APPLICATION}\nbroker = Broker().start()\n", last="broker.close()\n"
     ),
-    ("README.md", "from ottla import Cluster"): Program(first=_APPLICATION),
+    ("docs/handles.md", "from ottla import Cluster"): Program(first=_APPLICATION),
 }
 """Blocks of Python that are programs, run as they are."""
 
 TESTS = {
     ("README.md", "from kafka import KafkaProducer"),
-    ("README.md", '@pytest.mark.ottla(settings={"num.partitions": 3}, features='),
+    ("docs/pytest.md", '@pytest.mark.ottla(settings={"num.partitions": 3}, features='),
 }
 """Blocks of Python that are tests with the plugin: test_programs.py runs all of them with pytest."""
 
@@ -170,7 +165,7 @@ ELSEWHERE = {
     ("docs/faults.md", '{"api": "Produce", "topic": "orders", "partition": 3, "error'): _FAULTS,
     ("docs/faults.md", "- api: EndTxn"): _FAULTS,
     ("docs/faults.md", "from ottla import Broker"): "tests/wire/test_control.py::test_the_program_on_the_page_about_faults",
-    ("README.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
+    ("docs/pipeline.md", "PACKAGES=org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0,or"): (
         "tests/pipeline/kills/test_submit.py::test_a_job_of_spark_submit_is_killed_and_goes_on"
     ),
     ("docs/pytest.md", "[pytest]"): "tests/wire/test_plugin.py::test_settings_of_all_brokers",
@@ -186,12 +181,25 @@ EXCERPTS = {
 }
 """Blocks whose lines stand in a file that a test runs, in this order; what the file fills in (``{...}``) is any text."""
 
+_BENCHMARKS = (
+    "python -m benchmarks.compare --pairs 5 --scale 0.25 --only t",
+    "python -m benchmarks.compare --pairs 5 --scale 0.5 --only tr",
+    "python -m benchmarks.compare --durable --pairs 5 --scale 0.5",
+    "python -m benchmarks.failover --pairs 5 --scale 0.4",
+    "python -m benchmarks.storage",
+    "python -m benchmarks.groups",
+    "python -m benchmarks.pipeline reads sink small",
+)
+
 NOT_RUN = {
     ("docs/comparison.md", "python -m benchmarks.neighbours --starts 5"): "takes a minute, and wants the machine for itself",
     ("docs/compose.md", "services:"): "needs a container engine; its variables are settings",
     ("docs/connect.md", "connect-mirror-maker.sh mirror.properties"): "tests/wire/test_mirror.py starts the class by itself",
     ("README.md", "make run"): "runs the tests themselves",
-    ("README.md", "one micro-batch, one transaction"): "a drawing",
+    ("docs/pipeline.md", "one micro-batch, one transaction"): "a drawing",
+    **dict.fromkeys(
+        (("docs/performance.md", command) for command in _BENCHMARKS), "takes minutes, and needs the machine for itself"
+    ),
     ("docs/containers.md", "docker run -p 127.0.0.1:9092:9092 ottla:8.0.0"): "needs a container engine",
     ("docs/github-actions.md", "jobs:"): "needs GitHub's machines",
     ("docs/github-actions.md", "- run: |"): "needs GitHub's machines",

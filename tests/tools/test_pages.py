@@ -100,6 +100,28 @@ def test_link_from_a_subdirectory_is_resolved_there() -> None:
         site_hooks.on_page_markdown("[gone](../../gone.md)", page=page)
 
 
+_FILE = re.compile(r"`((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)`")
+_ROOMS = ("", "ottla", "ottla/broker", "ottla/coordinator", "ottla/spark")
+"""Where the path of a file on a page about the code may begin."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [DOCS.parent / "ARCHITECTURE.md", DOCS.parent / "CONTRIBUTING.md", *sorted(DOCS.glob("internals/*.md"))],
+    ids=lambda page: page.name,
+)
+def test_files_named_by_pages_about_the_code_exist(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    gone = [
+        file
+        for file in _FILE.findall(text)
+        if not any((DOCS.parent / room / file).exists() for room in _ROOMS)
+        and "NAME" not in file
+        and not ("/" not in file and any((DOCS.parent / "ottla").rglob(file)))
+    ]
+    assert gone == []
+
+
 def _texts() -> set[str]:
     """All texts in ottla's code, with \u2026 for what is filled in."""
     texts = set()

@@ -1,4 +1,4 @@
-"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Answered after the markers are written (see ARCHITECTURE.md).
+"""EndTxn, versions 0 to 5 (KIP-98): commits or aborts a transaction. Answered after the markers are written (docs/differences.md).
 
 - 2 (KIP-588): PRODUCER_FENCED; older clients get INVALID_PRODUCER_EPOCH.
 - 4 (KIP-890): TRANSACTION_ABORTABLE.
