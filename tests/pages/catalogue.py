@@ -118,6 +118,30 @@ def my_application_recovered():
         return [record.value for record in client.records("orders")] == [b"paid"]
 """
 
+_WRITTEN_PARTITION = """\
+from ottla.protocol.records import EndTxnMarker, build_batch, check_produced
+from ottla.storage.config import LogConfig
+from ottla.storage.log import Log
+from ottla.storage.real_filesystem import RealFilesystem
+
+written = Log(RealFilesystem(), "data/orders-0", "orders", 0, LogConfig())
+producer = {"producer_id": 1000, "producer_epoch": 0, "transactional": True}
+
+
+def put(key, value, **options):
+    batch = build_batch([(key, value)], 1_000, **options)
+    written.append_as_leader(batch, check_produced(batch), 1_000)
+
+
+put(b"a", b"first order")
+put(b"b", b"paid", base_sequence=0, **producer)
+written.append_marker(EndTxnMarker(1000, 0, True, 0), 1_000, 0)
+put(b"c", b"never committed", base_sequence=1, **producer)
+written.append_marker(EndTxnMarker(1000, 0, False, 0), 1_000, 0)
+written.close()
+"""
+"""A partition's directory with a record outside of a transaction, a committed record and an aborted record."""
+
 PROGRAMS = {
     ("README.md", "from ottla import Broker"): Program(first=_APPLICATION, is_slow=False),
     ("docs/handles.md", "from ottla import Broker"): Program(first=_APPLICATION),
@@ -125,8 +149,18 @@ PROGRAMS = {
         first=f"{_APPLICATION}\nbroker = Broker().start()\n", last="broker.close()\n"
     ),
     ("docs/handles.md", "from ottla import Cluster"): Program(first=_APPLICATION),
+    ("docs/internals/use-coordinator.md", "from itertools import count"): Program(is_slow=False),
+    ("docs/internals/use-storage.md", "from pathlib import Path"): Program(first=_WRITTEN_PARTITION, is_slow=False),
+    ("docs/internals/use-protocol.md", "from struct import unpack_from"): Program(is_slow=False),
 }
 """Blocks of Python that are programs, run as they are."""
+
+PRINTED = {
+    ("docs/internals/use-coordinator.md", "markers for [('orders', 0)]"): "from itertools import count",
+    ("docs/internals/use-storage.md", "0 plain b'a' b'first order'"): "from pathlib import Path",
+    ("docs/internals/use-protocol.md", "InitProducerId 5 from web-7"): "from struct import unpack_from",
+}
+"""Blocks with the whole output of a program of their page, and how the program begins."""
 
 TESTS = {
     ("README.md", "from kafka import KafkaProducer"),

@@ -20,7 +20,7 @@ from tests.pages.blocks import PAGES, ROOT, Block, block, blocks
 
 BLOCKS = [block for page in PAGES if page not in catalogue.GENERATED for block in blocks(page)]
 MAKEFILE = (ROOT / "Makefile").read_text()
-WAYS = ("SESSIONS", "PROGRAMS", "TESTS", "SPARK_PROGRAMS", "ELSEWHERE", "EXCERPTS", "NOT_RUN")
+WAYS = ("SESSIONS", "PROGRAMS", "PRINTED", "TESTS", "SPARK_PROGRAMS", "ELSEWHERE", "EXCERPTS", "NOT_RUN")
 OTHERS_COMMANDS = {"connect-mirror-maker.sh", "./gradlew", "cat", "docker", "pip", "pytest"}
 
 

@@ -41,7 +41,9 @@ def run(arguments: list[str], directory: Path) -> str:
 @pytest.mark.parametrize(("name", "program"), PROGRAMS)
 def test_a_program_runs(name: tuple[str, str], program: Program, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(f"{program.first}\n{block(name).text}\n{program.last}")
-    run(["program.py"], tmp_path)
+    output = run(["program.py"], tmp_path)
+    shown = [block(printed).text for printed, begin in catalogue.PRINTED.items() if name == (printed[0], begin)]
+    assert not shown or shown == [output]
 
 
 @pytest.mark.smoke
