@@ -79,9 +79,9 @@ STORIES: Final[dict[str, Callable[[Broker], None]]] = {"commit": commit, "zombie
 
 def told(broker: Broker) -> str:
     """What ``ottla txn timeline`` prints."""
-    door = broker.ready["control"]
+    control_api = broker.ready["control"]
     command = [sys.executable, "-m", "ottla", "txn", "timeline", TRANSACTIONAL_ID, "--bootstrap", broker.bootstrap]
-    command += ["--url", door["url"], "--token", door["token"]]
+    command += ["--url", control_api["url"], "--token", control_api["token"]]
     environment = {**os.environ, "COLUMNS": str(WIDTH)}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=TIMEOUT_S).stdout
 

@@ -1,4 +1,4 @@
-"""Finds the door of a broker that can be steered."""
+"""Finds the control API of a broker that can be steered."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 def steers(command: C) -> C:
     """Add the flags of a command that steers a broker."""
-    return finds_door(json_option(command))
+    return finds_control_api(json_option(command))
 
 
-def finds_door(command: C) -> C:
-    """Add the flags that say where a broker's door is."""
+def finds_control_api(command: C) -> C:
+    """Add the flags that say where a broker's control API is."""
     command = click.option(
         "--ready-file",
         type=PATH,
@@ -46,7 +46,7 @@ def finds_door(command: C) -> C:
 
 
 def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remote:
-    """The door that the flags name. Raises `Refused`."""
+    """The control API that the flags name. Raises `Refused`."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 
@@ -58,13 +58,13 @@ def remote(url: str | None, token: str | None, ready_file: Path | None) -> Remot
         said = read_ready_file(ready_file)
     except NotReady as error:
         raise Refused(str(error)) from None
-    if (door := _door_in(said)) is not None:
-        return door
+    if (control_api := _control_api_in(said)) is not None:
+        return control_api
     raise Refused(f"the broker of {ready_file} has no control port; start it with ottla serve --control-port 0")
 
 
-def _door_in(said: dict[str, Any]) -> Remote | None:
-    """The door in a ready file's line; None for a broker without a door."""
+def _control_api_in(said: dict[str, Any]) -> Remote | None:
+    """The control API in a ready file's line; None for a broker without a control API."""
     from ottla.control.remote import Remote
 
     match said.get("control"):
@@ -74,44 +74,46 @@ def _door_in(said: dict[str, Any]) -> Remote | None:
 
 
 @contextmanager
-def cluster_and_door(
+def cluster_and_control_api(
     bootstrap: str, timeout_s: float, url: str | None, token: str | None, ready_file: Path | None
 ) -> Iterator[tuple[KafkaClient, Remote | None]]:
-    """The cluster that a command asks, and the door of its broker, by which the command shows more; None where there is none.
+    """The cluster that a command asks, and the control API of its broker, by which the command shows more; None where there is
+    none.
 
     The address is that of a --ready-file that is given without a --bootstrap. Raises `Refused`.
     """
-    door = _door_if_any(url, token, ready_file)
+    control_api = _control_api_if_any(url, token, ready_file)
     with cluster_at(_bootstrap_of(bootstrap, ready_file), timeout_s) as cluster:
-        yield cluster, None if door is None else _door_of(cluster, door)
+        yield cluster, None if control_api is None else _control_api_of(cluster, control_api)
 
 
-def time_of(door: Remote | None) -> int:
+def time_of(control_api: Remote | None) -> int:
     """The time in ms by which a cluster's transactions began and time out. Raises `Refused`.
 
-    It is that of the door's broker, whose clock may stand still. Without a door it is the machine's, which is all that is known.
+    It is that of the control API's broker, whose clock may stand still. Without a control API it is the machine's, which is all
+    that is known.
     """
     from ottla.client import wall_clock
     from ottla.control.remote import ControlError
 
-    if door is None:
+    if control_api is None:
         return wall_clock.now_ms()
     try:
-        now_ms: int = door.get("/v1/clock")["now_ms"]
+        now_ms: int = control_api.get("/v1/clock")["now_ms"]
     except ControlError as error:
         raise Refused(str(error)) from None
     return now_ms
 
 
-def _door_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
-    """The door that the flags or the environment name. Raises `Refused`."""
+def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | None) -> Remote | None:
+    """The control API that the flags or the environment name. Raises `Refused`."""
     from ottla.client.ready_line import NotReady, read_ready_file
     from ottla.control.remote import Remote
 
     if url and token:
         return Remote(url, token)
     if url or token:
-        raise Refused("a door needs both --url and --token; ottla serve --control-port 0 prints both")
+        raise Refused("a control API needs both --url and --token; ottla serve --control-port 0 prints both")
     if ready_file is None:
         return None
     try:
@@ -123,26 +125,26 @@ def _door_if_any(url: str | None, token: str | None, ready_file: Path | None) ->
         return None
     brokers = said.get("brokers")
     if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
-        note(f"{ready_file} names a door for each broker: give --url and --token of one to be told also what it was asked")
-    return _door_in(said)
+        note(f"{ready_file} names a control API for each broker: give --url and --token of one to be told also what it was asked")
+    return _control_api_in(said)
 
 
-def _door_of(cluster: KafkaClient, door: Remote) -> Remote | None:
-    """The door if it is one of the cluster. The environment may name that of another cluster. Raises `Refused`."""
+def _control_api_of(cluster: KafkaClient, control_api: Remote) -> Remote | None:
+    """The control API if it is one of the cluster. The environment may name that of another cluster. Raises `Refused`."""
     from ottla.control.remote import ControlError
 
     is_given = any(map(_is_given, ("ready_file", "url", "token")))
     try:
-        door_cluster_id = door.get("/v1/state")["cluster_id"]
+        control_api_cluster_id = control_api.get("/v1/state")["cluster_id"]
     except ControlError as error:
         if is_given:
             raise Refused(str(error)) from None
         note(f"{error}; shown without what that broker was asked")
         return None
-    if door_cluster_id == cluster.brokers.cluster_id():
-        return door
+    if control_api_cluster_id == cluster.brokers.cluster_id():
+        return control_api
     if is_given:
-        raise Refused(f"the door at {door.url} is that of another cluster than the one that --bootstrap names")
+        raise Refused(f"the control API at {control_api.url} is that of another cluster than the one that --bootstrap names")
     return None
 
 

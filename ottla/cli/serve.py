@@ -145,7 +145,7 @@ def command(
     except (ConfigError, BadArgument) as error:
         raise Refused(str(error), exit_code=1) from None
     owner = None if owner_pid is None else OwnerProcess(pid=owner_pid, owned_directory=owned_directory)
-    has_door = config.settings.has_control_door
+    has_control_api = config.settings.has_control_server
     as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
     warnings = {**dict.fromkeys(without_effect(BROKER_RESOURCE, config.given)), **{name: variable_near(name) for name in ignored}}
     levels = feature_levels(features, exit_code=1)
@@ -188,7 +188,7 @@ def command(
         log_level=log_level,
         warnings=warnings,
         first_topics=first_topics,
-        steering=steering(clock, faults_file, owner, has_door=has_door),
+        steering=steering(clock, faults_file, owner, has_control_api=has_control_api),
         started_lines=started_lines,
     )
 

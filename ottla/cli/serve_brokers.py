@@ -27,8 +27,8 @@ def serve_brokers(
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError` and `Refused`.
 
-    Each broker begins with the faults of ``faults_file``, and has a door of its own where the config has one. The controller logs
-    ``warnings``, which map settings without effect to the setting that was probably meant.
+    Each broker begins with the faults of ``faults_file``, and has a control API of its own where the config has one. The controller
+    logs ``warnings``, which map settings without effect to the setting that was probably meant.
     """
     # What all processes need is imported before they are forked, and then shared by them.
     from ottla.broker.loop.env import free_port, random_uuid
@@ -40,13 +40,13 @@ def serve_brokers(
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
 
-    has_door = config.settings.has_control_door
-    if has_door:
-        from ottla.control import http_api as door  # noqa: F401
+    has_control_api = config.settings.has_control_server
+    if has_control_api:
+        from ottla.control import http_api as control_api  # noqa: F401
     if config.settings.ottla_console:
         from ottla.console import site  # noqa: F401
     # A file that cannot be read is refused before anything is started.
-    steering(MACHINE, faults_file, None, has_door=has_door)
+    steering(MACHINE, faults_file, None, has_control_api=has_control_api)
     nodes = plan(config, broker_count, free_port)
     fs = RealFilesystem()
     ready = ReadyFile(ready_file)
@@ -62,7 +62,7 @@ def serve_brokers(
             return controller_main.run(
                 node.config, features, as_json=as_json, log_level=log_level, owner=parent, node=node.name, warnings=warnings
             )
-        steered = steering(MACHINE, faults_file, parent, has_door=has_door)
+        steered = steering(MACHINE, faults_file, parent, has_control_api=has_control_api)
         return main.run(node.config, {}, as_json=as_json, log_level=log_level, steering=steered, node=node.name)
 
     cluster = ClusterProcesses(

@@ -1,4 +1,4 @@
-"""The parts by which ``ottla serve`` can be steered: the control door, a clock that stands still, faults, and the owner."""
+"""The parts by which ``ottla serve`` can be steered: the control API, a clock that stands still, faults, and the owner."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def with_still_defaults(config: BrokerConfig) -> BrokerConfig:
     return BrokerConfig({**STILL_DEFAULTS, **config.given})
 
 
-def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_door: bool) -> Steering:
+def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *, has_control_api: bool) -> Steering:
     """The parts that the flags ask for. Imports nothing else. Raises `Refused`."""
     from ottla.broker.process.steering import Steering
 
     manual = _clock(clock)
-    if manual is not None and not has_door:
-        raise Refused("--clock manual: only the control door moves it; give a --control-port", exit_code=1)
-    if not has_door and faults_file is None:
+    if manual is not None and not has_control_api:
+        raise Refused("--clock manual: only the control API moves it; give a --control-port", exit_code=1)
+    if not has_control_api and faults_file is None:
         return Steering(owner=owner)
     from ottla.control.faults.registry import Faults
 
@@ -48,25 +48,25 @@ def steering(clock: str, faults_file: Path | None, owner: OwnerProcess | None, *
         for fault in first:
             faults.add(fault)
 
-    if not has_door:
+    if not has_control_api:
         return Steering(begin=begin, owner=owner, interception=faults)
     from ottla.control.command import Steered
     from ottla.control.history import EventHistory
-    from ottla.control.http_api import ControlDoor
+    from ottla.control.http_api import ControlServer
 
     history = EventHistory()
 
-    def open_door(serving: Serving) -> ControlDoor:
+    def open_control_api(serving: Serving) -> ControlServer:
         steered = Steered(serving=serving, clock=manual, faults=faults, history=history)
         if not serving.broker.settings.ottla_console:
-            return ControlDoor(steered)
+            return ControlServer(steered)
         from ottla.console.site import Console
 
-        return ControlDoor(steered, Console())
+        return ControlServer(steered, Console())
 
     return Steering(
         begin=begin,
-        open_door=open_door,
+        open_control_api=open_control_api,
         owner=owner,
         clock=manual,
         interception=faults,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import CommandGroup, Lazy
-from ottla.cli.control import cluster_and_door, finds_door, time_of
+from ottla.cli.control import cluster_and_control_api, finds_control_api, time_of
 from ottla.cli.options import (
     LISTED_IN_PART,
     SECONDS,
@@ -80,7 +80,7 @@ def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bo
 @command.command("describe", help="Show the coordinator's state of a transactional id.")
 @click.argument("transactional_id", metavar="TRANSACTIONAL_ID")
 @asks
-@finds_door
+@finds_control_api
 def describe(
     transactional_id: str,
     bootstrap: str,
@@ -90,9 +90,9 @@ def describe(
     token: str | None,
     ready_file: Path | None,
 ) -> None:
-    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
+    with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
         transaction = cluster.transaction(transactional_id)
-        now_ms = time_of(door)
+        now_ms = time_of(control_api)
     if as_json:
         show_json(
             {
@@ -210,7 +210,7 @@ def _what_was_aborted(before: TransactionDescription) -> str:
     f" (default: {DEFAULT_OLDER_THAN_S:g})",
 )
 @asks
-@finds_door
+@finds_control_api
 def find_hanging(
     topics: tuple[tuple[str, int | None], ...],
     older_than_s: float,
@@ -224,8 +224,8 @@ def find_hanging(
     from ottla.client import transactions
 
     hanging: list[HangingTransaction] = []
-    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
-        now_ms = time_of(door)
+    with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
+        now_ms = time_of(control_api)
         wanted = topics or tuple((listing.name, None) for listing in cluster.topics(internal=True))
         with progress("looking through topics", len(wanted)) as advance:
             for topic, index in wanted:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ottla.cli.commands import Refused
-from ottla.cli.control import cluster_and_door, finds_door
+from ottla.cli.control import cluster_and_control_api, finds_control_api
 from ottla.cli.options import PATH, asks
 from ottla.cli.output import printable, show_json, show_table, time_text
 
@@ -42,7 +42,7 @@ what they were refused, and who has fenced whom."""
     "--data-dir", type=PATH, metavar="DIR", help="Data directory of ottla or Apache Kafka to read instead of asking a cluster."
 )
 @asks
-@finds_door
+@finds_control_api
 def command(
     transactional_id: str,
     mermaid: bool,
@@ -62,8 +62,8 @@ def command(
     if mermaid and as_json:
         raise click.UsageError("--mermaid and --json both say how to show it; give one of them")
     if data_dir is None:
-        with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
-            events = merged(timeline(cluster.brokers, transactional_id), history(door, transactional_id))[-at_most:]
+        with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
+            events = merged(timeline(cluster.brokers, transactional_id), history(control_api, transactional_id))[-at_most:]
     else:
         events = _in_files(data_dir, transactional_id)[-at_most:]
     if as_json:

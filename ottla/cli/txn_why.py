@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.control import cluster_and_door, finds_door, time_of
+from ottla.cli.control import cluster_and_control_api, finds_control_api, time_of
 from ottla.cli.options import TOPIC_OR_PARTITION, asks
 from ottla.cli.output import show_json, show_line
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command("why", help="Explain up to which offset read_committed consumers can read a topic, what holds them, and what to do.")
 @click.argument("topic", type=TOPIC_OR_PARTITION, metavar="TOPIC[:P]")
 @asks
-@finds_door
+@finds_control_api
 def command(
     topic: tuple[str, int | None],
     bootstrap: str,
@@ -34,10 +34,10 @@ def command(
     from ottla.client.reasons import why_held
 
     name, index = topic
-    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
+    with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
         partitions = stable_offsets(cluster.brokers, name, None if index is None else [index])
-        now_ms = time_of(door)
-    clients = holders(door, partitions)
+        now_ms = time_of(control_api)
+    clients = holders(control_api, partitions)
     if as_json:
         show_json([document(one, now_ms, clients) for one in partitions])
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.control import cluster_and_door, finds_door, time_of
+from ottla.cli.control import cluster_and_control_api, finds_control_api, time_of
 from ottla.cli.options import asks
 from ottla.cli.output import show_json, show_line
 
@@ -14,7 +14,7 @@ from ottla.cli.output import show_json, show_line
 @click.command("why", help="Explain why a group has lag, and what to do.")
 @click.argument("group", metavar="GROUP")
 @asks
-@finds_door
+@finds_control_api
 def command(
     group: str, bootstrap: str, timeout_s: float, as_json: bool, url: str | None, token: str | None, ready_file: Path | None
 ) -> None:
@@ -24,10 +24,10 @@ def command(
     from ottla.client.positions import total_lag
     from ottla.client.reasons import why_group_waits
 
-    with cluster_and_door(bootstrap, timeout_s, url, token, ready_file) as (cluster, door):
+    with cluster_and_control_api(bootstrap, timeout_s, url, token, ready_file) as (cluster, control_api):
         waiting = waiting_group(cluster.brokers, group)
-        now_ms = time_of(door)
-    clients = holders(door, waiting.held)
+        now_ms = time_of(control_api)
+    clients = holders(control_api, waiting.held)
     lines = why_group_waits(waiting, now_ms, clients)
     if as_json:
         total = total_lag(waiting.group.positions)

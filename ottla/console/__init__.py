@@ -1,4 +1,4 @@
-"""The console: pages for a browser that show what a broker holds. It lies above `ottla.control`, whose door serves it.
+"""The console: pages for a browser that show what a broker holds. It lies above `ottla.control`, whose control API serves it.
 
 - `deadline`: one reading of a page's values: how long it may take, and the client by which it asks the broker.
 - `groups`: the pages ``groups`` and ``group``: how far groups are behind, and why.
@@ -6,7 +6,7 @@
 - `overview`: the page ``overview``: the broker as a whole.
 - `page_request`: what a page of the console asks with.
 - `paging`: one part of a long list, so that a page of the console is small whatever the broker holds.
-- `site`: the console as the control door serves it: its files to anybody, and the values of its pages to those who have the token.
+- `site`: the console as the control API serves it: its files to anybody, and the values of its pages to those who have the token.
 - `steering`: the page ``steering``: the faults and the clock.
 - `topics`: the pages ``topics`` and ``topic``: what lies in the partitions, and how far readers get.
 - `transactions`: the pages ``transactions`` and ``transaction``: what each transactional id does, and what became of its

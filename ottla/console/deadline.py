@@ -32,7 +32,7 @@ class Late(ClientError):
 
 
 class Deadline:
-    """When a page's present reading must end. It ends at once where the browser has left or the door is closed."""
+    """When a page's present reading must end. It ends at once where the browser has left or the control API is closed."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach

@@ -1,4 +1,4 @@
-"""The console as the control door serves it: its files to anybody, and the values of its pages to those who have the token."""
+"""The console as the control API serves it: its files to anybody, and the values of its pages to those who have the token."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ottla.protocol.primitives import count_apart
 PREFIX: Final = "/console/"
 VALUES_PREFIX: Final = f"{PREFIX}v1/"
 MAX_PAGES: Final = 5
-"""How many pages may be open at once. Each has a connection of the door; the others stay free for commands. A browser has six
-connections to one host, and needs one of them for the commands of its pages."""
+"""How many pages may be open at once. Each has a connection of the control API; the others stay free for commands. A browser has
+six connections to one host, and needs one of them for the commands of its pages."""
 INTERVAL_S: Final = 0.25
 """How long after a page's values were read they are read again, in seconds."""
 PLACE_TIMEOUT_S: Final = 2 * INTERVAL_S
@@ -167,5 +167,5 @@ class Console:
 
 
 if TYPE_CHECKING:
-    # Lets mypy check the class against the door's port here, where both are known.
+    # Lets mypy check the class against the control API's port here, where both are known.
     _PORT: type[Pages] = Console

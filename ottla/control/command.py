@@ -1,4 +1,4 @@
-"""Commands of the control door: how a command is declared, and how it is refused."""
+"""Commands of the control API: how a command is declared, and how it is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Steered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the door. ``run`` is called on the broker's event loop with the parameters; its result is answered as JSON.
+    """A command of the control API. ``run`` is called on the broker's event loop with the parameters; its result is answered as
+    JSON.
 
     A ``path`` with ``{number}`` or ``{name}`` matches many paths, and ``run`` gets the matched number or name as its third
     argument. ``run`` raises `CommandRefused`, `DirectoryError` and other errors whose text says what a person has to mend.

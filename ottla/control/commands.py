@@ -1,4 +1,4 @@
-"""The commands of the door, by name. GET reads state; only POST and DELETE change it."""
+"""The commands of the control API, by name. GET reads state; only POST and DELETE change it."""
 
 from __future__ import annotations
 
@@ -135,4 +135,4 @@ COMMANDS = (
     Command(method="GET", path="/v1/transactions/{name}/history", run=_history),
     *FAULT_COMMANDS,
 )
-"""All commands but pause and resume, which `door` carries out itself because they hold and release the event loop."""
+"""All commands but pause and resume, which `control_api` carries out itself because they hold and release the event loop."""

@@ -1,6 +1,7 @@
-"""The door through which a broker is steered: HTTP with a token; requests and responses are JSON.
+"""The control API through which a broker is steered: HTTP with a token; requests and responses are JSON.
 
-The door has threads of its own, so that it answers while `LoopPause` holds the event loop. Everything else runs on the event loop.
+The control API has threads of its own, so that it answers while `LoopPause` holds the event loop. Everything else runs on the event
+loop.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TOKEN_BYTES = 16
 SCHEME = "Bearer "
 PAUSE, RESUME = "/v1/pause", "/v1/resume"
-"""The paths of the commands that the door carries out itself."""
+"""The paths of the commands that the control API carries out itself."""
 METRICS = "/metrics"
 MAX_ERROR_CHARS = 1_000
 """How long an error may be, in characters. What somebody has asked for, such as a path, is repeated in it."""
@@ -115,8 +116,9 @@ def _fed_by_signals(queue: SimpleQueue[None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class ControlDoor:
-    """The HTTP server of the door, which answers from `serve` on. Raises `ConfigError` for an address that cannot be bound."""
+class ControlServer:
+    """The HTTP server of the control API, which answers from `serve` on. Raises `ConfigError` for an address that cannot be
+    bound."""
 
     def __init__(self, steered: Steered, pages: Pages = NO_PAGES) -> None:
         settings = steered.serving.broker.settings

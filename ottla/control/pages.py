@@ -1,4 +1,4 @@
-"""The port by which the control door serves pages to a browser, and what a browser is told and asked for its safety."""
+"""The port by which the control API serves pages to a browser, and what a browser is told and asked for its safety."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """How pages reach the broker: as its clients do, and on its event loop.
 
     ``from_within`` has the addresses at which the broker itself reaches its listeners, by those that it advertises to clients.
-    ``is_closed`` is set when the door closes. ``has_left`` says whether the browser has closed the connection.
+    ``is_closed`` is set when the control API closes. ``has_left`` says whether the browser has closed the connection.
     """
 
     bootstrap: str
@@ -74,12 +74,12 @@ class Pages(Protocol):
     def file(self, path: str) -> PageFile | None: ...
 
     def events(self, path: str, query: Mapping[str, str], reach: Reach) -> Events:
-        """Both this and the iteration are called on a thread of the door. Raises `CommandRefused`."""
+        """Both this and the iteration are called on a thread of the control API. Raises `CommandRefused`."""
         ...
 
 
 class _NoPages:
-    """A door without pages. No path begins with its prefix, because each begins with a slash."""
+    """A control API without pages. No path begins with its prefix, because each begins with a slash."""
 
     prefix = "no pages"
 

@@ -1,5 +1,5 @@
-"""Steers a broker through its door from another process. The module uses the standard library only, because test suites import
-it."""
+"""Steers a broker through its control API from another process. The module uses the standard library only, because test suites
+import it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 TIMEOUT_S = 90.0
-"""How long a request waits, in seconds: longer than the door itself waits for the broker."""
+"""How long a request waits, in seconds: longer than the control API itself waits for the broker."""
 MAX_ANSWER_BYTES = 64 << 20
-"""The largest answer in bytes. The door's answers are smaller, so a longer one comes from another server."""
+"""The largest answer in bytes. The control API's answers are smaller, so a longer one comes from another server."""
 
 
 class ControlError(Exception):
@@ -20,7 +20,7 @@ class ControlError(Exception):
 
 
 class Remote:
-    """The door at ``url``, with the ``token`` of the broker's ready line."""
+    """The control API at ``url``, with the ``token`` of the broker's ready line."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url
@@ -40,7 +40,8 @@ class Remote:
 
     def history(self, transactional_id: str) -> dict[str, Any]:
         """The events of a transactional id. Raises `ControlError`."""
-        # A terminal may pass bytes that are not UTF-8. No client can have such an id, and the door is asked for it all the same.
+        # A terminal may pass bytes that are not UTF-8. No client can have such an id, and the control API is asked for it all the
+        # same.
         name = quote(transactional_id, safe="", errors="surrogatepass")
         shown: dict[str, Any] = self.get(f"/v1/transactions/{name}/history")
         return shown
@@ -62,7 +63,7 @@ class Remote:
                 return http.client.HTTPConnection(where.hostname, where.port, timeout=TIMEOUT_S)
         except (ValueError, http.client.HTTPException):
             pass
-        raise ControlError(f"{self.url!r} is no address of a broker's door, such as http://127.0.0.1:9095")
+        raise ControlError(f"{self.url!r} is no address of a broker's control API, such as http://127.0.0.1:9095")
 
     def _ask(self, method: str, path: str, parameters: Any) -> Any:
         # Anything else cannot stand in a header, or ends it.
@@ -74,8 +75,8 @@ class Remote:
                 response = connection.getresponse()
                 answer = json.loads(response.read(MAX_ANSWER_BYTES))
             except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-                raise ControlError(f"{self.url} does not answer as a broker's door does: {error}") from error
+                raise ControlError(f"{self.url} does not answer as a broker's control API does: {error}") from error
         if response.status != http.client.OK:
             error_text = answer.get("error") if isinstance(answer, dict) else None
-            raise ControlError(str(error_text or f"{self.url} answers {response.status}, and not as a broker's door does"))
+            raise ControlError(str(error_text or f"{self.url} answers {response.status}, and not as a broker's control API does"))
         return answer

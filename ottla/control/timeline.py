@@ -1,4 +1,5 @@
-"""Events of a transactional id that only a broker's door knows: its requests and their clients, errors, and fenced producers."""
+"""Events of a transactional id that only a broker's control API knows: its requests and their clients, errors, and fenced
+producers."""
 
 from __future__ import annotations
 
@@ -26,17 +27,17 @@ def holder_text(known: dict[str, Any] | None) -> str:
 
 
 def merged(events: list[Event], known: dict[str, Any] | None) -> list[Event]:
-    """The events of the logs and of the door, in the order of their times.
+    """The events of the logs and of the control API, in the order of their times.
 
-    Decisions, markers and completions are in the logs. The door adds only why a transaction was decided without a request, and
-    which markers were refused.
+    Decisions, markers and completions are in the logs. The control API adds only why a transaction was decided without a request,
+    and which markers were refused.
     """
     added = [event for one in (known or {}).get("events", ()) if (event := _event(one)) is not None]
     return in_order(events, [_with_fences_behind(added)])
 
 
 def _with_fences_behind(added: list[Event]) -> list[Event]:
-    """The door learns that a producer is fenced before it learns how the request ends that has fenced it."""
+    """The control API learns that a producer is fenced before it learns how the request ends that has fenced it."""
     ordered: list[Event] = []
     fences: list[Event] = []
     for event in added:

@@ -78,7 +78,7 @@ class Cluster:
         self._parent = ServedProcess(self._happened)
         self._changed = threading.Condition()
         self._pids: dict[int, int] = {}
-        self._doors: dict[int, Remote] = {}
+        self._control_apis: dict[int, Remote] = {}
         self._partitioned: dict[int, RemoteFault] = {}
         # Which processes run, as far as the parent has said.
         self._running: set[int] = set()
@@ -150,12 +150,12 @@ class Cluster:
 
         They end with the broker's process. Adding one raises `ControlError` for a broker that does not run.
         """
-        return RemoteFaults(lambda: self._door(broker))
+        return RemoteFaults(lambda: self._control_api(broker))
 
-    def _door(self, broker: int) -> Remote:
-        if broker not in self._running or broker not in self._doors:
+    def _control_api(self, broker: int) -> Remote:
+        if broker not in self._running or broker not in self._control_apis:
             raise ControlError(f"broker {broker} is not running; start it first")
-        return self._doors[broker]
+        return self._control_apis[broker]
 
     def pid(self, broker: int) -> int:
         """The process id of a broker, or of the controller (`CONTROLLER`)."""
@@ -348,7 +348,7 @@ class Cluster:
                 case "started":
                     self._pids[event["node"]] = event["pid"]
                     if "control" in event:
-                        self._doors[event["node"]] = Remote(event["control"]["url"], event["control"]["token"])
+                        self._control_apis[event["node"]] = Remote(event["control"]["url"], event["control"]["token"])
                     self._running.add(event["node"])
                 case "ended":
                     self._ends[event["node"]] += 1

@@ -115,7 +115,7 @@ class Broker:
     _python_options: tuple[str, ...] = SAFE_PATH
     """Options of that Python. A test whose module is in the working directory leaves them out."""
     _is_steered = True
-    """Whether the process has a door and an owner. Older checkouts have neither."""
+    """Whether the process has a control API and an owner. Older checkouts have neither."""
     _start_timeout_s = START_TIMEOUT_S
 
     def __init__(

@@ -290,8 +290,8 @@ def _report_sections(before: Before) -> list[tuple[str, str]]:
     sections = [(f"{broker!r} has logged", broker.logs_since(before.logged_lines)[-MAX_REPORTED_LINES:])]
     if broker.is_running and not broker.is_paused:
         control = broker.ready["control"]
-        door = Remote(control["url"], control["token"])
-        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms, door)))
+        control_api = Remote(control["url"], control["token"])
+        sections.append(("transactions", transactions_since(broker.bootstrap, before.now_ms, control_api)))
     return [(title, "\n".join(lines)) for title, lines in sections if lines]
 
 

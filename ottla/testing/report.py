@@ -15,10 +15,10 @@ MAX_IDS_READ = 200
 TIMEOUT_S = 5.0
 
 
-def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None) -> list[str]:
+def transactions_since(bootstrap: str, since_ms: int, control_api: Remote | None = None) -> list[str]:
     """A line for each thing that happened to a transactional id since then. Nothing where the cluster does not answer.
 
-    The broker's ``door`` adds who has asked, what was refused and who has fenced whom.
+    The broker's ``control_api`` adds who has asked, what was refused and who has fenced whom.
     """
     from ottla.cli.commands import Refused
     from ottla.cli.output import printable
@@ -34,12 +34,12 @@ def transactions_since(bootstrap: str, since_ms: int, door: Remote | None = None
     try:
         with KafkaClient(bootstrap, TIMEOUT_S, client_id=HANDLE_CLIENT_ID) as cluster:
             stored = [listing.transactional_id for listing in cluster.transactions()]
-            # An id that was only ever refused is in no log. The door knows it, and which ids have the newest events.
-            asked = [] if door is None else [name for name, newest_ms in door.known_ids() if newest_ms >= since_ms]
+            # An id that was only ever refused is in no log. The control API knows it, and which ids have the newest events.
+            asked = [] if control_api is None else [name for name, newest_ms in control_api.known_ids() if newest_ms >= since_ms]
             in_logs = set(stored)
             for name in list(dict.fromkeys([*asked, *stored]))[:MAX_IDS_READ]:
                 logged = timeline(cluster.brokers, name) if name in in_logs else []
-                events = merged(logged, history(door, name))
+                events = merged(logged, history(control_api, name))
                 events = [event for event in events if event.time_ms >= since_ms]
                 if events:
                     told.append((name, events))

@@ -127,7 +127,7 @@ class Faults:
 
 
 def install(faults: Faults, disk: Disk) -> None:
-    """Wrap what writes. Every door to a file is one of these methods (`storage.filesystem`)."""
+    """Wrap what writes. Every control API to a file is one of these methods (`storage.filesystem`)."""
     append, truncate, write_file, rename = RealFile.append, RealFile.truncate, RealFilesystem.write_file, RealFilesystem.rename
 
     def wrapped_append(self: RealFile, data: Any) -> None:

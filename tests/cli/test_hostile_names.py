@@ -182,7 +182,7 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
         def transactions(self) -> list[Any]:
             return [SimpleNamespace(transactional_id=ESCAPES)]
 
-    class Door:
+    class ControlEndpoint:
         def known_ids(self) -> list[tuple[str, int]]:
             return []
 
@@ -193,7 +193,7 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
     event = Event(0, "init", "taken", "x", (1, 0))
     monkeypatch.setattr("ottla.client.KafkaClient", Known)
     monkeypatch.setattr("ottla.client.timeline.timeline", lambda *_: [event])
-    lines = reported.transactions_since("x:1", 0, cast(Any, Door()))
+    lines = reported.transactions_since("x:1", 0, cast(Any, ControlEndpoint()))
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
 
@@ -201,10 +201,10 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "url", ["http://[bad", "http://x:99999999", "http://x:y", "127.0.0.1:1", "localhost:1", "//x:1", "http://", "https://x:1"]
 )
-def test_what_is_no_address_of_a_door(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_address_of_a_control_api(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", url, "--token", "x"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is no address of a broker's door" in line
+    assert "is no address of a broker's control API" in line
 
 
 @pytest.mark.parametrize("token", ["ы", "a\nb"])

@@ -1,4 +1,4 @@
-"""What a broker's door adds to a timeline, and to why readers wait."""
+"""What a broker's control API adds to a timeline, and to why readers wait."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ def test_a_transaction_of_one_millisecond_is_drawn_in_its_order() -> None:
 
 
 def test_whoever_is_fenced_comes_after_the_request_that_fences() -> None:
-    """The door is told of both in one millisecond, of the request when it is answered."""
+    """The control API is told of both in one millisecond, of the request when it is answered."""
     asked = {"time_ms": 10, "kind": "request", "api": "InitProducerId", **CLIENT}
     fenced = {"time_ms": 10, "kind": "fenced", **CLIENT, "new_producer_id": 7, "new_producer_epoch": 2}
     events = merged([], {"events": [asked, fenced, asked, fenced, {**asked, "error": "CONCURRENT_TRANSACTIONS"}, asked]})
     assert [event.kind for event in events] == ["request", "request", "fenced", "refused", "request", "fenced"]
 
 
-def test_without_a_door_it_is_the_logs_alone() -> None:
+def test_without_a_control_api_it_is_the_logs_alone() -> None:
     assert merged(LOGGED, None) == LOGGED
     assert holder_text(None) == holder_text({"holder": None}) == ""
     assert holder_text({"holder": {"client_id": "", "client_host": "127.0.0.1"}}) == "client (without an id) at 127.0.0.1"

@@ -63,7 +63,7 @@ def test_a_client_sends_nothing_for_a_reading_that_must_end() -> None:
         asked.close()
 
 
-def test_a_reading_ends_with_its_time_its_browser_and_its_door(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reading_ends_with_its_time_its_browser_and_its_control_api(monkeypatch: pytest.MonkeyPatch) -> None:
     Deadline(reach_of()).check()
     with pytest.raises(Late):
         Deadline(reach_of(has_left=lambda: True)).check()

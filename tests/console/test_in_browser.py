@@ -348,24 +348,24 @@ def other_site(page: str) -> Iterator[str]:
 
 
 def test_other_sites_cannot_use_it(browser: Browser, full: Loaded) -> None:
-    door = full.broker.ready["control"]
+    control_api = full.broker.ready["control"]
 
     def status(path: str, **headers: str) -> int:
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"{door['url']}{path}", headers=headers)) as answer:
+            with urllib.request.urlopen(urllib.request.Request(f"{control_api['url']}{path}", headers=headers)) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as error:
             return error.code
 
-    token = {"Authorization": f"Bearer {door['token']}"}
+    token = {"Authorization": f"Bearer {control_api['token']}"}
     assert status("/console/v1/overview") == 401
     assert status("/console/", Host="evil.example") == 403
     assert status("/console/v1/overview", **token, Host="evil.example") == 403
     # A page of another origin: a frame shows nothing, and a request with a header of its own is not sent.
-    with other_site(f"<iframe src='{door['url']}/console/'></iframe>") as url:
+    with other_site(f"<iframe src='{control_api['url']}/console/'></iframe>") as url:
         browser.driver.get(url)
         ask = "return fetch(arguments[0], { headers: { Authorization: 'Bearer x' } }).then(() => 'sent', (error) => String(error))"
-        assert "Failed to fetch" in browser.script(ask, f"{door['url']}/console/v1/overview")
+        assert "Failed to fetch" in browser.script(ask, f"{control_api['url']}/console/v1/overview")
         complaints = "\n".join(browser.complaints())
         assert "frame-ancestors" in complaints
         assert "CORS" in complaints
@@ -414,8 +414,8 @@ def test_a_second_tab_has_the_token_of_the_first(browser: Browser, full: Loaded)
 
 
 @contextmanager
-def served(data_dir: Path, token: str, door_port: int = 0) -> Iterator[dict[str, Any]]:
-    """A broker whose door has this token and port, which those of a handle choose themselves. Gives its ready line."""
+def served(data_dir: Path, token: str, control_api_port: int = 0) -> Iterator[dict[str, Any]]:
+    """A broker whose control API has this token and port, which those of a handle choose themselves. Gives its ready line."""
     ready: list[dict[str, Any]] = []
     has_answered = threading.Event()
 
@@ -425,7 +425,7 @@ def served(data_dir: Path, token: str, door_port: int = 0) -> Iterator[dict[str,
             has_answered.set()
 
     command = [sys.executable, "-m", "ottla", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir), "--console"]
-    command += ["--control-port", str(door_port), "--set", f"ottla.control.token={token}", "--log-format", "json"]
+    command += ["--control-port", str(control_api_port), "--set", f"ottla.control.token={token}", "--log-format", "json"]
     command += ["--owner-pid", str(os.getpid())]
     process = ServedProcess(has_printed)
     try:
@@ -459,7 +459,7 @@ def test_a_token_may_have_any_characters(browser: Browser, tmp_path: Path) -> No
 
 READ = """
 const [pieces, sizes] = arguments;
-const { Live } = await import("/console/door.js");
+const { Live } = await import("/console/control API.js");
 const streamOf = (all) => new ReadableStream({ pull(to) { all.length ? to.enqueue(all.shift()) : to.close(); } });
 const before = window.fetch;
 const bytes = new TextEncoder().encode(pieces);
@@ -495,8 +495,9 @@ def test_a_large_event_takes_no_longer_than_its_length(shown: Browser) -> None:
 
 
 @contextmanager
-def scripted_door(events: bytes, *, stays_open: bool) -> Iterator[tuple[str, list[str]]]:
-    """The console from a door that sends the same events to each page. Gives its address, and the pages that were asked for."""
+def scripted_control_api(events: bytes, *, stays_open: bool) -> Iterator[tuple[str, list[str]]]:
+    """The console from a control API that sends the same events to each page. Gives its address, and the pages that were asked
+    for."""
     asked: list[str] = []
     is_over = threading.Event()
 
@@ -523,7 +524,7 @@ LONGER_THAN_PAUSES_S = 1.5
 
 
 def test_values_that_cannot_be_drawn_are_no_lost_connection(browser: Browser) -> None:
-    with scripted_door(b"event: values\ndata: {}\n\n", stays_open=True) as (url, asked):
+    with scripted_control_api(b"event: values\ndata: {}\n\n", stays_open=True) as (url, asked):
         browser.driver.get(url)
         browser.wait_for_text("this page cannot be drawn: ")
         time.sleep(LONGER_THAN_PAUSES_S)
@@ -536,7 +537,7 @@ def test_a_page_that_has_failed_is_asked_for_once(browser: Browser) -> None:
     """Each time would be an error more in the broker's log."""
     why = "this page has failed; the broker's log says why"
     refused = json.dumps({"status": 500, "error": why}).encode()
-    with scripted_door(b"event: refused\ndata: " + refused + b"\n\n", stays_open=False) as (url, asked):
+    with scripted_control_api(b"event: refused\ndata: " + refused + b"\n\n", stays_open=False) as (url, asked):
         browser.driver.get(url)
         browser.wait_for_text(why)
         time.sleep(LONGER_THAN_PAUSES_S)

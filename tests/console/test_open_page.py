@@ -57,7 +57,7 @@ class OpenPageWorld:
         self.now_s += timeout_s
         return self._is_closed.is_set()
 
-    def close_door(self) -> None:
+    def close_control_api(self) -> None:
         self._is_closed.set()
 
     def _read(self, asked: Any) -> Any:
@@ -155,7 +155,7 @@ def test_connections_to_a_broker_that_did_not_answer_are_made_anew(world_of: Cal
     assert world.closed == 1
 
 
-def test_a_page_ends_with_its_browser_and_with_its_door(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_a_page_ends_with_its_browser_and_with_its_control_api(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)
@@ -165,7 +165,7 @@ def test_a_page_ends_with_its_browser_and_with_its_door(world_of: Callable[..., 
     world = world_of(itertools.repeat(1))
     page = world.page()
     next(page)
-    world.close_door()
+    world.close_control_api()
     with pytest.raises(StopIteration):
         next(page)
 

@@ -90,7 +90,7 @@ def test_only_the_newest_strikes_are_sent_without_their_requests() -> None:
     (view,) = page["faults"]
     assert [strike.connection_id for strike in view.strikes] == list(range(100 - STRIKES_SHOWN, 100))
     assert not any(strike.request for strike in view.strikes)
-    assert fault.strikes[-1].request, "the door still has it"
+    assert fault.strikes[-1].request, "the control API still has it"
 
 
 def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""What the door costs where nobody comes through it: faults that are not there no call of Python's, the history next to nothing."""
+"""What the control API costs where nobody comes through it: faults that are not there no call of Python's, the history next to
+nothing."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class Page:
     """An open page. ``next`` waits for its next event."""
 
     def __init__(self, broker: Broker, page_name: str, **query: object) -> None:
-        door = urlsplit(broker.ready["control"]["url"])
-        self._connection = http.client.HTTPConnection(str(door.hostname), door.port, timeout=60)
+        control_api = urlsplit(broker.ready["control"]["url"])
+        self._connection = http.client.HTTPConnection(str(control_api.hostname), control_api.port, timeout=60)
         token = {"Authorization": f"Bearer {broker.ready['control']['token']}"}
         self._connection.request("GET", f"/console/v1/{page_name}?{urlencode(query, quote_via=quote)}", headers=token)
         self.answer = self._connection.getresponse()
@@ -284,17 +284,17 @@ def test_a_page_that_is_left_gives_its_place_back(broker: Broker) -> None:
 
 @pytest.mark.full
 def test_browsers_that_read_nothing_keep_nobody_out(broker: Broker, capfd: pytest.CaptureFixture[str]) -> None:
-    """Each holds a thread of the door until its connection is full and a write has waited for some seconds."""
+    """Each holds a thread of the control API until its connection is full and a write has waited for some seconds."""
     broker.create_topic("orders", 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
-    door = urlsplit(broker.ready["control"]["url"])
-    request = f"GET /console/v1/messages?topic=orders HTTP/1.1\r\nHost: {door.netloc}\r\n"
+    control_api = urlsplit(broker.ready["control"]["url"])
+    request = f"GET /console/v1/messages?topic=orders HTTP/1.1\r\nHost: {control_api.netloc}\r\n"
     request += f"Authorization: Bearer {broker.ready['control']['token']}\r\n\r\n"
     stalled = []
     for _ in range(MAX_PAGES):
         connection = socket.socket()
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        connection.connect((str(door.hostname), door.port))
+        connection.connect((str(control_api.hostname), control_api.port))
         connection.sendall(request.encode())
         stalled.append(connection)
 

@@ -195,12 +195,12 @@ def test_a_reset_makes_the_first_topics_anew_and_not_the_first_faults(tmp_path: 
     arguments = ("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), "--control-port", "0")
     with serving(*arguments, "--topic", "first:2", "--faults", str(faults_file)) as (_, said):
         control: Any = said["control"]
-        door = Remote(control["url"], control["token"])
-        assert len(door.get("/v1/faults")) == 1
+        control_api = Remote(control["url"], control["token"])
+        assert len(control_api.get("/v1/faults")) == 1
         with KafkaClient(str(said["bootstrap"])) as cluster:
             cluster.create_topic("later", 1, {})
-        door.post("/v1/reset")
-        assert door.get("/v1/faults") == []
+        control_api.post("/v1/reset")
+        assert control_api.get("/v1/faults") == []
         with KafkaClient(str(said["bootstrap"])) as cluster:
             assert {topic.name: topic.partitions for topic in cluster.topics()} == {"first": 2}
 
@@ -323,7 +323,7 @@ def test_the_history_of_a_transactional_id(broker: Broker, tmp_path: Path) -> No
     assert {"request", "refused", "fenced", "reason", "init", "data", "decide", "marker", "complete"} <= set(kinds)
     assert "from client first at 127.0.0.1" in ottla("txn", "timeline", name, *where)
     assert "participant K0 as client first at 127.0.0.1" in ottla("txn", "timeline", name, "--mermaid", *where)
-    # Without the door it is what Kafka's logs have.
+    # Without the control API it is what Kafka's logs have.
     logged = json.loads(ottla("txn", "timeline", name, "--json", "--bootstrap", broker.bootstrap))
     assert {event["kind"] for event in logged}.isdisjoint({"request", "refused", "fenced"})
     with pytest.raises(ControlError, match="nothing is known of a transactional id 'nobody'"):
@@ -344,7 +344,7 @@ def test_yaml_is_taken_as_well(broker: Broker) -> None:
 # at the prompt
 
 
-def test_a_door_that_is_not_the_clusters_is_not_asked(broker: Broker, tmp_path: Path) -> None:
+def test_a_control_api_that_is_not_the_clusters_is_not_asked(broker: Broker, tmp_path: Path) -> None:
     def timeline(*where: str, environment: Path | None = None, code: int = 0) -> tuple[str, str]:
         command = [sys.executable, "-m", "ottla", "txn", "timeline", "shop", *where]
         variables = os.environ | ({} if environment is None else {"OTTLA_READY_FILE": str(environment)})
@@ -371,10 +371,10 @@ def test_a_door_that_is_not_the_clusters_is_not_asked(broker: Broker, tmp_path: 
         shown, said = timeline(*at_other, environment=dead)
         assert "commit is decided" in shown
         assert said.endswith("; shown without what that broker was asked\n")
-        # What `serve --brokers` writes has a door for each broker.
+        # What `serve --brokers` writes has a control API for each broker.
         shown, said = timeline(*at_other, environment=ready_file("several", {"brokers": {"1": broker.ready}}))
         assert "commit is decided" in shown
-        assert "names a door for each broker: give --url and --token of one" in said
+        assert "names a control API for each broker: give --url and --token of one" in said
 
 
 def ottla(*arguments: str, code: int = 0, given: str | None = None) -> str:
@@ -416,7 +416,7 @@ def test_faults_and_clock_at_the_prompt(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--clock", "manual"), "only the control door moves it"),
+        (("--clock", "manual"), "only the control API moves it"),
         (("--clock", "still", "--control-port", "0"), "machine or manual"),
         (("--faults", "nowhere.yaml"), "--faults nowhere.yaml: No such file or directory"),
         (("--control-port", "99999"), "99999"),

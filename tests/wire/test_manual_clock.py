@@ -67,11 +67,11 @@ def test_transactions_time_out_when_the_clock_says_so_and_not_before(broker: Bro
 
 @pytest.fixture
 def at_the_prompt(broker: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Runs a command, which finds the broker's door in the environment, and gives what it prints."""
+    """Runs a command, which finds the broker's control API in the environment, and gives what it prints."""
 
-    def run(*arguments: str, door: bool = True) -> str:
+    def run(*arguments: str, control_api: bool = True) -> str:
         with monkeypatch.context() as environment:
-            for name in ("url", "token") if door else ():
+            for name in ("url", "token") if control_api else ():
                 environment.setenv(f"OTTLA_CONTROL_{name.upper()}", broker.ready["control"][name])
             assert main([*arguments[:2], "--bootstrap", broker.bootstrap, *arguments[2:]]) == 0
         return capsys.readouterr().out
@@ -86,14 +86,14 @@ def test_how_long_a_transaction_is_open_is_told_by_the_brokers_clock(broker: Bro
     assert ", open for 0.5 s, times out in 59.5 s;" in at_the_prompt("txn", "why", "orders")
     assert json.loads(at_the_prompt("txn", "why", "orders", "--json"))[0]["open_ms"] == 500
     assert "open for          0.5 s, times out in 59.5 s" in at_the_prompt("txn", "describe", "shop-60000")
-    # Without the door only the machine's time is known, which is behind.
-    assert "open for an unknown time, as the broker's clock is ahead" in at_the_prompt("txn", "why", "orders", door=False)
-    assert json.loads(at_the_prompt("txn", "why", "orders", "--json", door=False))[0]["open_ms"] is None
-    assert "an unknown time" in at_the_prompt("txn", "describe", "shop-60000", door=False)
+    # Without the control API only the machine's time is known, which is behind.
+    assert "open for an unknown time, as the broker's clock is ahead" in at_the_prompt("txn", "why", "orders", control_api=False)
+    assert json.loads(at_the_prompt("txn", "why", "orders", "--json", control_api=False))[0]["open_ms"] is None
+    assert "an unknown time" in at_the_prompt("txn", "describe", "shop-60000", control_api=False)
     producer.abort_transaction(60)
 
 
-def test_the_door_of_another_cluster_tells_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
+def test_the_control_api_of_another_cluster_tells_no_time(broker: Broker, at_the_prompt: Callable[..., str]) -> None:
     with Broker() as other:
         broker.clock.advance("30d")
         producer = transaction(other, 60_000)

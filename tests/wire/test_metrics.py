@@ -53,19 +53,19 @@ def test_other_paths_of_the_metrics_port_are_not_found(broker: Broker) -> None:
             scrape(broker, url.replace("/metrics", path))
 
 
-def test_the_control_door_has_the_same(broker: Broker) -> None:
+def test_the_control_api_has_the_same(broker: Broker) -> None:
     """For those who have its token, so that Prometheus needs no second port."""
-    door = broker.ready["control"]
+    control_api = broker.ready["control"]
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        scrape(broker, f"{door['url']}/metrics")
-    token = {"Authorization": f"Bearer {door['token']}"}
-    of_door = scrape(broker, urllib.request.Request(f"{door['url']}/metrics", headers=token))
-    assert set(of_door) == set(scrape(broker))
-    assert value(of_door, "kafka_server_replicamanager_partitioncount") >= 0
+        scrape(broker, f"{control_api['url']}/metrics")
+    token = {"Authorization": f"Bearer {control_api['token']}"}
+    of_control_api = scrape(broker, urllib.request.Request(f"{control_api['url']}/metrics", headers=token))
+    assert set(of_control_api) == set(scrape(broker))
+    assert value(of_control_api, "kafka_server_replicamanager_partitioncount") >= 0
     broker.pause()
     try:
         with pytest.raises(urllib.error.HTTPError, match="409"):
-            scrape(broker, urllib.request.Request(f"{door['url']}/metrics", headers=token))
+            scrape(broker, urllib.request.Request(f"{control_api['url']}/metrics", headers=token))
     finally:
         broker.resume()
 

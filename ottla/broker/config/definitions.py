@@ -88,20 +88,20 @@ OWN = (
         name="ottla.console",
         type="BOOLEAN",
         default="false",
-        documentation="Whether the door for those who steer the broker shows a browser what the broker holds.",
+        documentation="Whether to serve the web console on the control port.",
     ),
     Definition(
         name="ottla.control.host",
         type="STRING",
         default="127.0.0.1",
-        documentation="The address of the door for those who steer the broker, as tests do.",
+        documentation="Address of the HTTP control API, by which tests control the broker.",
     ),
     Definition(
         name="ottla.control.port",
         type="INT",
         default=None,
         rule="0..65535",
-        documentation="The port of the door for those who steer the broker; 0 takes a free one, without a value there is none.",
+        documentation="Port of the HTTP control API; 0 chooses a free port. Without a value the API is disabled.",
     ),
     Definition(
         name="ottla.control.token",

@@ -193,7 +193,7 @@ class Settings(msgspec.Struct, frozen=True):
         return self.process_roles == ("broker",)
 
     @property
-    def has_control_door(self) -> bool:
+    def has_control_server(self) -> bool:
         """Whether the broker may be steered. A console without a port of its own is at a free one."""
         return self.ottla_control_port is not None or self.ottla_console
 

@@ -15,12 +15,14 @@ from ottla.broker.metrics.socket_handover import Inherited, ServedMetrics
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.broker.process.running import report_ready, run_process, stop_at_signals
 from ottla.broker.process.serving import Serving
-from ottla.broker.process.steering import Door, Steering
+from ottla.broker.process.steering import ControlEndpoint, Steering
 
 NOT_STEERED = Steering()
 
 
-def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None, started_lines: Sequence[str]) -> None:
+def _report_ready(
+    broker: BrokerServer, ready_file: ReadyFile, control_api: ControlEndpoint | None, started_lines: Sequence[str]
+) -> None:
     ready = {
         "event": "ready",
         "bootstrap": broker.bootstrap,
@@ -31,21 +33,21 @@ def _report_ready(broker: BrokerServer, ready_file: ReadyFile, door: Door | None
     }
     if broker.metrics_url is not None:
         ready["metrics"] = broker.metrics_url
-    if door is not None:
-        ready["control"] = {"url": door.url, "token": door.token}
-        if door.pages_url is not None:
-            ready["console"] = door.pages_url
-    report_ready(ready, ready_file, _for_people(broker, door), *started_lines, is_secret=door is not None)
+    if control_api is not None:
+        ready["control"] = {"url": control_api.url, "token": control_api.token}
+        if control_api.pages_url is not None:
+            ready["console"] = control_api.pages_url
+    report_ready(ready, ready_file, _for_people(broker, control_api), *started_lines, is_secret=control_api is not None)
 
 
-def _for_people(broker: BrokerServer, door: Door | None) -> str:
+def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> str:
     lines = [f"ottla listens at {broker.bootstrap}", f"its data lies in {broker.directory.absolute_path}"]
     if broker.metrics_url is not None:
         lines.append(f"its metrics are at {broker.metrics_url}")
-    if door is not None:
-        lines.append(f"it is steered at {door.url} with the token {door.token}")
-        if door.pages_url is not None:
-            lines.append(f"a browser shows it at {door.pages_url}")
+    if control_api is not None:
+        lines.append(f"it is steered at {control_api.url} with the token {control_api.token}")
+        if control_api.pages_url is not None:
+            lines.append(f"a browser shows it at {control_api.pages_url}")
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 
@@ -85,19 +87,19 @@ async def _serve(
     ready_file.remove()
     stop_at_signals(serving.stop_wanted, steering.owner)
     # Before the start, so that a port that is busy is found before anything has begun, and been logged.
-    door = None if steering.open_door is None else steering.open_door(serving)
+    control_api = None if steering.open_control_api is None else steering.open_control_api(serving)
     if not await _started(serving):
         return
     # The objects that the start has made live as long as the process, too.
     gc.freeze()
     try:
-        if door is not None:
-            door.serve()
-        _report_ready(serving.broker, ready_file, door, started_lines)
+        if control_api is not None:
+            control_api.serve()
+        _report_ready(serving.broker, ready_file, control_api, started_lines)
         await serving.stop_wanted.wait()
     finally:
-        if door is not None:
-            door.close()
+        if control_api is not None:
+            control_api.close()
         ready_file.remove()
         await serving.stop()
     failure = serving.failure or serving.given_up

@@ -14,13 +14,13 @@ from ottla.broker.process.running import Owner
 from ottla.broker.process.serving import Serving
 
 
-class Door(Protocol):
+class ControlEndpoint(Protocol):
     """The HTTP server that accepts commands for the broker (`ottla.control.http_api`)."""
 
     url: str
     token: str
     pages_url: str | None
-    """Where a browser finds the console, with the token; None where the door serves none."""
+    """Where a browser finds the console, with the token; None where the control API serves none."""
 
     def serve(self) -> None:
         """Answer requests, those included that have come before."""
@@ -34,8 +34,8 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
 
     begin: Callable[[], None] | None = None
     """Called first, after the log was configured."""
-    open_door: Callable[[Serving], Door] | None = None
-    """Called before the broker starts; the door answers once it is told to. Raises `ConfigError`."""
+    open_control_api: Callable[[Serving], ControlEndpoint] | None = None
+    """Called before the broker starts; the control API answers once it is told to. Raises `ConfigError`."""
     owner: Owner | None = None
     clock: TimeSource | None = None
     """Replaces the machine's clock."""

@@ -1,7 +1,7 @@
 // Shows the page that the address's fragment names, and draws it anew whenever the broker sends other values.
 
 import { el, link } from "./dom.js";
-import { Live, Refused, WRONG_TOKEN, askOtherTabs, hasToken, keepToken, onTokenOfOtherTab, setToken } from "./door.js";
+import { Live, Refused, WRONG_TOKEN, askOtherTabs, hasToken, keepToken, onTokenOfOtherTab, setToken } from "./control.js";
 import { overview } from "./overview.js";
 import { topics, topic } from "./topics.js";
 import { messages } from "./messages.js";

@@ -1,5 +1,5 @@
 import { el, table, time } from "./dom.js";
-import { command } from "./door.js";
+import { command } from "./control.js";
 
 const EXAMPLE = "api: EndTxn\ndrop_answer: true\ntransactional_id: shop";
 

@@ -11,7 +11,7 @@
 - `parsing`: reads faults from JSON, or from YAML, which includes JSON.
 - `rates`: the rates of bytes at which faults slow requests and answers down.
 - `registry`: the faults of one broker: which were added, how often each has struck, and the `Interception` that the broker asks.
-- `remote_faults`: adds and reads faults of a broker in another process, through the broker's door.
+- `remote_faults`: adds and reads faults of a broker in another process, through the broker's control API.
 - `request_targets`: finds what a request names: topics and their partitions, groups and transactional ids, by the fields' names in
   Kafka's schemas.
 - `responses`: builds whole responses from JSON values, by the field names of Kafka's schemas.

@@ -1,4 +1,4 @@
-"""Adds and reads faults of a broker in another process, through the broker's door."""
+"""Adds and reads faults of a broker in another process, through the broker's control API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.control.faults.fault import Fault
 
 ASK_MS = 10_000
-"""How long one request to the door waits, in ms. A longer wait makes several requests."""
+"""How long one request to the control API waits, in ms. A longer wait makes several requests."""
 
 
 class RemoteFault:

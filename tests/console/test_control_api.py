@@ -1,4 +1,4 @@
-"""What the door answers a browser, without a socket: files, values, and who is refused."""
+"""What the control API answers a browser, without a socket: files, values, and who is refused."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ottla.console.page_request import Asked
 from ottla.console.paging import ROWS_SHOWN, matching, part_of
 from ottla.console.site import MAX_PAGES, Console, all_files
 from ottla.console.values import VALUES
-from ottla.control import http_api as door
+from ottla.control import http_api as control_api
 from ottla.control.command import CommandRefused
-from ottla.control.http_api import ControlDoor
+from ottla.control.http_api import ControlServer
 from ottla.control.pages import check_host, query_of
 from tests.console.endless import ENDLESS
 
@@ -31,28 +31,30 @@ TOKEN = "secret"
 
 
 @pytest.fixture
-def door_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ControlDoor]:
-    """Makes a door with a token, without a server and without an event loop: whatever runs there is refused before."""
-    monkeypatch.setattr(door, "BoundedHttpServer", lambda host, port, app, on_bug: SimpleNamespace(port=9095, close=lambda: None))
-    monkeypatch.setattr(door.asyncio, "get_running_loop", lambda: None)
+def control_api_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ControlServer]:
+    """Makes a control API with a token, without a server and without an event loop: whatever runs there is refused before."""
+    monkeypatch.setattr(
+        control_api, "BoundedHttpServer", lambda host, port, app, on_bug: SimpleNamespace(port=9095, close=lambda: None)
+    )
+    monkeypatch.setattr(control_api.asyncio, "get_running_loop", lambda: None)
 
-    def made(token: str) -> ControlDoor:
+    def made(token: str) -> ControlServer:
         settings = SimpleNamespace(ottla_control_token=token, ottla_control_host="127.0.0.1", ottla_control_port=0)
         broker = SimpleNamespace(settings=settings, bootstrap="127.0.0.1:9092", addresses=SimpleNamespace(from_within={}))
         steered = cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker)))
-        return ControlDoor(steered, Console(lambda reach, check: cast(Any, object())))
+        return ControlServer(steered, Console(lambda reach, check: cast(Any, object())))
 
     return made
 
 
 @pytest.fixture
-def opened(door_with: Callable[[str], ControlDoor]) -> ControlDoor:
-    return door_with(TOKEN)
+def opened(control_api_with: Callable[[str], ControlServer]) -> ControlServer:
+    return control_api_with(TOKEN)
 
 
 @pytest.fixture
-def looped(opened: ControlDoor) -> Iterator[ControlDoor]:
-    """A door with an event loop, which runs on a thread of its own."""
+def looped(opened: ControlServer) -> Iterator[ControlServer]:
+    """A control API with an event loop, which runs on a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -66,7 +68,13 @@ def looped(opened: ControlDoor) -> Iterator[ControlDoor]:
 
 
 def begun(
-    opened: ControlDoor, path: str, *, method: str = "GET", token: str | None = TOKEN, host: str = "127.0.0.1:9095", query: str = ""
+    opened: ControlServer,
+    path: str,
+    *,
+    method: str = "GET",
+    token: str | None = TOKEN,
+    host: str = "127.0.0.1:9095",
+    query: str = "",
 ) -> tuple[int, dict[str, str], Any]:
     """Status, headers and body of an answer. The body of an open page goes on."""
     environ: dict[str, Any] = {"REQUEST_METHOD": method, "PATH_INFO": path, "HTTP_HOST": host, "QUERY_STRING": query}
@@ -79,12 +87,12 @@ def begun(
     return int(status.split()[0]), dict(headers), body
 
 
-def asked(opened: ControlDoor, path: str, **how: Any) -> tuple[int, dict[str, str], bytes]:
+def asked(opened: ControlServer, path: str, **how: Any) -> tuple[int, dict[str, str], bytes]:
     status, headers, body = begun(opened, path, **how)
     return status, headers, b"".join(body)
 
 
-def test_the_pages_need_no_token_and_may_load_nothing_from_elsewhere(opened: ControlDoor) -> None:
+def test_the_pages_need_no_token_and_may_load_nothing_from_elsewhere(opened: ControlServer) -> None:
     status, headers, body = asked(opened, "/console/", token=None)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert body == (PAGES / "index.html").read_bytes()
@@ -96,19 +104,19 @@ def test_the_pages_need_no_token_and_may_load_nothing_from_elsewhere(opened: Con
 
 @pytest.mark.parametrize("token", [None, "", "wrong", "sécret"])
 @pytest.mark.parametrize("path", ["/console/v1/overview", "/console/none", "/v1/state", "/console/../v1/state"])
-def test_everything_else_needs_the_token(opened: ControlDoor, path: str, token: str | None) -> None:
+def test_everything_else_needs_the_token(opened: ControlServer, path: str, token: str | None) -> None:
     assert asked(opened, path, token=token)[0] == 401
 
 
 @pytest.mark.parametrize(
     "path", ["/console/../site.py", "/console/pages/app.js", "/console//index.html", "/console/v1/", "/console/v1/x"]
 )
-def test_nothing_but_the_pages_files_is_served(opened: ControlDoor, path: str) -> None:
+def test_nothing_but_the_pages_files_is_served(opened: ControlServer, path: str) -> None:
     assert asked(opened, path)[0] == 404
 
 
 @pytest.mark.parametrize("host", ["evil.example:9095", "", "127.0.0.1.evil.example", "[::1", "localhost.evil", "a@b"])
-def test_a_name_that_was_made_to_lead_here_is_refused(opened: ControlDoor, host: str) -> None:
+def test_a_name_that_was_made_to_lead_here_is_refused(opened: ControlServer, host: str) -> None:
     assert asked(opened, "/console/", host=host)[0] == 403
     assert asked(opened, "/console/v1/overview", host=host)[0] == 403
 
@@ -119,23 +127,23 @@ def test_addresses_and_the_hosts_own_name_are_taken(host: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_a_value_is_only_read(opened: ControlDoor, method: str) -> None:
+def test_a_value_is_only_read(opened: ControlServer, method: str) -> None:
     assert asked(opened, "/console/v1/overview", method=method)[0] == 405
 
 
-def test_the_browser_is_told_the_token_where_no_server_sees_it(opened: ControlDoor) -> None:
+def test_the_browser_is_told_the_token_where_no_server_sees_it(opened: ControlServer) -> None:
     assert opened.pages_url == "http://127.0.0.1:9095/console/#token=secret"
 
 
-def test_the_browser_reads_a_token_of_any_characters(door_with: Callable[[str], ControlDoor]) -> None:
+def test_the_browser_reads_a_token_of_any_characters(control_api_with: Callable[[str], ControlServer]) -> None:
     """A browser takes the token out of the fragment as a parameter of a form, in which a plus is a space."""
     token = "a+b/c=%&#"
-    url = door_with(token).pages_url
+    url = control_api_with(token).pages_url
     assert url is not None
     assert parse_qs(urlsplit(url).fragment) == {"token": [token]}
 
 
-def test_pages_have_a_limit(opened: ControlDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_have_a_limit(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     monkeypatch.setattr(site, "PLACE_TIMEOUT_S", 0.001)
     bodies = [begun(opened, "/console/v1/overview")[2] for _ in range(MAX_PAGES)]
@@ -148,7 +156,7 @@ def test_pages_have_a_limit(opened: ControlDoor, monkeypatch: pytest.MonkeyPatch
     assert asked(opened, "/console/v1/overview")[0] == 409, "a page that is closed twice gives one place back"
 
 
-def test_headers_that_a_server_adds_to_one_page_are_in_no_other(opened: ControlDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_that_a_server_adds_to_one_page_are_in_no_other(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """wsgiref keeps the list that it is given, and adds Content-Length where a page ends without an event."""
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     given: list[list[tuple[str, str]]] = []
@@ -161,12 +169,12 @@ def test_headers_that_a_server_adds_to_one_page_are_in_no_other(opened: ControlD
 
 
 @pytest.mark.parametrize("value", [None, {}, 5])
-def test_what_is_read_on_the_loop_comes_as_it_is(looped: ControlDoor, value: object) -> None:
+def test_what_is_read_on_the_loop_comes_as_it_is(looped: ControlServer, value: object) -> None:
     assert looped._read(lambda steered: value) is value
 
 
-def test_a_read_does_not_wait_long_for_a_loop_that_is_busy(looped: ControlDoor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "READ_TIMEOUT_S", 0.01)
+def test_a_read_does_not_wait_long_for_a_loop_that_is_busy(looped: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_api, "READ_TIMEOUT_S", 0.01)
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
     with pytest.raises(CommandRefused, match=r"the broker is busy, and has not answered within") as refused:

@@ -1,4 +1,4 @@
-// Asks the broker's control door. The token goes along in a header, so that no other site's page can ask in this one's name.
+// Asks the broker's control API. The token goes along in a header, so that no other site's page can ask in this one's name.
 
 const TOKEN = "ottla-console-token";
 export const WRONG_TOKEN = "the token is wrong";
@@ -45,10 +45,10 @@ const request = async (method, path, init = {}) =>
 
 async function refusal(response) {
   const answer = await response.json().catch(() => ({}));
-  return new Refused(response.status, answer.error ?? `the door answers ${response.status}`);
+  return new Refused(response.status, answer.error ?? `the control API answers ${response.status}`);
 }
 
-// A command of the door. Throws Refused, or TypeError where the broker does not answer.
+// A command of the control API. Throws Refused, or TypeError where the broker does not answer.
 export async function command(method, path, body) {
   const response = await request(method, path, body === undefined ? {} : { body });
   if (!response.ok) throw await refusal(response);

@@ -1,4 +1,4 @@
-"""An error of the door's own: it is answered, logged once and counted, as one of Kafka's protocol is."""
+"""An error of the control API's own: it is answered, logged once and counted, as one of Kafka's protocol is."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 from structlog.testing import capture_logs
 
-from ottla.control import http_api as door
+from ottla.control import http_api as control_api
 from ottla.control.command import Command
-from ottla.control.http_api import ControlDoor
+from ottla.control.http_api import ControlServer
 
 TOKEN = "secret"
 
@@ -35,11 +35,11 @@ def answer_of(url: str, path: str) -> tuple[int, Any]:
 
 
 async def test_an_error_in_a_command_is_answered_logged_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "COMMANDS", (Command(method="GET", path="/v1/fails", run=_fails),))
+    monkeypatch.setattr(control_api, "COMMANDS", (Command(method="GET", path="/v1/fails", run=_fails),))
     settings = SimpleNamespace(ottla_control_token=TOKEN, ottla_control_host="127.0.0.1", ottla_control_port=0)
     lifecycle = SimpleNamespace(unexpected_errors=0)
     broker = SimpleNamespace(settings=settings, lifecycle=lifecycle)
-    opened = ControlDoor(cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker))))
+    opened = ControlServer(cast(Any, SimpleNamespace(serving=SimpleNamespace(broker=broker))))
     opened.serve()
     try:
         with capture_logs() as lines:
