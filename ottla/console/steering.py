@@ -10,8 +10,8 @@ from ottla.console.page_request import Asked
 from ottla.control.command import Steered
 from ottla.control.faults.added_fault import AddedFault, FaultView
 
-STRIKES_SHOWN: Final = 3
-"""How many of the newest strikes of a fault are shown."""
+HITS_SHOWN: Final = 3
+"""How many of the newest hits of a fault are shown."""
 
 
 def steering(asked: Asked) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def steering(asked: Asked) -> dict[str, Any]:
 
 
 def _view(added: AddedFault) -> FaultView:
-    """A fault with its newest strikes, without the requests: those are what `GET /v1/faults` is for."""
+    """A fault with its newest hits, without the requests: those are what `GET /v1/faults` is for."""
     view = added.view()
-    newest = [msgspec.structs.replace(strike, request={}) for strike in view.strikes[-STRIKES_SHOWN:]]
-    return msgspec.structs.replace(view, strikes=newest)
+    newest = [msgspec.structs.replace(hit, request={}) for hit in view.newest_hits[-HITS_SHOWN:]]
+    return msgspec.structs.replace(view, newest_hits=newest)

@@ -11,7 +11,7 @@ from ottla.control.command import Command, CommandRefused, NoParameters, Steered
 from ottla.control.faults.registry import AddedFault, Fault, FaultError, parse_faults
 
 MAX_WAIT_MS = 30_000
-"""How long one request waits for strikes, in ms. A client that waits longer asks again."""
+"""How long one request waits for hits, in ms. A client that waits longer asks again."""
 
 MAX_NAMED = 10
 """How many faults an error names, where somebody has asked for one that is not there."""
@@ -62,13 +62,13 @@ async def _remove(steered: Steered, _: NoParameters, number: int) -> None:
 
 
 async def _wait(steered: Steered, parameters: WaitParameters, number: int) -> Any:
-    """Wait until the fault has struck so often, or until the time is over. The answer's hits say which."""
+    """Wait until the fault was triggered so often, or until the time is over. The answer's hits say which."""
     added = _fault(steered, number)
-    struck = asyncio.Event()
-    forget = added.when_hits(parameters.hits, struck.set)
+    triggered = asyncio.Event()
+    forget = added.when_hits(parameters.hits, triggered.set)
     try:
         async with asyncio.timeout(min(max(parameters.timeout_ms, 0), MAX_WAIT_MS) / 1_000):
-            await struck.wait()
+            await triggered.wait()
     except TimeoutError:
         pass
     finally:

@@ -43,7 +43,7 @@ class Disk:
         self._cut_in, self._cut_within = operations, within
 
     def disarm(self) -> None:
-        """Cancel all faults that have not struck yet."""
+        """Cancel all faults that were not triggered yet."""
         self._cut_in, self._fails_sync = None, False
 
     def fail_next_sync(self) -> None:

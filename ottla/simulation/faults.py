@@ -19,7 +19,7 @@ RESTART_MS = 100
 """When a broker starts again after a crash in a disk operation, in ms. Other faults have their own times."""
 
 
-class Struck(Protocol):
+class FaultyWorld(Protocol):
     """What faults change in a world (`simulation.world`)."""
 
     setting: Setting
@@ -46,12 +46,12 @@ class Struck(Protocol):
 class InjectedFaults:
     """Each fault ends after its time, or with `World.heal`."""
 
-    def __init__(self, world: Struck) -> None:
+    def __init__(self, world: FaultyWorld) -> None:
         self._world = world
         controller = world.machines.controller
         self._nodes: list[Node[Any]] = [*world.machines.brokers, *([] if controller is None else [controller])]
 
-    def strike(self, fault: PlannedFault) -> None:
+    def trigger(self, fault: PlannedFault) -> None:
         if self._world.setting.is_over:
             return
         self._world.say(f"fault: {fault}")
@@ -63,13 +63,13 @@ class InjectedFaults:
             for each in self._nodes:
                 self._end_life(each, fault)
         elif fault.kind in (plans.PAUSE_PROCESS, plans.ISOLATE, plans.CUT_APART, plans.CUT_ONE_WAY):
-            self._strike_between(node, fault)
+            self._trigger_between(node, fault)
         elif fault.kind in (plans.PAUSE, plans.TAKE_OVER, plans.KILL_CLIENT):
-            self._strike_client(fault)
+            self._trigger_client(fault)
         elif fault.kind in (plans.FULL_DISK, plans.SLOW_DISK, plans.FAILED_SYNC, plans.CLOCK):
-            self._strike_machine(node, fault)
+            self._trigger_machine(node, fault)
         else:
-            self._strike_network(node, fault)
+            self._trigger_network(node, fault)
 
     def _later(self, fault: PlannedFault, call: Callable[[], None]) -> None:
         self._world.scheduler.call_later(fault.for_ms, call)
@@ -86,7 +86,7 @@ class InjectedFaults:
                 self._world.start_cut[node.node_id] = fault.number
             node.crash(power_cut=node.loses_power and fault.kind != plans.KILL)
 
-    def _strike_machine(self, node: Node[Any], fault: PlannedFault) -> None:
+    def _trigger_machine(self, node: Node[Any], fault: PlannedFault) -> None:
         if fault.kind == plans.FULL_DISK:
             node.disk.is_full = self._world.disk_has_refused = True
 
@@ -119,7 +119,7 @@ class InjectedFaults:
             node.skew_ms += fault.number
             self._world.clock_was_set_back |= fault.number < 0
 
-    def _strike_network(self, node: Node[Any], fault: PlannedFault) -> None:
+    def _trigger_network(self, node: Node[Any], fault: PlannedFault) -> None:
         if fault.kind == plans.SLOW_NETWORK:
             self._world.links.slowness = float(fault.number)
 
@@ -137,7 +137,7 @@ class InjectedFaults:
         for way in ways:
             self._cut(*way, fault)
 
-    def _strike_between(self, node: Node[Any], fault: PlannedFault) -> None:
+    def _trigger_between(self, node: Node[Any], fault: PlannedFault) -> None:
         """What befalls a process that others go on without."""
         if fault.kind == plans.PAUSE_PROCESS:
             node.pause()
@@ -155,7 +155,7 @@ class InjectedFaults:
         self._world.links.cut(source, target)
         self._later(fault, lambda: self._world.links.heal(source, target))
 
-    def _strike_client(self, fault: PlannedFault) -> None:
+    def _trigger_client(self, fault: PlannedFault) -> None:
         if fault.actor not in self._world.actors:
             return
         actor, task = self._world.actors[fault.actor]

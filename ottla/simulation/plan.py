@@ -50,7 +50,7 @@ WRITTEN = (
     *("", "", "/__transaction_state-", "/__transaction_state-", "/__consumer_offsets-", "/a-", "/b-", "/in-", "/out-"),
     *(".txnindex", ".snapshot", "checkpoint", "/__cluster_metadata-"),
 )
-"""Texts of which one must be in the path of the write in which a crash strikes; an empty text fits all paths."""
+"""Texts of which one must be in the path of the write in which a crash happens; an empty text fits all paths."""
 READING = ("watch", "admin", "mover")
 """How the roles begin that write nothing which is judged."""
 LONGEST_MS = 4_000
@@ -115,7 +115,7 @@ def _fault(rng: random.Random, actors: list[str], brokers: int) -> PlannedFault:
     writers = [at for at, actor in enumerate(sorted(actors)) if not actor.startswith(READING)]
     node, number, within = 0, 0, ""
     if brokers > 1:
-        # The controller is struck less often than a broker.
+        # The controller is hit less often than a broker.
         node = rng.choice((*range(brokers), *range(brokers), brokers))
     if kind == CRASH_IN_WRITE:
         within = rng.choice(WRITTEN)

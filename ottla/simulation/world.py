@@ -153,7 +153,7 @@ class World:
             self.scheduler.call_later(rng.random() * MOMENTS_MS, lambda place=place: self.spawn(place))  # type: ignore[misc]
         faults = InjectedFaults(self)
         for fault in self.plan.faults:
-            self.scheduler.call_later(fault.at_ms, lambda fault=fault: faults.strike(fault))  # type: ignore[misc]
+            self.scheduler.call_later(fault.at_ms, lambda fault=fault: faults.trigger(fault))  # type: ignore[misc]
 
     def spawn(self, place: int) -> None:
         role, name = self.plan.actors[place].split(":")

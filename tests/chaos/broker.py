@@ -1,6 +1,6 @@
-"""The broker under test: ottla's own command line, its files wrapped so that faults strike where a plan says.
+"""The broker under test: ottla's own command line, its files wrapped so that faults hit where a plan says.
 
-``CHAOS_PLAN`` holds the faults of this life, ``CHAOS_STRIKES`` names the file that is told of each before it strikes.
+``CHAOS_PLAN`` holds the faults of this life, ``CHAOS_HITS`` names the file that is told of each before it hits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.chaos.points import (
     TRUNCATE,
     Classifier,
     Fault,
-    Strike,
+    Hit,
     Write,
     decode,
     die_with_parent,
@@ -85,9 +85,9 @@ class Disk:
 class Faults:
     """The plan of one life."""
 
-    def __init__(self, faults: list[Fault], strikes_path: str, disk: Disk) -> None:
+    def __init__(self, faults: list[Fault], hits_path: str, disk: Disk) -> None:
         self._faults = faults
-        self._strikes_path = strikes_path
+        self._hits_path = hits_path
         self._disk = disk
         self.classifier = Classifier()
 
@@ -103,11 +103,11 @@ class Faults:
                     due = fault
         return due
 
-    def strike(self, fault: Fault, write: Write) -> None:
+    def hit(self, fault: Fault, write: Write) -> None:
         written, owed = self.classifier.progress(write)
-        struck = Strike(write.kind, fault.side, fault.do, write.commit, written, owed)
-        fd = os.open(self._strikes_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.write(fd, (json.dumps(asdict(struck)) + "\n").encode())
+        triggered = Hit(write.kind, fault.side, fault.do, write.commit, written, owed)
+        fd = os.open(self._hits_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(fd, (json.dumps(asdict(triggered)) + "\n").encode())
         os.close(fd)
         if fault.do == FULL:
             self._disk.fill(fault.room_bytes, fault.for_ms)
@@ -117,12 +117,12 @@ class Faults:
     def around(self, write: Write, do: Callable[[], Any]) -> Any:
         before = self.due(write, BEFORE)
         if before is not None:
-            self.strike(before, write)
+            self.hit(before, write)
         result = do()
         self.classifier.wrote(write)
         after = self.due(write, AFTER)
         if after is not None:
-            self.strike(after, write)
+            self.hit(after, write)
         return result
 
 
@@ -135,7 +135,7 @@ def install(faults: Faults, disk: Disk) -> None:
         torn = faults.due(write, TORN) if len(data) > 1 else None
         if torn is not None:
             append(self, memoryview(data)[: max(1, len(data) * (1 + torn.room_bytes % 7) // 8)])
-            faults.strike(torn, write)
+            faults.hit(torn, write)
         faults.around(write, lambda: append(self, data))
 
     def wrapped_truncate(self: RealFile, size: int) -> None:
@@ -163,7 +163,7 @@ def main() -> int:
 
     die_with_parent()
     disk = Disk()
-    install(Faults(decode(os.environ.get("CHAOS_PLAN", "[]")), os.environ["CHAOS_STRIKES"], disk), disk)
+    install(Faults(decode(os.environ.get("CHAOS_PLAN", "[]")), os.environ["CHAOS_HITS"], disk), disk)
     return serve(sys.argv[1:])
 
 

@@ -1,6 +1,6 @@
 """Chaos: stock clients at work on a broker that is killed, stopped and starved, round by round, and judged after each.
 
-A round has a directory of its own. Each life of the broker gets a plan of faults (`tests.chaos.plan`); most strike where a
+A round has a directory of its own. Each life of the broker gets a plan of faults (`tests.chaos.plan`); most hit where a
 transaction is being ended. ``python -m tests.chaos --kills 2000 --seed 7``.
 """
 
@@ -24,7 +24,7 @@ from ottla.simulation.history import History
 from ottla.testing.handle import BrokerFailed
 from tests.chaos import observe, plan
 from tests.chaos.clients import TOPICS, WORKERS, Clients
-from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Strike, encode, strikes
+from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Hit, encode, newest_hits
 from tests.chaos.worker import TIMEOUT_MS
 from tools import kafka
 
@@ -44,7 +44,7 @@ COMPACTION = {
 }
 """The coordinators' logs are compacted all the time; without it, an audit has every decision to look at."""
 LIFE_S = 4.0
-"""A life whose faults have not struck by then is killed from outside."""
+"""A life whose faults were not triggered by then is killed from outside."""
 MOMENTS_S = (0.05, 1.5)
 """When a life without a point is killed."""
 PAUSE_S = TIMEOUT_MS / 1000 + 1.5
@@ -89,15 +89,15 @@ class Report:
     def killed(self) -> int:
         return self.kills.total()
 
-    def struck(self, strike: Strike) -> None:
-        if strike.do != KILL:
-            self.others[strike.do] += 1
+    def triggered(self, hit: Hit) -> None:
+        if hit.do != KILL:
+            self.others[hit.do] += 1
             return
-        self.kills[strike.kind, strike.side] += 1
-        if strike.is_inside:
-            self.inside_commit += strike.commit is True
-            self.inside_abort += strike.commit is False
-            self.between_markers += 0 < strike.written < strike.owed
+        self.kills[hit.kind, hit.side] += 1
+        if hit.is_inside:
+            self.inside_commit += hit.commit is True
+            self.inside_abort += hit.commit is False
+            self.between_markers += 0 < hit.written < hit.owed
 
 
 class Round:
@@ -108,10 +108,10 @@ class Round:
         self._seed = seed
         self._report = report
         self._reader = [name for name in READERS if java or name != "java"][number % (3 if java else 2)]
-        self._strikes_path = directory / "strikes"
-        self._strikes_seen = 0
+        self._hits_path = directory / "newest_hits"
+        self._hits_seen = 0
         self._complaints: list[str] = []
-        os.environ["CHAOS_STRIKES"] = str(self._strikes_path)
+        os.environ["CHAOS_HITS"] = str(self._hits_path)
         self.broker = ChaosBroker(
             data_dir=directory / "data",
             settings=SETTINGS
@@ -141,7 +141,7 @@ class Round:
                     self.clients.stop_one(self._rng)
                     self._report.others[sort] += 1
                 elif not self._live(sort) and sort != plan.ORDINARY:
-                    # Its fault has not struck: it comes again.
+                    # Its fault has not hit: it comes again.
                     cards.insert(0, sort)
                 self.clients.wake_zombies()
                 progress(self._report.killed)
@@ -161,7 +161,7 @@ class Round:
     # lives
 
     def _live(self, sort: str) -> bool:
-        """One life of the broker, to its end; whether a fault has struck in it."""
+        """One life of the broker, to its end; whether a fault was triggered in it."""
         rng, report = self._rng, self._report
         if sort == PAUSE:
             faults = plan.pausing(rng)
@@ -170,19 +170,19 @@ class Round:
         elif sort == TERM:
             faults = plan.terminating(rng)
         else:
-            # Where too few have struck inside a commit so far, the next one is to.
+            # Where too few were triggered inside a commit so far, the next one is to.
             faults = plan.killing(rng, inside_a_commit=5 * report.inside_commit < 2 * report.killed)
-        before = self._strikes_seen
+        before = self._hits_seen
         try:
             self._start(faults)
         except BrokerFailed:
-            if len(strikes(self._strikes_path)) == before:
+            if len(newest_hits(self._hits_path)) == before:
                 raise
             report.in_recovery += 1
         else:
             self._wait(LIFE_S if faults else rng.uniform(*MOMENTS_S), faults)
         self._end(1)
-        return self._strikes_seen > before
+        return self._hits_seen > before
 
     def _start(self, faults: list[Fault]) -> None:
         os.environ["CHAOS_PLAN"] = encode(faults)
@@ -192,16 +192,16 @@ class Round:
     def _wait(self, seconds: float, faults: list[Fault]) -> None:
         """Until the broker is dead or the time is over; what a fault that does not kill asks for is done meanwhile."""
         deadline = time.monotonic() + seconds
-        handled = self._strikes_seen
+        handled = self._hits_seen
         while self.broker.is_running and time.monotonic() < deadline:
             time.sleep(0.01)
-            for strike in strikes(self._strikes_path)[handled:]:
+            for hit in newest_hits(self._hits_path)[handled:]:
                 handled += 1
-                if strike.do == PAUSE and self.broker.pid is not None:
+                if hit.do == PAUSE and self.broker.pid is not None:
                     time.sleep(PAUSE_S)
                     os.kill(self.broker.pid, signal.SIGCONT)
                     deadline = time.monotonic() + seconds
-                elif strike.do == FULL:
+                elif hit.do == FULL:
                     self._starve(faults[0])
                     return
 
@@ -232,17 +232,17 @@ class Round:
         self._report.findings += [f"{self._seed}: after a full disk, {line}" for line in late]
 
     def _end(self, kills: int) -> None:
-        """Kill what still runs; ``kills`` is what that counts. What has struck and what the broker has logged is taken."""
-        new_strikes = strikes(self._strikes_path)[self._strikes_seen :]
-        self._strikes_seen += len(new_strikes)
-        if self.broker.is_running and not any(strike.do == TERM for strike in new_strikes):
+        """Kill what still runs; ``kills`` is what that counts. What was triggered and what the broker has logged is taken."""
+        new_hits = newest_hits(self._hits_path)[self._hits_seen :]
+        self._hits_seen += len(new_hits)
+        if self.broker.is_running and not any(hit.do == TERM for hit in new_hits):
             self._report.kills["anywhere", "from outside"] += kills
-        if any(strike.do == TERM for strike in new_strikes):
+        if any(hit.do == TERM for hit in new_hits):
             self._terminate()
         self.broker.kill()
-        for strike in new_strikes:
-            self._report.struck(strike)
-        was_full = any(strike.do == FULL for strike in new_strikes)
+        for hit in new_hits:
+            self._report.triggered(hit)
+        was_full = any(hit.do == FULL for hit in new_hits)
         self._complaints += observe.complaints(self.broker.logs[self._log_begin :], disk_was_full=was_full)
 
     # the end

@@ -1,4 +1,4 @@
-"""Which faults strike in which life of the broker."""
+"""Which faults hit in which life of the broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a fault can strike in the broker under test, and how.
+"""Where a fault can hit in the broker under test, and how.
 
 What survives a kill is what was written, so every write is a point: before it, in the middle of it, after it. A point is
 named by what is written, which is read off the bytes themselves: the names hold however the broker's code is arranged.
@@ -52,7 +52,7 @@ KILL, PAUSE, TERM, FULL = "kill", "pause", "term", "full"
 
 @dataclass(slots=True)
 class Fault:
-    """Strikes at the ``countdown``-th write of this kind in a broker's life.
+    """Hits at the ``countdown``-th write of this kind in a broker's life.
 
     With ``commit`` only writes of that decision count, with ``written`` only those after so many of its markers.
     ``room_bytes`` and ``for_ms`` say how much a full disk still takes, and for how long it is full.
@@ -69,8 +69,8 @@ class Fault:
 
 
 @dataclass(slots=True)
-class Strike:
-    """A fault that has struck. ``commit`` is the decision that was being carried out, None where none was.
+class Hit:
+    """A fault that was triggered. ``commit`` is the decision that was being carried out, None where none was.
 
     ``written`` of ``owed`` markers of that transaction had been written before.
     """
@@ -90,7 +90,7 @@ class Strike:
 
 @dataclass(slots=True, frozen=True)
 class Write:
-    """What is about to be written. ``commit`` as in `Strike`; ``producer_id`` where a transaction is being ended."""
+    """What is about to be written. ``commit`` as in `Hit`; ``producer_id`` where a transaction is being ended."""
 
     kind: str
     commit: bool | None = None
@@ -170,8 +170,8 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def strikes(path: Path) -> list[Strike]:
-    """What has struck by now, oldest first."""
+def newest_hits(path: Path) -> list[Hit]:
+    """What was triggered by now, oldest first."""
     if not path.exists():
         return []
-    return [Strike(**json.loads(line)) for line in path.read_text().splitlines()]
+    return [Hit(**json.loads(line)) for line in path.read_text().splitlines()]

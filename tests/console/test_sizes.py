@@ -20,11 +20,11 @@ from ottla.console.groups import ASSIGNED_SHOWN, MEMBERS_SHOWN, METADATA_SHOWN, 
 from ottla.console.messages import HEADER_BYTES_SHOWN, shown
 from ottla.console.page_request import Asked
 from ottla.console.site import MAX_EVENT_BYTES
-from ottla.console.steering import STRIKES_SHOWN, steering
+from ottla.console.steering import HITS_SHOWN, steering
 from ottla.console.transactions import PARTITIONS_SHOWN, transaction
 from ottla.control.faults.added_fault import AddedFault
 from ottla.control.faults.fault import Fault
-from ottla.control.faults.hits import Strike
+from ottla.control.faults.hits import Hit
 from tests.console.endless import ENDLESS
 from tests.console.test_open_page import OpenPageWorld, data_of
 
@@ -83,14 +83,14 @@ def test_members_of_a_group_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(msgspec.json.encode(page)) < MAX_EVENT_BYTES
 
 
-def test_only_the_newest_strikes_are_sent_without_their_requests() -> None:
+def test_only_the_newest_hits_are_sent_without_their_requests() -> None:
     fault = AddedFault(1, Fault(api="Produce", observe=True), lambda number: None)
-    fault.strikes.extend(Strike(api="Produce", connection_id=at, request={"topics": ["x"] * 20}) for at in range(100))
+    fault.newest_hits.extend(Hit(api="Produce", connection_id=at, request={"topics": ["x"] * 20}) for at in range(100))
     page = steering(asked({}, faults=SimpleNamespace(all=lambda: [fault]), clock=None))
     (view,) = page["faults"]
-    assert [strike.connection_id for strike in view.strikes] == list(range(100 - STRIKES_SHOWN, 100))
-    assert not any(strike.request for strike in view.strikes)
-    assert fault.strikes[-1].request, "the control API still has it"
+    assert [hit.connection_id for hit in view.newest_hits] == list(range(100 - HITS_SHOWN, 100))
+    assert not any(hit.request for hit in view.newest_hits)
+    assert fault.newest_hits[-1].request, "the control API still has it"
 
 
 def test_values_that_are_too_large_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

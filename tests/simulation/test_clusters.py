@@ -65,7 +65,7 @@ def test_many_seeds_of_several_brokers_find_nothing(capsys: pytest.CaptureFixtur
     assert report.seeds < SEEDS or [state for state in often if not report.reached[state]] == []
 
 
-def test_faults_strike_every_machine() -> None:
+def test_faults_trigger_every_machine() -> None:
     faults = [fault for seed in range(300) for fault in draw(seed, brokers=3).faults]
     assert {fault.kind for fault in faults} == set(plans.CLUSTER_SHARES)
     assert {fault.node for fault in faults} == {0, 1, 2, 3}

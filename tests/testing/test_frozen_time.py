@@ -55,7 +55,7 @@ def test_wait_for_a_fault_has_an_end() -> None:
         def post(self, path: str, parameters: object) -> dict[str, int]:
             return {"hits": int(never())}
 
-    with pytest.raises(TimeoutError, match=r"has struck 0 times in 0\.01 s"):
+    with pytest.raises(TimeoutError, match=r"was triggered 0 times in 0\.01 s"):
         RemoteFault(lambda: cast(Any, Control()), 1).wait(1, 0.01)
 
 

@@ -210,7 +210,7 @@ def test_an_id_that_has_expired_keeps_its_timeline() -> None:
         assert {"init", "begin", "complete", "expire"} <= {event["kind"] for event in shown["events"]}
 
 
-def test_faults_are_shown_and_not_struck_by_looking_on(broker: Broker) -> None:
+def test_faults_are_shown_and_not_hit_by_looking_on(broker: Broker) -> None:
     """What a test counts does not depend on whether somebody looks on."""
     broker.create_topic("orders", 1)
     any_request = broker.faults.add(Fault(api="*", observe=True))

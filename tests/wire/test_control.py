@@ -122,21 +122,21 @@ def test_the_program_on_the_page_about_faults() -> None:
     # The last lines look at what there is, and say nothing of it.
     names: dict[str, Any] = {"run_my_application": run_my_application, "seen": []}
     exec(re.sub(r"^( +)(lost\.(?:hits|view\(\).*?))  #", r"\1seen.append(\2)  #", program, flags=re.MULTILINE), names)
-    hits, strikes = names["seen"]
-    assert (hits, [strike["api"] for strike in strikes]) == (1, ["EndTxn"])
+    hits, newest_hits = names["seen"]
+    assert (hits, [hit["api"] for hit in newest_hits]) == (1, ["EndTxn"])
 
 
 def test_a_fault_is_waited_for_and_removed(broker: Broker) -> None:
     made = producer(broker)
     held = broker.faults.add(Fault(api="AddOffsetsToTxn", observe=True))
-    with pytest.raises(TimeoutError, match="has struck 0 times in"):
+    with pytest.raises(TimeoutError, match="was triggered 0 times in"):
         held.wait(timeout_s=0.1)
     seen = broker.faults.add(api="EndTxn", observe=True)
     write(made, b"1")
     seen.wait(1)
     write(made, b"2")
     seen.wait(2)
-    assert [strike["request"]["committed"] for strike in seen.view()["strikes"]] == [True, True]
+    assert [hit["request"]["committed"] for hit in seen.view()["newest_hits"]] == [True, True]
     assert [fault.id for fault in broker.faults.all()] == [held.id, seen.id]
     seen.remove()
     seen.remove()

@@ -70,7 +70,7 @@ class Load:
         return answered
 
 
-def strike(cluster: ottla.Cluster, rng: random.Random) -> None:
+def hit(cluster: ottla.Cluster, rng: random.Random) -> None:
     broker, kind = rng.choice(cluster.brokers), rng.choice(["kill", "freeze", "stop", "move"])
     if kind == "kill":
         cluster.kill(broker)
@@ -101,7 +101,7 @@ def test_nothing_acknowledged_is_lost_and_the_replicas_are_the_same_byte_by_byte
     load.start()
     for _ in range(FAULTS):
         time.sleep(rng.random())
-        strike(cluster, rng)
+        hit(cluster, rng)
     cluster.heal()
     load.stop()
     cluster.wait_for(lambda: all(cluster.in_sync(TOPIC, index) == [1, 2, 3] for index in range(PARTITIONS)), PATIENCE_S)

@@ -39,7 +39,7 @@ export const steering = {
       : `The clock stands at ${time(s.clock_ms)}.`),
     el("h2", {}, "Faults"),
     s.faults.length === 0 ? el("p", { class: "note" }, "none")
-      : table(["", "fault", "hits", "matched", "newest strikes", ""], s.faults.map((fault) => row(fault, say))),
+      : table(["", "fault", "hits", "matched", "newest hits", ""], s.faults.map((fault) => row(fault, say))),
   ],
 };
 
@@ -53,9 +53,9 @@ function row(view, say) {
       say(error.message, true);
     }
   };
-  const strikes = view.strikes.slice(-3).map((strike) => el("div", {}, `${strike.point ?? `${strike.api} ${strike.version}`} ${strike.client_id ?? ""}`));
+  const newest = view.newest_hits.slice(-3).map((hit) => el("div", {}, `${hit.point ?? `${hit.api} ${hit.version}`} ${hit.client_id ?? ""}`));
   return {
     kind: view.is_spent ? "spent" : null,
-    cells: [String(view.id), given, view.hits, view.matched, strikes, el("button", { onclick: remove, "aria-label": `remove fault ${view.id}` }, "remove")],
+    cells: [String(view.id), given, view.hits, view.matched, newest, el("button", { onclick: remove, "aria-label": `remove fault ${view.id}` }, "remove")],
   };
 }

@@ -11,15 +11,15 @@ import structlog
 
 from ottla.broker.hooks.interception import Latch, Reached
 from ottla.control.faults.fault import Fault
-from ottla.control.faults.hits import Strike
+from ottla.control.faults.hits import Hit
 from ottla.control.faults.matching import Matcher
 from ottla.control.faults.rates import ByteRate
 from ottla.control.faults.responses import response_of
 
-STRIKES_KEPT = 100
-"""How many of the newest strikes of each fault are kept, to be shown."""
-STRIKES_LOGGED = 10
-"""How many strikes of each fault are logged: a fault that strikes every request must not fill the log."""
+HITS_KEPT = 100
+"""How many of the newest hits of each fault are kept, to be shown."""
+HITS_LOGGED = 10
+"""How many hits of each fault are logged: a fault that hits every request must not fill the log."""
 
 log = structlog.get_logger("faults")
 
@@ -31,9 +31,9 @@ class FaultView(msgspec.Struct, kw_only=True):
     fault: Fault
     hits: int
     matched: int
-    """The number of requests that match the fault, struck or not."""
+    """The number of requests that match the fault, hit or not."""
     is_spent: bool
-    strikes: list[Strike]
+    newest_hits: list[Hit]
 
 
 class AddedFault:
@@ -46,9 +46,9 @@ class AddedFault:
         self._limit = fault.limit
         self.matched = 0
         self.hits = 0
-        self.strikes: deque[Strike] = deque(maxlen=STRIKES_KEPT)
+        self.newest_hits: deque[Hit] = deque(maxlen=HITS_KEPT)
         self.on_hit: list[Callable[[AddedFault], None]] = []
-        """Called in order each time the fault strikes."""
+        """Called in order each time the fault is triggered."""
         self.latch = Latch()
         """Opened when the fault is removed, so that what the fault holds goes on."""
         self.rate = ByteRate(fault.bytes_per_second) if fault.bytes_per_second else None
@@ -67,7 +67,7 @@ class AddedFault:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the fault has struck as often as it may."""
+        """Whether the fault was triggered as often as it may."""
         return self._limit is not None and self.hits >= self._limit
 
     @property
@@ -76,26 +76,26 @@ class AddedFault:
         return not self.is_spent or (self.point is not None and self.fault.hold is not None)
 
     def remove(self) -> None:
-        """Strike no more, and let what the fault holds go on. A second call does nothing."""
+        """Trigger no longer, and let what the fault holds go on. A second call does nothing."""
         self._remove(self.id)
 
     def when_hits(self, count: int, then: Callable[[], None]) -> Callable[[], None]:
-        """Call ``then`` once the fault has struck ``count`` times, or at once where it has. Returns a function that withdraws the
-        request."""
+        """Call ``then`` once the fault was triggered ``count`` times, or at once where it has. Returns a function that withdraws
+        the request."""
         if self.hits >= count:
             then()
             return lambda: None
 
-        def struck(_: AddedFault) -> None:
+        def triggered(_: AddedFault) -> None:
             if self.hits >= count:
                 forget()
                 then()
 
         def forget() -> None:
-            if struck in self.on_hit:
-                self.on_hit.remove(struck)
+            if triggered in self.on_hit:
+                self.on_hit.remove(triggered)
 
-        self.on_hit.append(struck)
+        self.on_hit.append(triggered)
         return forget
 
     def view(self) -> FaultView:
@@ -105,22 +105,22 @@ class AddedFault:
             hits=self.hits,
             matched=self.matched,
             is_spent=self.is_spent,
-            strikes=list(self.strikes),
+            newest_hits=list(self.newest_hits),
         )
 
     def count_match(self) -> bool:
-        """Count a matching request or point; returns whether the fault strikes it."""
+        """Count a matching request or point; returns whether the fault hits it."""
         self.matched += 1
         if self.matched < self.fault.nth or self.is_spent:
             return False
         return self.fault.probability >= 1 or self._rng.random() < self.fault.probability
 
-    def struck(self, strike: Strike) -> None:
+    def triggered(self, hit: Hit) -> None:
         self.hits += 1
-        self.strikes.append(strike)
-        if self.hits <= STRIKES_LOGGED:
-            what = strike.point or f"{strike.api} {strike.version}"
-            log.info("fault_struck", fault=self.id, hit=self.hits, what=what, client_id=strike.client_id)
+        self.newest_hits.append(hit)
+        if self.hits <= HITS_LOGGED:
+            what = hit.point or f"{hit.api} {hit.version}"
+            log.info("fault_triggered", fault=self.id, hit=self.hits, what=what, client_id=hit.client_id)
         for call in list(self.on_hit):
             call(self)
 

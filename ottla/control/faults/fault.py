@@ -45,7 +45,7 @@ _BY_MARKER = (Point.BETWEEN_MARKERS, Point.BEFORE_OFFSETS)
 class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A fault. All conditions that are given have to match. Names are exact, or patterns with ``*``, ``?`` and ``[...]``.
 
-    Raises `FaultError` for a fault that is contradictory or that could never strike.
+    Raises `FaultError` for a fault that is contradictory or that could never be triggered.
     """
 
     api: str | int = ANY
@@ -61,13 +61,13 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """Required values of the request's fields, by their names in Kafka's schemas: ``{"committed": true}`` for EndTxn."""
 
     nth: int = 1
-    """The number of the first matching request that is struck, from 1. The requests before it pass."""
+    """The number of the first matching request that is hit, from 1. The requests before it pass."""
     times: int | UnsetType | None = UNSET
-    """How often the fault strikes; None for no limit. The default is once. With a probability, and for freeze, hold, observe and
-    throttle, which last, the default is no limit."""
+    """How often the fault is triggered; None for no limit. The default is once. With a probability, and for freeze, hold, observe
+    and throttle, which last, the default is no limit."""
     probability: float = 1.0
     seed: int = 0
-    """The seed of the fault's own random numbers. With the same seed the same requests are struck."""
+    """The seed of the fault's own random numbers. With the same seed the same requests are hit."""
 
     error: str | int | None = None
     """An error by Kafka's name or number."""
@@ -89,7 +89,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """The point at which a transaction's next step is refused, with ``error`` where that is given. The coordinator or the client
     then retries."""
     after_markers: int = 1
-    """With ``between-markers``: how many markers are written before the fault strikes."""
+    """With ``between-markers``: how many markers are written before the fault is triggered."""
     observe: bool = False
     """Whether requests are only counted and kept to be shown."""
 
@@ -113,7 +113,7 @@ class Fault(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     @property
     def limit(self) -> int | None:
-        """How often the fault strikes, with the default where ``times`` is not given; None for no limit."""
+        """How often the fault is triggered, with the default where ``times`` is not given; None for no limit."""
         if self.times is not UNSET:
             return self.times
         lasts = self.freeze or self.hold or self.observe or self.throttle_ms or self.bytes_per_second or self.probability < 1
@@ -163,7 +163,7 @@ def _in_words(field: msgspec.structs.FieldInfo, value: object, error: Exception)
 
 def _check_numbers(fault: Fault) -> None:
     if not 0 <= fault.probability <= 1:
-        raise FaultError(f"probability {fault.probability:g} is not between 0 and 1; 0.1 strikes every tenth request or so")
+        raise FaultError(f"probability {fault.probability:g} is not between 0 and 1; 0.1 hits every tenth request or so")
     for name, least, most in (
         ("nth", 1, inf),
         ("after_markers", 1, inf),
@@ -178,7 +178,7 @@ def _check_numbers(fault: Fault) -> None:
             bounds = f"at least {least}" if most == inf else f"between {least} and {most:,}"
             raise FaultError(f"{name} {value:g} has to be {bounds}")
     if isinstance(fault.times, int) and fault.times < 1:
-        raise FaultError(f"times {fault.times} has to be at least 1; null strikes for ever")
+        raise FaultError(f"times {fault.times} has to be at least 1; null triggers it for ever")
 
 
 def _check_point(fault: Fault, point: Point, paces: list[str]) -> None:
@@ -229,9 +229,9 @@ def _check_request(fault: Fault, ways: list[str], paces: list[str]) -> None:
         raise FaultError(f"{name} has the versions {APIS[key].min_version} to {APIS[key].newest_version}, and not {fault.version}")
     for field, is_named in (("topic", names_topics), ("group", names_groups), ("transactional_id", names_transactions)):
         if getattr(fault, field) is not None and not is_named(request):
-            raise FaultError(f"{name} names no {field}, so this would never strike; leave {field} out, or take another api")
+            raise FaultError(f"{name} names no {field}, so this would never be triggered; leave {field} out, or take another api")
     if fault.partition is not None and not names_topics(request):
-        raise FaultError(f"{name} names no partition, so this would never strike; leave partition out, or take another api")
+        raise FaultError(f"{name} names no partition, so this would never be triggered; leave partition out, or take another api")
     if code is not None and (fault.topic is not None or fault.partition is not None) and not can_be_partial(key):
         raise FaultError(f"an answer to {name} has no place for the error of one topic; leave topic and partition out")
     for field in fault.fields:

@@ -1,4 +1,4 @@
-"""The requests and transactions that a fault has struck, as plain values, because a request's bytes lie in a buffer that is
+"""The requests and transactions that a fault hit, as plain values, because a request's bytes lie in a buffer that is
 reused."""
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ ELEMENTS_SHOWN = 20
 CHARACTERS_SHOWN = 200
 
 
-class Strike(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One strike, of a request or, with a ``point``, of a transaction."""
+class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One hit, of a request or, with a ``point``, of a transaction."""
 
     api: str = ""
     version: int = 0
@@ -30,8 +30,8 @@ class Strike(msgspec.Struct, kw_only=True, omit_defaults=True):
     markers_written: int = 0
 
 
-def of_request(incoming: IncomingRequest) -> Strike:
-    return Strike(
+def of_request(incoming: IncomingRequest) -> Hit:
+    return Hit(
         api=APIS[incoming.api_key].name,
         version=incoming.version,
         client_id=incoming.client_id[:CHARACTERS_SHOWN],
@@ -40,8 +40,8 @@ def of_request(incoming: IncomingRequest) -> Strike:
     )
 
 
-def of_transaction(reached: Reached) -> Strike:
-    return Strike(
+def of_transaction(reached: Reached) -> Hit:
+    return Hit(
         point=reached.point.value,
         transactional_id=reached.transactional_id,
         producer_id=reached.producer_id,

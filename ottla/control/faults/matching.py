@@ -38,7 +38,7 @@ class Matcher:
         self.names_places = fault.topic is not None or fault.partition is not None
         """Whether the fault is about certain topics or partitions only."""
         self.is_final = any(getattr(fault, name) not in (None, False) for name in WAYS if name != "observe")
-        """Whether later faults are not asked once this one has struck."""
+        """Whether later faults are not asked once this one was triggered."""
 
     def matches(self, incoming: IncomingRequest) -> bool:
         fault = self._fault

@@ -1,4 +1,4 @@
-"""The faults of one broker: which were added, how often each has struck, and the `Interception` that the broker asks.
+"""The faults of one broker: which were added, how often each was triggered, and the `Interception` that the broker asks.
 
 The broker's event loop owns all of this state. Without faults the broker asks nothing, because the two collections of watched keys
 and points are empty.
@@ -123,20 +123,20 @@ class Faults:
         self.watched_points = {point: tuple(a for a in active if a.point is point) for point in points}
 
     def intercept(self, incoming: IncomingRequest) -> Verdict | None:
-        struck: list[AddedFault] = []
+        triggered: list[AddedFault] = []
         for added in self.watched_keys.get(incoming.api_key, ()):
             if added.matcher.matches(incoming) and added.count_match():
-                struck.append(added)
+                triggered.append(added)
                 if added.matcher.is_final:
                     break
-        if not struck:
+        if not triggered:
             return None
         # The verdict is made before callbacks run, because a callback may remove the fault.
-        made = verdict(incoming, struck, self._kill)
-        strike = of_request(incoming)
-        for added in struck:
-            added.struck(strike)
-        if any(added.is_spent for added in struck):
+        made = verdict(incoming, triggered, self._kill)
+        hit = of_request(incoming)
+        for added in triggered:
+            added.triggered(hit)
+        if any(added.is_spent for added in triggered):
             self._sort()
         return made
 
@@ -147,7 +147,7 @@ class Faults:
             if added.holds(reached):
                 return added.latch
             if added.matcher.matches_point(reached) and added.count_match():
-                added.struck(of_transaction(reached))
+                added.triggered(of_transaction(reached))
                 if not added.is_active:
                     self._sort()
                 return self._stopped(added, reached)

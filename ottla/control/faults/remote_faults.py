@@ -28,8 +28,8 @@ class RemoteFault:
         return f"<ottla.Fault {self.id}>"
 
     def view(self) -> dict[str, Any]:
-        """The state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``strikes``, the newest requests that were
-        struck.
+        """The state of the fault: ``fault``, ``hits``, ``matched``, ``is_spent`` and ``newest_hits``, the newest requests that were
+        hit.
 
         Raises `ControlError`, as do the following methods.
         """
@@ -38,12 +38,12 @@ class RemoteFault:
 
     @property
     def hits(self) -> int:
-        """How often the fault has struck."""
+        """How often the fault was triggered."""
         count: int = self.view()["hits"]
         return count
 
     def wait(self, hits: int = 1, timeout_s: float = 10.0) -> None:
-        """Wait until the fault has struck ``hits`` times. Raises TimeoutError."""
+        """Wait until the fault was triggered ``hits`` times. Raises TimeoutError."""
         deadline_s = monotonic_s() + timeout_s
         while True:
             left_ms = max(0, int((deadline_s - monotonic_s()) * 1_000))
@@ -51,7 +51,7 @@ class RemoteFault:
             if answer["hits"] >= hits:
                 return
             if not left_ms:
-                raise TimeoutError(f"fault {self.id} has struck {answer['hits']} times in {timeout_s:g} s, and not {hits} times")
+                raise TimeoutError(f"fault {self.id} was triggered {answer['hits']} times in {timeout_s:g} s, and not {hits} times")
 
     def remove(self) -> None:
         """Remove the fault, and let what it holds go on. A second call does nothing."""

@@ -1,4 +1,4 @@
-"""Combines the faults that strike a request into the one `Verdict` that the broker carries out."""
+"""Combines the faults that hit a request into the one `Verdict` that the broker carries out."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ottla.control.faults.rates import slowest
 NOTHING = Refusal(None, None, None)
 
 
-def verdict(incoming: IncomingRequest, struck: list[AddedFault], kill: Callable[[], None]) -> Verdict:
-    """The verdict: the delays and throttles of all faults that strike, and what the last of them does to the request, if
+def verdict(incoming: IncomingRequest, triggered: list[AddedFault], kill: Callable[[], None]) -> Verdict:
+    """The verdict: the delays and throttles of all faults that hit, and what the last of them does to the request, if
     anything."""
-    last, fault = struck[-1], struck[-1].fault
-    throttle_ms = max(added.fault.throttle_ms for added in struck)
+    last, fault = triggered[-1], triggered[-1].fault
+    throttle_ms = max(added.fault.throttle_ms for added in triggered)
     held = {"before": None, "after": None} | ({str(fault.hold): last.latch} if fault.hold else {})
     refusal = _refusal(incoming, last)
     takes_effect = not (fault.drop_request or fault.cut == "before") and (refusal is NOTHING or refusal.complete is not None)
     return Verdict(
         held_before=last.latch if fault.freeze else held["before"],
         is_unread=fault.freeze,
-        delays_before=tuple(Delay(added.fault.delay_ms, added.latch) for added in struck if added.fault.delay_ms),
-        rate=slowest([added.rate for added in struck if added.rate is not None]),
+        delays_before=tuple(Delay(added.fault.delay_ms, added.latch) for added in triggered if added.fault.delay_ms),
+        rate=slowest([added.rate for added in triggered if added.rate is not None]),
         on_begin=kill if fault.kill == "before" else None,
         takes_effect=takes_effect,
         request=refusal.request,
@@ -38,7 +38,7 @@ def verdict(incoming: IncomingRequest, struck: list[AddedFault], kill: Callable[
         on_effect=kill if fault.kill == "after" else None,
         ending=_ending(fault),
         held_after=held["after"],
-        delays_after=tuple(Delay(added.fault.delay_answer_ms, added.latch) for added in struck if added.fault.delay_answer_ms),
+        delays_after=tuple(Delay(added.fault.delay_answer_ms, added.latch) for added in triggered if added.fault.delay_answer_ms),
         mute_ms=throttle_ms,
     )
 

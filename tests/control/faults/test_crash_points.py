@@ -62,7 +62,7 @@ def test_a_crash_between_two_markers_leaves_some_of_them(faulty: Faulty, written
     hit = faulty.add(kill="between-markers", after_markers=written)
     with faulty.killed():
         faulty.do("commit A")
-    assert hit.strikes[0].markers_written == written
+    assert hit.newest_hits[0].markers_written == written
     assert outcome(faulty) == COMMITTED
     markers = sum(faulty.do(f"log {topic}").count("commit") for topic in "tu")
     # The coordinator writes them all again, and the ones that were there are known as such.

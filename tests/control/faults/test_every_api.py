@@ -1,4 +1,4 @@
-"""Each way to strike on a request of every API, in its oldest and its newest version, on a whole broker."""
+"""Each way to hit on a request of every API, in its oldest and its newest version, on a whole broker."""
 
 from __future__ import annotations
 

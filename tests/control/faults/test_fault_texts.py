@@ -35,7 +35,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"api": "Produce", "cut": "between"}, "cut: 'between' is none of before, after"),
     ({"hold": "prepare"}, "hold: 'prepare' is none of before, after, before-prepare,"),
-    ({"api": "Produce", "error": 7, "times": 0}, "times 0 has to be at least 1; null strikes for ever"),
+    ({"api": "Produce", "error": 7, "times": 0}, "times 0 has to be at least 1; null triggers it for ever"),
     ({"api": "Produce", "error": 7, "nth": 0}, "nth 0 has to be at least 1"),
     ({"api": "Produce", "delay_ms": -1}, "delay_ms -1 has to be between 0 and 3,600,000"),
     ({"api": "Produce", "delay_ms": "1e3"}, "delay_ms: Expected float, got str: '1e3'"),
@@ -49,7 +49,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"api": "EndTxn", "version": 9, "drop_answer": True}, "EndTxn has the versions 0 to 5, and not 9"),
     ({"api": "EndTxn", "version": "new", "drop_answer": True}, "version 'new' is none; give one such as 3"),
     ({"api": "EndTxn", "version": "5-3", "drop_answer": True}, "version '5-3' is none"),
-    ({"api": "EndTxn", "topic": "t", "drop_answer": True}, "EndTxn names no topic, so this would never strike"),
+    ({"api": "EndTxn", "topic": "t", "drop_answer": True}, "EndTxn names no topic, so this would never be triggered"),
     ({"api": "Metadata", "group": "g", "cut": "before"}, "Metadata names no group"),
     ({"api": "Fetch", "transactional_id": "x", "cut": "before"}, "Fetch names no transactional_id"),
     ({"api": "EndTxn", "partition": 1, "cut": "before"}, "EndTxn names no partition"),
@@ -181,7 +181,7 @@ def test_an_api_is_known_by_its_name_or_key() -> None:
         ({"observe": True}, None),
     ],
 )
-def test_how_often_a_fault_strikes(given: dict[str, Any], limit: int | None) -> None:
+def test_how_often_a_fault_is_triggered(given: dict[str, Any], limit: int | None) -> None:
     assert Fault(**given).limit == limit
 
 

@@ -1,4 +1,4 @@
-"""Which requests a fault strikes, and what its handle tells: without a broker."""
+"""Which requests trigger a fault, and what its handle shows: without a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from ottla.broker.handlers.registry import SERVED, declaration
 from ottla.broker.hooks.interception import Ending, IncomingRequest, Point, Reached
-from ottla.control.faults.added_fault import STRIKES_KEPT
+from ottla.control.faults.added_fault import HITS_KEPT
 from ottla.control.faults.api_names import request_type, response_type
 from ottla.control.faults.error_responses import CHANGING, READING, _element, _types
 from ottla.control.faults.registry import MAX_FAULTS, AddedFault, Fault, FaultError, Faults
@@ -93,23 +93,23 @@ MATCHES: list[tuple[dict[str, Any], IncomingRequest, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "request_", "is_struck"), MATCHES)
-def test_what_a_fault_is_about(given: dict[str, Any], request_: IncomingRequest, is_struck: bool) -> None:
+@pytest.mark.parametrize(("given", "request_", "is_hit"), MATCHES)
+def test_what_a_fault_is_about(given: dict[str, Any], request_: IncomingRequest, is_hit: bool) -> None:
     faults = Faults()
     added = faults.add(Fault(**given, cut="before"))
     is_watched = request_.api_key in faults.watched_keys
     verdict = faults.intercept(request_) if is_watched else None
-    assert (verdict is not None, added.hits) == (is_struck, int(is_struck))
+    assert (verdict is not None, added.hits) == (is_hit, int(is_hit))
 
 
-def strikes(faults: Faults, count: int, request: Any = None) -> list[bool]:
+def newest_hits(faults: Faults, count: int, request: Any = None) -> list[bool]:
     return [faults.intercept(asked(request or end())) is not None for _ in range(count)]
 
 
 def test_the_kth_match_and_how_often() -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", nth=3, times=2, cut="before"))
-    assert strikes(faults, 6) == [False, False, True, True, False, False]
+    assert newest_hits(faults, 6) == [False, False, True, True, False, False]
     assert (added.matched, added.hits, added.is_spent) == (4, 2, True)
 
 
@@ -117,7 +117,7 @@ def test_a_probability_is_the_same_each_time() -> None:
     def played(seed: int) -> list[bool]:
         faults = Faults()
         faults.add(Fault(api="EndTxn", probability=0.3, seed=seed, cut="before"))
-        return strikes(faults, 200)
+        return newest_hits(faults, 200)
 
     assert played(1) == played(1) != played(2)
     assert 30 <= sum(played(1)) <= 90
@@ -126,9 +126,9 @@ def test_a_probability_is_the_same_each_time() -> None:
 def test_probabilities_of_no_and_of_every_request() -> None:
     faults = Faults()
     faults.add(Fault(api="EndTxn", probability=0, cut="before"))
-    assert not any(strikes(faults, 50))
+    assert not any(newest_hits(faults, 50))
     faults.add(Fault(api="EndTxn", probability=1, times=None, cut="before"))
-    assert all(strikes(faults, 50))
+    assert all(newest_hits(faults, 50))
 
 
 def test_the_first_that_was_added_has_the_say_and_the_next_comes_after_it() -> None:
@@ -162,7 +162,7 @@ def test_without_faults_nothing_is_watched() -> None:
     assert set(faults.watched_points) == {Point.AFTER_PREPARE}
     all_.remove()
     assert set(faults.watched_keys) == {26}
-    strikes(faults, 1)
+    newest_hits(faults, 1)
     assert not faults.watched_keys
     assert faults.all() == [one, point]
     faults.clear()
@@ -176,7 +176,7 @@ def test_a_handle() -> None:
     added.when_hits(2, lambda: called.append(-2))
     taken_back = added.when_hits(1, lambda: called.append(-1))
     taken_back()
-    strikes(faults, 3, end("checkout-7"))
+    newest_hits(faults, 3, end("checkout-7"))
     assert called == [1, 2, -2]
     added.when_hits(1, lambda: called.append(-1))
     assert called == [1, 2, -2, -1]
@@ -187,7 +187,7 @@ def test_a_handle() -> None:
     assert faults.get(added.id) is None
 
 
-def test_what_was_struck_can_be_looked_at() -> None:
+def test_what_was_hit_can_be_looked_at() -> None:
     faults = Faults()
     added = faults.add(Fault(observe=True))
     faults.intercept(asked(end("x"), client_id="c1"))
@@ -195,12 +195,12 @@ def test_what_was_struck_can_be_looked_at() -> None:
     faults.intercept(asked(large, 9))
     shown = msgspec.json.decode(msgspec.json.encode(added.view()))
     assert shown["hits"] == 2 and shown["fault"] == {"observe": True}
-    assert shown["strikes"][0]["request"]["transactional_id"] == "x"
-    assert (shown["strikes"][0]["api"], shown["strikes"][0]["client_id"]) == ("EndTxn", "c1")
-    topic = shown["strikes"][1]["request"]["topic_data"][0]
+    assert shown["newest_hits"][0]["request"]["transactional_id"] == "x"
+    assert (shown["newest_hits"][0]["api"], shown["newest_hits"][0]["client_id"]) == ("EndTxn", "c1")
+    topic = shown["newest_hits"][1]["request"]["topic_data"][0]
     assert len(topic["name"]) == 203 and topic["partition_data"][-1] == "and 30 more"
-    strikes(faults, STRIKES_KEPT)
-    assert (len(added.strikes), added.hits) == (STRIKES_KEPT, STRIKES_KEPT + 2)
+    newest_hits(faults, HITS_KEPT)
+    assert (len(added.newest_hits), added.hits) == (HITS_KEPT, HITS_KEPT + 2)
 
 
 def test_there_may_be_only_so_many() -> None:

@@ -458,7 +458,7 @@ def test_the_process_dies_before_or_after_a_request(faulty: Faulty, moment: str,
 # large requests, which are decoded beside the loop
 
 
-def test_a_large_request_is_struck_like_a_small_one(faulty: Faulty) -> None:
+def test_a_large_request_is_hit_like_a_small_one(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     faulty.add(api="AddPartitionsToTxn", error=ERROR, delay_ms=100)
     topics = [AddPartitionsToTxnTopic(name="f-t", partitions=list(range(5_000)))]
@@ -475,7 +475,7 @@ def test_a_large_request_is_struck_like_a_small_one(faulty: Faulty) -> None:
 
 
 def test_faults_of_others_change_nothing(faulty: Faulty) -> None:
-    """The same commands on a broker with faults that strike nobody and on one that knows none."""
+    """The same commands on a broker with faults that hit nobody and on one that knows none."""
     faulty.do("topic z")
     faulty.faults.add(Fault(client_id="another", error=ERROR, times=None))
     faulty.faults.add(Fault(topic="another", cut="before", times=None))

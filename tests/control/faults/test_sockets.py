@@ -76,9 +76,9 @@ async def test_a_lost_answer_does_not_keep_later_ones_back(served: Served) -> No
 async def test_a_frozen_client_goes_on_once_it_is_let_go(served: Served) -> None:
     frozen = served.faults.add(Fault(client_id="raw", freeze=True))
     asking = asyncio.create_task(served.ask(metadata))
-    struck = asyncio.Event()
-    frozen.when_hits(1, struck.set)
-    await struck.wait()
+    triggered = asyncio.Event()
+    frozen.when_hits(1, triggered.set)
+    await triggered.wait()
     assert not asking.done()
     frozen.remove()
     assert (await asking).brokers
