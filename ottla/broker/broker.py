@@ -324,10 +324,8 @@ class BrokerServer:
 
     def _resume(self) -> None:
         """Complete the transactions that were decided before the last stop; with ``power`` after the decisions are synced."""
-        if self.gate.on_written is not None:
-            for partition in self.partitions:
-                if partition.log.segments and partition.log.recovery_point < partition.log.log_end_offset:
-                    self.gate.on_written(partition.log)
+        for partition in self.partitions:
+            self.gate.recovered(partition.log)
         self.transactions.resume()
 
     @property

@@ -31,10 +31,12 @@ from ottla.broker.network.listener import IDLE_TICK_MS, Connections, controller_
 from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
 from ottla.broker.partitions.durability import GroupCommit
 from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.log_failures import take_offline
 from ottla.broker.partitions.write_stop import WriteStop
 from ottla.coordinator.metadata.broker_registration import ControllerRegistration, ListenerEndpoint
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
+from ottla.storage.filesystem import Damaged, described
 from ottla.storage.identity import identify
 from ottla.storage.log_dir import LogDirectory
 
@@ -96,7 +98,13 @@ class ControllerServer:
         self.lifecycle.unexpected_errors += 1
 
     def _sync_refused(self, path: str, error: OSError) -> None:
-        self.disk.refused(path, error)
+        """Take the metadata log offline after a failed sync: no broker may read records that may be lost."""
+        partition_log = self.controller.log.log
+        if isinstance(error, Damaged) and (path == partition_log.directory or path.startswith(f"{partition_log.directory}/")):
+            take_offline(partition_log, described(error))
+            self.controller.log.partition.wake_where_offline()
+        else:
+            self.disk.refused(path, error)
 
     # start
 
@@ -105,7 +113,12 @@ class ControllerServer:
         self.directory.acquire()
         try:
             identity, _ = identify(
-                self.env.fs, self.directory.path, self.settings.node_id, self.env.random_uuid, self.cluster_id or None
+                self.env.fs,
+                self.directory.path,
+                self.settings.node_id,
+                self.env.random_uuid,
+                self.cluster_id or None,
+                is_synced=self.settings.ottla_durability == POWER,
             )
             self.cluster_id, self.directory_id = identity.cluster_id, identity.directory_uuid
             self.controller = ControllerMetadata(

@@ -103,11 +103,13 @@ class LocalMetadataLog:
         self._state.replay(record, offset)
 
     def load(self) -> bool:
-        """Replay the log; returns whether it is new."""
+        """Replay the log; returns whether it is new. With ``power`` no response leaves before the replayed records are synced."""
         try:
-            return self._runtime.load() == 0
+            is_new = self._runtime.load() == 0
         except KafkaError as error:
             raise _no_metadata(str(error.message)) from error
+        self.partition.gate.recovered(self.log)
+        return is_new
 
     def begin_epoch(self) -> None:
         """Go on in a leader epoch that is newer than all in the log.

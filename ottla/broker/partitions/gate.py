@@ -91,6 +91,12 @@ class Gate:
         """Whether everything written to a log is as durable as promised."""
         return self.group_commit is None or self.group_commit.is_synced(log)
 
+    def recovered(self, log: Log) -> None:
+        """Note that a start has opened a log. A killed process may have left records in it that are not on the disk yet."""
+        if self.group_commit is not None and log.segments and log.recovery_point < log.log_end_offset:
+            for segment in log.segments[log.segment_at(log.recovery_point) :]:
+                self.group_commit.wrote(log, segment)
+
     def wrote_file(self, path: str, directory: str) -> None:
         """Note that a file was replaced as a whole. Later answers and effects depend on the file as well."""
         if self.group_commit is not None:
