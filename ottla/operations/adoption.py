@@ -14,6 +14,7 @@ from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.kafka_metadata import StoredMetadata, read_metadata
 from ottla.operations.log_ends import KnownEnds, read_known_ends
 from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, RECORDS_PER_BATCH, replay_batch
+from ottla.operations.replicas import check_is_alone
 from ottla.operations.retained_metadata import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
 from ottla.operations.segments import sound_batches
 from ottla.protocol.errors import DecodeError
@@ -154,14 +155,18 @@ def _topics_without_directories(
     """Handle topics without any partition directory.
 
     In ottla a partition has no directory before its first append, so such topics are empty and are created. Apache Kafka makes a
-    directory for each of its partitions, so such topics are on other brokers and stay behind.
+    directory for each of its partitions, so such topics are on other brokers and stay behind. So do those of which a broker of
+    several has no replica, by its copy of the metadata.
     """
+    identity = read_identity(fs, source)
+    node_id = -1 if identity is None else identity.node_id
     written = {topic for (topic, _), point in read_known_ends(fs, source).recovery_points.items() if point}
     left = []
     for name, topic in metadata.state.topics.items():
         if name in plan.topics or (wanted and name not in wanted):
             continue
-        if metadata.is_kafkas or name in written:
+        is_elsewhere = not metadata.state.is_alone and not any(node_id in p.replicas for p in topic.partitions)
+        if metadata.is_kafkas or name in written or is_elsewhere:
             left.append(name)
         else:
             plan.topics[name] = AdoptedTopic(name, topic.topic_id, _leader_epochs(topic))
@@ -247,6 +252,7 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     """
     check_not_kafkas(fs, target)
     own = read_metadata(fs, target, []).state
+    check_is_alone(own, target)
     taken = [name for name in plan.topics if name in own.topics]
     if taken:
         raise DirectoryError(f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic")

@@ -95,7 +95,8 @@ def size_bytes(fs: Filesystem, directory: str) -> int:
 def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> DirectoryAudit:
     """Read every log of a directory. Raises `DirectoryError` and OSError."""
     reader = _Reader(fs, directory, on_read)
-    topics = _topics(reader) if (METADATA_TOPIC, 0) in reader.logs else {}
+    state = ClusterState(0)
+    topics = _topics(reader, state) if (METADATA_TOPIC, 0) in reader.logs else {}
     views = {}
     for where in reader.logs:
         if where[0] not in (METADATA_TOPIC, TRANSACTION_TOPIC):
@@ -104,9 +105,9 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
                 history.apply(header, raw)
             views[where] = PartitionView(history, topics.get(where[0], (None, 0))[0])
     partition_count = len(views)
-    # Only ottla's own metadata say which partitions belong to this directory. Apache Kafka's may describe other brokers'
-    # partitions.
-    is_ours = KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_DIRECTORY}")
+    # Only the metadata of a sole broker of ottla say which partitions belong to this directory. Those of Apache Kafka, and of a
+    # broker of several, describe other brokers' partitions as well.
+    is_ours = state.is_alone and KRAFT_FILE not in fs.list_dir(f"{directory}/{METADATA_DIRECTORY}")
     for topic, (born_ms, count) in topics.items() if is_ours else ():
         for index in range(count):
             # A partition without a directory has either lost all its data, or never had any.
@@ -127,9 +128,8 @@ def audit_directory(fs: Filesystem, directory: str, on_read: OnRead) -> Director
     )
 
 
-def _topics(reader: _Reader) -> dict[str, tuple[int, int]]:
-    """The creation time in ms and the partition count of each topic, by name."""
-    state = ClusterState(0)
+def _topics(reader: _Reader, state: ClusterState) -> dict[str, tuple[int, int]]:
+    """The creation time in ms and the partition count of each topic, by name. Replays the metadata into ``state``."""
 
     def replayed() -> Iterator[tuple[BatchHeader, Buffer]]:
         for header, raw in reader.batches((METADATA_TOPIC, 0)):

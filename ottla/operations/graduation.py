@@ -17,6 +17,7 @@ from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from ottla.operations.log_ends import KnownEnds, read_known_ends
 from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with, replay_batch
+from ottla.operations.replicas import check_is_alone
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
@@ -73,6 +74,7 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     check_not_kafkas(fs, source)
     ends = read_known_ends(fs, source)
     state, torn_bytes = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id, ends)
+    check_is_alone(state, source)
     state.features.update(levels_with(state.features, features))
     records = state.snapshot(without_features={KRAFT_VERSION})
     plan = GraduationPlan(identity, state, records, ends)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.coordinator.metadata.topics import Topic
+from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.kafka_metadata import read_metadata
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Filesystem
@@ -18,15 +18,27 @@ NAMED = 3
 """How many logs an error names."""
 
 
+def check_is_alone(state: ClusterState, directory: str) -> None:
+    """Raises `DirectoryError` for a directory whose metadata is that of several brokers, by ``state``, the metadata."""
+    if not state.is_alone:
+        raise DirectoryError(
+            f"{directory} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
+            f" take its topics into another directory with ottla adopt --from {directory} --data-dir OTHER"
+        )
+
+
 def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPartition]) -> None:
     """Raises `DirectoryError` where one of the logs has, or may have, a replica on another broker."""
-    if read_identity(fs, directory) is None:
+    identity = read_identity(fs, directory)
+    if identity is None:
         return
     replicated = sorted(logs)
     whose = f"{directory} belongs to a broker whose controller is elsewhere, and does not say which logs have other replicas"
     if fs.is_dir(f"{directory}/{METADATA_DIRECTORY}"):
-        topics = read_metadata(fs, directory, []).state.topics
-        replicated = [where for where in replicated if _is_replicated(topics.get(where[0]), where[1])]
+        state = read_metadata(fs, directory, []).state
+        # The copy of a broker of several may lack the newest topics.
+        is_copy = identity.node_id in state.registrations.brokers
+        replicated = [where for where in replicated if _is_replicated(state, *where, is_copy=is_copy)]
         more = "" if len(replicated) <= NAMED else f" and {len(replicated) - NAMED} more"
         names = ", ".join(f"{topic}-{index}" for topic, index in replicated[:NAMED])
         whose = f"other brokers have replicas of {names}{more}"
@@ -39,5 +51,8 @@ def check_only_replicas(fs: Filesystem, directory: str, logs: Iterable[TopicPart
         )
 
 
-def _is_replicated(topic: Topic | None, index: int) -> bool:
-    return topic is not None and index < topic.partition_count and len(topic.partitions[index].replicas) > 1
+def _is_replicated(state: ClusterState, name: str, index: int, *, is_copy: bool) -> bool:
+    topic = state.topics.get(name)
+    if topic is None or index >= topic.partition_count:
+        return is_copy
+    return len(topic.partitions[index].replicas) > 1

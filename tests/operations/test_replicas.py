@@ -8,6 +8,7 @@ import pytest
 
 from ottla.operations.replicas import check_only_replicas
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.simulation.memory_filesystem import MemoryFilesystem
 from ottla.storage.identity import DirectoryError
 from tests.broker.membership.member_world import MemberWorld
 
@@ -28,11 +29,13 @@ def world() -> Iterator[MemberWorld]:
     assert made.bugs == 0
 
 
-def test_a_member_does_not_know_its_replicas(world: MemberWorld) -> None:
+def test_a_member_without_a_copy_of_the_metadata_does_not_know_its_replicas(world: MemberWorld) -> None:
+    """Such as one of before brokers kept a copy."""
+    fs = MemoryFilesystem({path: data for path, data in world.fs.files.items() if "/__cluster_metadata-0/" not in path})
     way = r"belongs to a broker whose controller is elsewhere, .* move /broker-1/two-0 away .* add --only-replica"
     with pytest.raises(DirectoryError, match=way):
-        check_only_replicas(world.fs, "/broker-1", [("two", 0)])
-    check_only_replicas(world.fs, "/broker-1", [])
+        check_only_replicas(fs, "/broker-1", [("two", 0)])
+    check_only_replicas(fs, "/broker-1", [])
 
 
 def test_metadata_names_the_replicas(world: MemberWorld) -> None:

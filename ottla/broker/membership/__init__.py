@@ -8,6 +8,8 @@
 - `lifecycle`: a broker's registration and heartbeats, without a clock and a connection (BrokerLifecycleManager of Kafka).
 - `membership`: carries out a broker's membership: sends what `BrokerLifecycle` and `MetadataFetch` want, and hands them the
   answers.
+- `metadata_copy`: this broker's copy of the cluster's metadata log, in ``__cluster_metadata-0`` of its log directory
+  (KafkaMetadataLog).
 - `metadata_fetch`: the cluster's metadata log as an observer fetches it, without a connection (KafkaRaftClient's follower side).
 - `metadata_replica`: what an observer has of the cluster's metadata log: batches behind the high watermark wait, committed ones are
   applied.

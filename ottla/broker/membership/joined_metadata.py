@@ -1,6 +1,6 @@
 """The cluster's metadata where the controller is elsewhere: fetched from it, and followed by this broker.
 
-The counterpart of `broker.metadata.own_metadata`. The metadata is kept in memory and read anew by each start.
+The counterpart of `broker.metadata.own_metadata`. The log is kept in this broker's directory as well, where a start goes on.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ottla.broker.membership.directory_assignments import DirectoryAssignments
 from ottla.broker.membership.forwarding import Forwarding
 from ottla.broker.membership.lifecycle import BrokerIdentity, BrokerLifecycle, Intervals
 from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.metadata_copy import MetadataCopy
 from ottla.broker.membership.metadata_fetch import MetadataFetch
 from ottla.broker.membership.metadata_replica import MetadataReplica
 from ottla.broker.membership.producer_ids import ControllerProducerIds
@@ -122,7 +123,7 @@ class JoinedMetadata:
         self.local_partitions = LocalPartitions(parts, self.state, self.replicas)
         self.publisher = MetadataPublisher(self.state, parts.config, self.local_partitions)
         self.controller = peer("forward")
-        replica = MetadataReplica(self._apply, self._applied)
+        replica = MetadataReplica(self._apply, self._applied, MetadataCopy(env, parts.directory))
         self.membership = Membership(
             env,
             lifecycle=self.lifecycle,

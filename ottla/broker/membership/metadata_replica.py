@@ -1,6 +1,7 @@
 """What an observer has of the cluster's metadata log: batches behind the high watermark wait, committed ones are applied.
 
-It is kept in memory, so a start reads the log from its beginning, or from the end of the snapshot that the controller has.
+What is not committed is kept in memory. The whole log is kept in the broker's directory as well (`metadata_copy`), and a start goes
+on from there: what the copy has is applied when the controller's first answer shows that its own log continues the copy.
 """
 
 from __future__ import annotations
@@ -8,6 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+import structlog
+
+from ottla.broker.membership.metadata_copy import UNREADABLE, MetadataCopy
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, batches, crc_is_valid
@@ -15,6 +19,9 @@ from ottla.storage.reading import records_of
 
 MAX_WAITING_BYTES = 64 << 20
 """The largest total size of batches that are fetched and not committed."""
+
+
+log = structlog.get_logger("membership")
 
 
 class ReplicaRefused(Exception):
@@ -26,15 +33,23 @@ class MetadataLost(Exception):
 
 
 class MetadataReplica:
-    """``apply`` is called with each committed record and its offset, in order, and ``applied`` after the last of an answer."""
+    """``apply`` is called with each committed record and its offset, in order, and ``applied`` after the last of an answer.
 
-    def __init__(self, apply: Callable[[LogRecord, int], None], applied: Callable[[], None]) -> None:
+    ``copy`` is the log on the disk; without it the replica is in memory alone.
+    """
+
+    def __init__(
+        self, apply: Callable[[LogRecord, int], None], applied: Callable[[], None], copy: MetadataCopy | None = None
+    ) -> None:
         self._apply = apply
         self._applied = applied
         self._waiting: deque[tuple[BatchHeader, bytes]] = deque()
         self._waiting_bytes = 0
-        self.end_offset = 0
-        self.last_epoch = 0
+        self._copy = copy
+        self.end_offset, self.last_epoch = (0, 0) if copy is None else (copy.end_offset, copy.last_epoch)
+        self._unread_end = self.end_offset
+        """The end of the copy of before this start, as long as nothing of it was applied; then 0."""
+        self._unread_epoch = self.last_epoch
         self.committed_end_offset = 0
         """The offset behind the last batch that was applied."""
         self._committed_epoch = 0
@@ -64,28 +79,60 @@ class MetadataReplica:
         if len(records) and not taken:
             raise ReplicaRefused("no whole batch was fetched")
         self._waiting += taken
+        if self._copy is not None:
+            self._copy.append(b"".join(raw for _, raw in taken))
         self.end_offset, self.last_epoch, self._waiting_bytes = end_offset, last_epoch, size_bytes
 
     def commit(self, high_watermark: int) -> None:
-        """Apply the batches below the high watermark."""
+        """Apply the batches below the high watermark. Raises `MetadataLost` where the copy cannot be read any more."""
         before = self.committed_end_offset
+        if self._unread_end and high_watermark >= 0:
+            self._read_copy(high_watermark)
         while self._waiting and self._waiting[0][0].next_offset <= high_watermark:
             header, raw = self._waiting.popleft()
             self._waiting_bytes -= len(raw)
-            if not header.is_control:
-                for record in records_of(raw, header):
-                    self._apply(LogRecord(record.key, record.value), record.offset)
-            self.committed_end_offset, self._committed_epoch = header.next_offset, header.leader_epoch
+            self._apply_batch(header, raw)
         if self.committed_end_offset != before:
+            if self._copy is not None:
+                self._copy.committed(self.committed_end_offset)
             self._applied()
+
+    def _apply_batch(self, header: BatchHeader, raw: Buffer) -> None:
+        if not header.is_control:
+            for record in records_of(raw, header):
+                self._apply(LogRecord(record.key, record.value), record.offset)
+        self.committed_end_offset, self._committed_epoch = header.next_offset, header.leader_epoch
+
+    def _read_copy(self, high_watermark: int) -> None:
+        """Apply what the copy had at the start; what is not committed of it waits before the batches that were fetched since."""
+        assert self._copy is not None
+        unread_end, self._unread_end = self._unread_end, 0
+        waiting: list[tuple[BatchHeader, bytes]] = []
+        try:
+            for header, raw in self._copy.snapshot_batches():
+                if not header.is_control:
+                    for record in records_of(raw, header):
+                        self._apply(LogRecord(record.key, record.value), self._copy.snapshot_end - 1)
+            self.committed_end_offset = self._copy.snapshot_end
+            for header, raw in self._copy.batches(unread_end):
+                if header.next_offset <= high_watermark:
+                    self._apply_batch(header, raw)
+                else:
+                    waiting.append((header, bytes(raw)))
+        except UNREADABLE as error:
+            raise MetadataLost(f"this broker's copy of the cluster's metadata cannot be read: {error}") from error
+        self._waiting.extendleft(reversed(waiting))
+        self._waiting_bytes += sum(len(raw) for _, raw in waiting)
+        log.info("metadata_copy_read", end_offset=unread_end)
 
     @property
     def is_empty(self) -> bool:
-        return self.end_offset == 0
+        """Whether nothing was applied, so that a snapshot may take the place of what there is."""
+        return self.committed_end_offset == 0
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
         """Apply a snapshot, behind which the log goes on at ``end_offset``. Raises `ReplicaRefused` where it is damaged."""
-        assert self.is_empty, f"a snapshot behind the {self.end_offset} records that were read already"
+        assert self.is_empty, f"a snapshot behind the {self.committed_end_offset} records that were applied"
         whole: list[tuple[int, BatchHeader]] = []
         end = 0
         for pos, header in batches(snapshot):
@@ -99,12 +146,25 @@ class MetadataReplica:
             if not header.is_control:
                 for record in records_of(snapshot[pos : pos + header.size_bytes], header):
                     self._apply(LogRecord(record.key, record.value), end_offset - 1)
+        self._waiting.clear()
+        self._waiting_bytes = self._unread_end = 0
         self.end_offset = self.committed_end_offset = end_offset
         self.last_epoch = self._committed_epoch = epoch
+        if self._copy is not None:
+            self._copy.begin_with(snapshot, end_offset, epoch)
         self._applied()
 
     def truncate(self, end_offset: int) -> None:
-        """Drop the batches from ``end_offset`` on. Raises `MetadataLost` where one of them is committed."""
+        """Drop the batches from ``end_offset`` on. Raises `MetadataLost` where one of them is committed.
+
+        What the copy has from before this start was committed by the only controller there is. Where the controller has lost some
+        of it, the copy is set aside, because it may be the last one, and the log is read from its beginning.
+        """
+        if end_offset < self._unread_end and self._copy is not None:
+            self._copy.set_aside(f"the controller's log parts from it at offset {end_offset}, and it ends at {self._unread_end}")
+            self._waiting.clear()
+            self._waiting_bytes = self._unread_end = self.end_offset = self.last_epoch = 0
+            return
         if end_offset < self.committed_end_offset:
             raise MetadataLost(
                 f"the controller's metadata log parts from this broker's at offset {end_offset}, "
@@ -113,5 +173,11 @@ class MetadataReplica:
         while self._waiting and self._waiting[-1][0].next_offset > end_offset:
             self._waiting_bytes -= len(self._waiting.pop()[1])
         last = self._waiting[-1][0] if self._waiting else None
-        self.end_offset = self.committed_end_offset if last is None else last.next_offset
-        self.last_epoch = self._committed_epoch if last is None else last.leader_epoch
+        if last is not None:
+            self.end_offset, self.last_epoch = last.next_offset, last.leader_epoch
+        elif self._unread_end and self._copy is not None:
+            self.end_offset, self.last_epoch = self._unread_end, self._unread_epoch
+        else:
+            self.end_offset, self.last_epoch = self.committed_end_offset, self._committed_epoch
+        if self._copy is not None:
+            self._copy.truncate(self.end_offset)

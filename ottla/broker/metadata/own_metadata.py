@@ -16,6 +16,7 @@ from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.topic_partition import TopicPartition
+from ottla.storage.identity import DirectoryError
 from ottla.storage.reading import all_batches
 from ottla.storage.transaction_history import TransactionHistory
 
@@ -29,6 +30,7 @@ class OwnMetadata:
 
     def __init__(self, parts: MetadataParts) -> None:
         node_id = parts.config.settings.node_id
+        self._path = parts.directory.path
         self._was_clean = parts.directory.was_clean
         self.state = ClusterState(node_id, ignores_case=parts.directory.ignores_case())
         self.local_partitions = LocalPartitions(parts, self.state, SoleReplicas(node_id))
@@ -48,6 +50,11 @@ class OwnMetadata:
 
     async def load(self, features: Mapping[str, int]) -> None:
         is_new = self.log.load()
+        if not self.state.is_alone:
+            raise DirectoryError(
+                f"{self._path} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
+                " start it with the process.roles of before, and with controller.quorum.bootstrap.servers"
+            )
         try:
             self.cluster.set_up(features, is_new=is_new)
         except KafkaError as error:

@@ -1,0 +1,213 @@
+"""This broker's copy of the cluster's metadata log, in ``__cluster_metadata-0`` of its log directory (KafkaMetadataLog).
+
+An observer of Apache Kafka keeps the same files: segments with indexes, leader epochs, and the snapshot below the first segment.
+The copy gets every batch that is fetched, in that order, committed or not. It is not synced for each batch, as the controller has
+the log; a clean stop and the checkpoints sync it. A start reads the copy instead of fetching the log again.
+
+The copy serves the broker, and never stops it: where the disk refuses a batch, the copy ends there until the next start. A copy
+that is damaged, or that the controller's log does not continue, is set aside as ``__cluster_metadata-0.ID-stray``. It may be the
+only place that has a record which the controller has lost. Segments roll as the controller's do, and as there nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Protocol
+
+import structlog
+
+from ottla.broker.loop.env import Clock, Randomness
+from ottla.broker.membership.metadata_fetch import METADATA_TOPIC_ID
+from ottla.operations.metadata_log import METADATA_CONFIG
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.primitives import Buffer
+from ottla.protocol.records import BatchHeader, batches, crc_is_valid
+from ottla.storage.filesystem import described
+from ottla.storage.following import UnexpectedOffset, append_as_follower
+from ottla.storage.log import Log
+from ottla.storage.log_dir import LogDirectory
+from ottla.storage.reading import all_batches
+from ottla.storage.truncation import end_after, truncate_fully_and_start_at
+from ottla.storage.walk import DamagedBatch
+
+SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
+MAX_EPOCH = (1 << 31) - 1
+UNREADABLE = (OSError, KafkaError, DamagedBatch, ValueError)
+"""What reading a damaged log or snapshot may raise."""
+
+log = structlog.get_logger("membership")
+
+
+class CopyEnv(Clock, Randomness, Protocol):
+    """What a copy needs of `broker.loop.env.Env`."""
+
+
+class MetadataCopy:
+    """Opened by a start, before anything is fetched. ``end_offset`` and ``last_epoch`` are 0 for an empty copy."""
+
+    def __init__(self, env: CopyEnv, directory: LogDirectory) -> None:
+        self._env = env
+        self._directory = directory
+        self._is_behind = False
+        """Whether the copy lacks batches that were fetched, because the disk has refused one. Nothing more is appended then."""
+        self.end_offset = self.last_epoch = 0
+        self._snapshot: tuple[str, int, int] | None = None
+        self._log, _ = directory.open(METADATA_TOPIC, 0, METADATA_CONFIG, env.now_ms(), METADATA_TOPIC_ID)
+        try:
+            self._check()
+        except UNREADABLE as error:
+            self.set_aside(f"it cannot be read: {described(error) if isinstance(error, OSError) else error}")
+
+    def _check(self) -> None:
+        """Read all batches once, so that a start which applies them is not stopped half-way by a damaged one."""
+        self._log.check_online()
+        self._snapshot = self._newest_snapshot()
+        end_offset, last_epoch = self._log.log_start_offset, 0
+        if self._snapshot is not None:
+            _, snapshot_end, last_epoch = self._snapshot
+            _whole(self._read(self._snapshot[0]))
+            end_offset = snapshot_end
+            if self._log.log_end_offset < snapshot_end:
+                truncate_fully_and_start_at(self._log, snapshot_end, self._env.now_ms())
+        if self._log.log_start_offset > (0 if self._snapshot is None else end_offset):
+            raise ValueError(f"it begins at offset {self._log.log_start_offset}, and no snapshot has what came before")
+        for header, _ in all_batches(self._log):
+            last_epoch = max(last_epoch, header.leader_epoch)
+        self.end_offset, self.last_epoch = self._log.log_end_offset, last_epoch
+
+    def _newest_snapshot(self) -> tuple[str, int, int] | None:
+        """Path, end offset and epoch."""
+        found = [match for name in self._directory.fs.list_dir(self._log.directory) if (match := SNAPSHOT_NAME.fullmatch(name))]
+        if not found:
+            return None
+        newest = max(found, key=lambda match: match[0])
+        return f"{self._log.directory}/{newest[0]}", int(newest[1]), int(newest[2])
+
+    def _read(self, path: str) -> bytes:
+        return self._directory.fs.read_file(path) or b""
+
+    # reading
+
+    def snapshot_batches(self) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """The batches of the snapshot below the log; none where the log begins at offset 0."""
+        if self._snapshot is not None:
+            yield from _whole(self._read(self._snapshot[0]))
+
+    @property
+    def snapshot_end(self) -> int:
+        return 0 if self._snapshot is None else self._snapshot[1]
+
+    def batches(self, end_offset: int) -> Iterator[tuple[BatchHeader, Buffer]]:
+        """The batches below ``end_offset`` and behind the snapshot. Raises `UNREADABLE`."""
+        for header, raw in all_batches(self._log):
+            if header.base_offset >= end_offset:
+                return
+            if header.base_offset >= self.snapshot_end:
+                yield header, raw
+
+    # writing
+
+    def append(self, records: Buffer) -> None:
+        """Append whole, checked batches that follow the copy's end."""
+        if self._is_behind or not len(records):
+            return
+        try:
+            append_as_follower(self._log, records, MAX_EPOCH, self._env.now_ms())
+        except (*UNREADABLE, UnexpectedOffset) as error:
+            self._fall_behind(error)
+        else:
+            self.end_offset, self.last_epoch = self._log.log_end_offset, max(self.last_epoch, self._log.epochs.latest)
+
+    def committed(self, end_offset: int) -> None:
+        """Note up to which offset the controller has committed the log."""
+        end_offset = min(end_offset, self._log.log_end_offset)
+        if end_offset > self._log.high_watermark:
+            self._log.move_high_watermark(end_offset)
+
+    def truncate(self, end_offset: int) -> None:
+        """Remove the batches from ``end_offset`` on, which were never committed."""
+        if end_offset >= self._log.log_end_offset:
+            return
+        try:
+            if end_after(self._log, end_offset) > self._log.log_start_offset:
+                self._directory.truncate(self._log, end_offset, self._env.now_ms())
+            else:
+                # The method of the directory writes a checkpoint, which must not be written before a start has opened all logs.
+                truncate_fully_and_start_at(self._log, self._log.log_start_offset, self._env.now_ms())
+        except UNREADABLE as error:
+            self._fall_behind(error)
+        else:
+            self.end_offset, self.last_epoch = self._log.log_end_offset, max(self._log.epochs.latest, 0)
+            log.info("metadata_copy_truncated", end_offset=self.end_offset)
+
+    def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
+        """Replace everything by a snapshot, behind which the log goes on at ``end_offset``."""
+        fs, path = self._directory.fs, f"{self._log.directory}/{end_offset:020}-{epoch:010}.checkpoint"
+        self._take_out()
+        try:
+            if fs.is_dir(self._log.directory):
+                fs.remove_dir(self._log.directory)
+            self._log = self._directory.create(METADATA_TOPIC, 0, METADATA_CONFIG, METADATA_TOPIC_ID)
+            truncate_fully_and_start_at(self._log, end_offset, self._env.now_ms())
+            fs.make_dir(self._log.directory)
+            fs.write_file(path, snapshot)
+        except UNREADABLE as error:
+            self._fall_behind(error)
+        else:
+            self._snapshot, self._is_behind = (path, end_offset, epoch), False
+            self.end_offset, self.last_epoch = end_offset, epoch
+
+    def _fall_behind(self, error: Exception) -> None:
+        self._is_behind = True
+        reason = described(error) if isinstance(error, OSError) else str(error)
+        log.warning(
+            "metadata_copy_not_written",
+            directory=self._log.directory,
+            reason=reason,
+            hint="the next start of this broker writes it",
+        )
+
+    def _take_out(self) -> None:
+        """Close the log, and have the directory forget it."""
+        self._directory.logs.pop((METADATA_TOPIC, 0), None)
+        self._log.is_failed = True
+        with suppress(OSError):
+            self._log.abandon()
+
+    def set_aside(self, reason: str) -> None:
+        """Rename the copy's directory, and begin an empty copy."""
+        directory, before = self._directory, self._log
+        self._take_out()
+        self.end_offset, self.last_epoch, self._snapshot = 0, 0, None
+        try:
+            if directory.fs.is_dir(before.directory):
+                renamed = directory.set_aside(METADATA_TOPIC, 0, self._env.random_uuid().hex())
+                log.warning(
+                    "metadata_copy_set_aside",
+                    directory=renamed,
+                    reason=reason,
+                    hint="it may have what the controller has lost; keep it until that is clear",
+                )
+        except OSError as error:
+            self._log = Log(directory.fs, before.directory, METADATA_TOPIC, 0, METADATA_CONFIG, METADATA_TOPIC_ID)
+            self._fall_behind(error)
+            return
+        self._log = directory.create(METADATA_TOPIC, 0, METADATA_CONFIG, METADATA_TOPIC_ID)
+        self._is_behind = False
+
+
+def _whole(snapshot: bytes) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """The batches of a snapshot. Raises ValueError where it is damaged."""
+    end, found = 0, list[tuple[BatchHeader, Buffer]]()
+    for position, header in batches(snapshot):
+        raw = snapshot[position : position + header.size_bytes]
+        if not crc_is_valid(raw, header):
+            break
+        found.append((header, raw))
+        end = position + header.size_bytes
+    if end != len(snapshot):
+        raise ValueError(f"the snapshot is damaged at byte {end}")
+    return iter(found)

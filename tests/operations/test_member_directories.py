@@ -1,0 +1,88 @@
+"""Commands that look at the directory of a broker of several: the metadata there tells of other brokers' partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.operations.adoption import AdoptionPlan, carry_out, plan_adoption
+from ottla.operations.directory_audit import audit_directory
+from ottla.operations.graduation import plan_graduation
+from ottla.operations.replicas import check_only_replicas
+from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.simulation.broker import SimulatedBroker
+from ottla.simulation.env import START_MS
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.identity import DirectoryError, DirectoryIdentity
+from tests.broker.membership.member_world import MemberWorld
+from tests.broker.membership.test_members import created, produce
+
+HERE = "/broker-1"
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
+    """What two brokers leave: ``both`` is on both, ``here`` on the first alone, and ``there`` on the second, without records."""
+    world = MemberWorld()
+    first, second = world.start(1), world.start(2)
+    with first.connect() as client:
+        topic_id = created(client, "both", 1, 2).topic_id
+        for name, broker in (("here", 1), ("there", 2)):
+            assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=[broker])]
+            topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assigned)
+            (made,) = client.call(CreateTopicsRequest(topics=[topic])).topics
+            assert made.error_code == 0
+        world.sleep(1_000)
+        for member in (first, second):
+            with member.connect() as leader:
+                produce(leader, topic_id)
+        world.sleep(2_000)
+    world.stop(second)
+    world.stop(first)
+    left = {path: bytes(data) for path, data in world.fs.files.items()}
+    world.close()
+    return left
+
+
+@pytest.fixture
+def fs(files: dict[str, bytes]) -> Iterator[MemoryFilesystem]:
+    return MemoryFilesystem(files)
+
+
+def test_a_members_directory_is_not_graduated(fs: MemoryFilesystem) -> None:
+    with pytest.raises(DirectoryError, match="a broker of several"):
+        plan_graduation(fs, HERE, {})
+
+
+def test_a_members_directory_is_no_target_of_an_adoption(fs: MemoryFilesystem) -> None:
+    plan = AdoptionPlan()
+    with pytest.raises(DirectoryError, match="a broker of several"):
+        carry_out(fs, "/broker-2", plan, DirectoryIdentity("c", 2, "d"), START_MS, lambda *_: None)
+
+
+def test_adoption_takes_the_empty_topics_that_are_here(fs: MemoryFilesystem) -> None:
+    plan = plan_adoption(fs, HERE, [], iter(bytes([n]) * 16 for n in range(9)))
+    assert sorted(plan.topics) == ["both", "here"]
+    assert any("1 topics of the cluster have no partition here and stay behind: there" in note for note in plan.notes)
+
+
+def test_the_audit_looks_for_no_partitions_of_other_brokers(fs: MemoryFilesystem) -> None:
+    audit = audit_directory(fs, HERE, lambda _: None)
+    assert (audit.partitions, audit.torn) == (1, [])
+
+
+def test_a_members_copy_says_which_logs_have_other_replicas(fs: MemoryFilesystem) -> None:
+    check_only_replicas(fs, HERE, [("here", 0)])
+    for where in (("both", 0), ("unknown", 0)):
+        with pytest.raises(DirectoryError, match=f"replicas of {where[0]}-0"):
+            check_only_replicas(fs, HERE, [where])
+
+
+@pytest.mark.parametrize("path", [HERE, "/controller"])
+def test_a_broker_of_its_own_does_not_start_on_a_clusters_metadata(fs: MemoryFilesystem, path: str) -> None:
+    node_id = "1" if path == HERE else "3000"
+    broker = SimulatedBroker({"log.dirs": path, "node.id": node_id}, fs=fs)
+    with pytest.raises(DirectoryError, match=r"process\.roles"):
+        broker.start()
+    assert not [name for name in fs.list_dir(path) if name.endswith("-stray")]
