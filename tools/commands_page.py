@@ -40,6 +40,8 @@ def _below(path: tuple[str, ...], group: click.Group, context: click.Context) ->
         command = group.get_command(context, name)
         assert command is not None, name
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield (*path, name), command
             yield from _below((*path, name), command, context)
         else:
             yield (*path, name), command

@@ -1,16 +1,55 @@
-"""``ottla cluster``: describes a cluster, and says which partitions have no leader."""
+"""``ottla cluster``: describes a cluster and its partitions without a leader, and makes the directory of a lost controller anew."""
 
 from __future__ import annotations
 
 import click
 
-from ottla.cli.options import asks, cluster_at
+from ottla.cli.commands import CommandGroup
+from ottla.cli.options import asks, cluster_at, json_option
 from ottla.cli.output import NOTHING, show_json, show_pairs, show_table
+from ottla.process import interrupt_on_ctrl_c
+
+REBUILD_HELP = """Create the directory of a controller that lost its disk, from the directories of its stopped brokers.
+
+The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their
+topic ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all brokers of the cluster; then start the controller on DIR, at the address of before, and the brokers."""
 
 
-@click.command("cluster", help="Show the cluster id, brokers, feature levels, and partitions without a leader.")
+class _Describing(CommandGroup):
+    """A group that works without a command, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return click.Group.parse_args(self, ctx, args)
+
+
+@click.group(
+    "cluster",
+    cls=_Describing,
+    invoke_without_command=True,
+    help="Show the cluster id, brokers, feature levels, and partitions without a leader.",
+)
 @asks
-def command(bootstrap: str, timeout_s: float, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, bootstrap: str, timeout_s: float, as_json: bool) -> None:
+    if ctx.invoked_subcommand is None:
+        _describe(bootstrap, timeout_s, as_json=as_json)
+
+
+@command.command("rebuild-controller", help=REBUILD_HELP)
+@click.option("--data-dir", required=True, metavar="DIR", help="Data directory of the new controller; must be empty or not exist.")
+@click.option(
+    "--from", "sources", required=True, multiple=True, metavar="BROKER_DIR", help="Data directory of a stopped broker; repeatable."
+)
+@click.option("--node-id", type=click.IntRange(0), metavar="N", help="Node id of the controller (default: that of the lost one, else 3000).")
+@json_option
+def rebuild_controller(data_dir: str, sources: tuple[str, ...], node_id: int | None, as_json: bool) -> int:
+    from ottla.cli.directories import rebuild_controller
+
+    interrupt_on_ctrl_c()
+    return rebuild_controller(data_dir, list(sources), node_id, as_json=as_json)
+
+
+def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
     from ottla.client.description import describe
 
     with cluster_at(bootstrap, timeout_s) as cluster:

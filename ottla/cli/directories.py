@@ -1,4 +1,4 @@
-"""The commands ``ottla graduate``, ``ottla adopt``, ``ottla audit`` and ``ottla recover``.
+"""The commands ``ottla graduate``, ``adopt``, ``audit``, ``recover`` and ``cluster rebuild-controller``.
 
 They hand over, take over, check and repair data directories.
 """
@@ -229,6 +229,39 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
             say(f"  note: {note}")
         counted = "1 topic" if len(adopted) == 1 else f"{len(adopted)} topics"
         say(f"{counted} adopted; serve them with: ottla serve --data-dir {target}")
+        return 0
+
+    return _carefully(work)
+
+
+def rebuild_controller(
+    target: str, sources: list[str], node_id: int | None, *, as_json: bool = False, say: Callable[[str], None] = print
+) -> int:
+    """Make a controller's directory. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
+    from contextlib import ExitStack
+
+    from ottla.broker.loop.env import RealEnv
+    from ottla.operations.controller_rebuilding import broker_of, rebuild
+    from ottla.operations.guards import locked_for_reading
+
+    env = RealEnv()
+
+    def work() -> int:
+        with ExitStack() as locks:
+            for directory in dict.fromkeys(map(broker_of, sources)):
+                locks.enter_context(locked_for_reading(directory))
+            rebuilt = rebuild(env.fs, target, sources, env.random_uuid(), env.now_ms(), node_id)
+        if as_json:
+            say(_document({**dataclasses.asdict(rebuilt), "directory": env.fs.absolute(target)}))
+            return 0
+        source = rebuilt.source or "partition directories, as no broker has a copy of the metadata"
+        say(f"cluster {rebuilt.cluster_id}, controller {rebuilt.node_id}, from {source}")
+        say(f"  {rebuilt.topics} topics, {rebuilt.partitions} partitions, metadata up to offset {rebuilt.end_offset}")
+        for line in rebuilt.unknown:
+            say(f"  not known: {line}")
+        for note in rebuilt.notes:
+            say(f"  note: {note}")
+        say(f"{target} is the controller's directory now; start it there with node.id={rebuilt.node_id}, then the brokers")
         return 0
 
     return _carefully(work)

@@ -3,6 +3,8 @@
 - `adoption`: adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without
   metadata.
 - `audit`: finds torn transactions: compares the coordinator's decisions with the markers in their partitions.
+- `controller_rebuilding`: ``ottla cluster rebuild-controller``: makes a controller's directory from what the directories of its
+  brokers have.
 - `copying`: copies a partition's files from one data directory to another.
 - `directory_audit`: ``ottla audit``: reads every batch of a data directory, and compares every decision with every partition.
 - `graduation`: hands a data directory over to Apache Kafka: partitions as they are, and the metadata as a KRaft bootstrap snapshot.
@@ -11,6 +13,8 @@
   it (KIP-630).
 - `log_ends`: the durable ends of a directory's logs: damage below them is not a torn end.
 - `metadata_log`: the cluster's metadata log in a data directory: its settings, the feature levels of a new one, and its replay.
+- `partition_directories`: the partition directories of a cluster's brokers: which topics they belong to, and topics made of them
+  alone.
 - `replicas`: which logs of a directory have replicas on other brokers, as far as the directory itself says.
 - `retained_metadata`: what a cluster stores beside its topics and an adoption takes over: quotas, credentials, configs of groups
   and client metrics.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -39,13 +39,13 @@ class _Damaged(Exception):
     """A snapshot is damaged or incomplete."""
 
 
-def read_metadata(fs: Filesystem, source: str, notes: list[str]) -> StoredMetadata:
-    """Topics, configs and other metadata, as far as the directory ``source`` has them.
+def read_metadata(fs: Filesystem, source: str, notes: list[str], directory: str | None = None) -> StoredMetadata:
+    """Topics, configs and other metadata, as far as the directory ``source`` has them. ``directory`` is another one of the log.
 
     Records of unknown kinds and damaged batches are skipped. ``notes`` get the damaged batches, missing offsets, and a remark where
     there are no metadata at all. Raises `DirectoryError` for a damaged bootstrap snapshot.
     """
-    directory = f"{source}/{METADATA_DIRECTORY}"
+    directory = directory or f"{source}/{METADATA_DIRECTORY}"
     names = fs.list_dir(directory)
     state, next_offset, is_there = _newest_snapshot(fs, directory, names, notes)
     for name in sorted(n for n in names if parse_file_name(n, LOG_SUFFIX) is not None):
@@ -83,6 +83,17 @@ def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: li
         except _Damaged:
             notes.append(f"{path} is damaged and was passed over")
     return ClusterState(0), 0, False
+
+
+def snapshot_end(fs: Filesystem, directory: str) -> tuple[int, int] | None:
+    """End offset and epoch of the newest whole snapshot in a directory of the log."""
+    for name in sorted((n for n in fs.list_dir(directory) if _SNAPSHOT_NAME.fullmatch(n)), reverse=True):
+        with suppress(_Damaged):
+            _replay_snapshot(fs, f"{directory}/{name}", ClusterState(0))
+            match = _SNAPSHOT_NAME.fullmatch(name)
+            assert match is not None
+            return int(match[1]), int(match[2])
+    return None
 
 
 def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:

@@ -230,7 +230,7 @@ class Membership:
             self._fetch_errors.succeeded()
             return True
         if taken.step is Step.TRUNCATE:
-            self.replica.truncate(taken.end_offset)
+            self.replica.truncate(taken.end_offset, taken.epoch)
             return True
         if taken.step is Step.ASK_AGAIN:
             return True

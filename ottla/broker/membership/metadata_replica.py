@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import structlog
 
-from ottla.broker.membership.metadata_copy import UNREADABLE, MetadataCopy
+from ottla.broker.membership.metadata_copy import MAX_EPOCH, UNREADABLE, MetadataCopy
 from ottla.coordinator.result import LogRecord
 from ottla.protocol.primitives import Buffer
 from ottla.protocol.records import BatchHeader, batches, crc_is_valid
@@ -49,7 +49,6 @@ class MetadataReplica:
         self.end_offset, self.last_epoch = (0, 0) if copy is None else (copy.end_offset, copy.last_epoch)
         self._unread_end = self.end_offset
         """The end of the copy of before this start, as long as nothing of it was applied; then 0."""
-        self._unread_epoch = self.last_epoch
         self.committed_end_offset = 0
         """The offset behind the last batch that was applied."""
         self._committed_epoch = 0
@@ -66,6 +65,11 @@ class MetadataReplica:
         for pos, header in batches(records):
             raw = bytes(records[pos : pos + header.size_bytes])
             if header.base_offset != end_offset:
+                if self._unread_end and self._copy is not None:
+                    # The copy is of another log: no diverging epoch tells that, where both logs have used the same epochs.
+                    self._begin_anew(
+                        f"the controller's log has a batch at offset {header.base_offset}, and it ends at {end_offset}"
+                    )
                 raise ReplicaRefused(f"a batch at offset {header.base_offset} behind the log's end {end_offset}")
             if header.leader_epoch < last_epoch:
                 raise ReplicaRefused(f"a batch of leader epoch {header.leader_epoch} behind one of {last_epoch}")
@@ -154,30 +158,40 @@ class MetadataReplica:
             self._copy.begin_with(snapshot, end_offset, epoch)
         self._applied()
 
-    def truncate(self, end_offset: int) -> None:
-        """Drop the batches from ``end_offset`` on. Raises `MetadataLost` where one of them is committed.
+    def truncate(self, end_offset: int, epoch: int = MAX_EPOCH) -> None:
+        """Drop the batches from ``end_offset`` on, and those of leader epochs above ``epoch``.
+
+        Raises `MetadataLost` where one of them is committed.
 
         What the copy has from before this start was committed by the only controller there is. Where the controller has lost some
         of it, the copy is set aside, because it may be the last one, and the log is read from its beginning.
         """
-        if end_offset < self._unread_end and self._copy is not None:
-            self._copy.set_aside(f"the controller's log parts from it at offset {end_offset}, and it ends at {self._unread_end}")
-            self._waiting.clear()
-            self._waiting_bytes = self._unread_end = self.end_offset = self.last_epoch = 0
+        if self._unread_end and self._copy is not None:
+            self._begin_anew(f"the controller's log parts from it at offset {end_offset}, and it ends at {self._unread_end}")
             return
         if end_offset < self.committed_end_offset:
             raise MetadataLost(
                 f"the controller's metadata log parts from this broker's at offset {end_offset}, "
                 f"though all below {self.committed_end_offset} was committed"
             )
-        while self._waiting and self._waiting[-1][0].next_offset > end_offset:
+        if epoch < self._committed_epoch:
+            raise MetadataLost(
+                f"the controller's metadata log parts from this broker's in leader epoch {epoch}, "
+                f"though epoch {self._committed_epoch} was committed"
+            )
+        while self._waiting and (self._waiting[-1][0].next_offset > end_offset or self._waiting[-1][0].leader_epoch > epoch):
             self._waiting_bytes -= len(self._waiting.pop()[1])
         last = self._waiting[-1][0] if self._waiting else None
         if last is not None:
             self.end_offset, self.last_epoch = last.next_offset, last.leader_epoch
-        elif self._unread_end and self._copy is not None:
-            self.end_offset, self.last_epoch = self._unread_end, self._unread_epoch
         else:
             self.end_offset, self.last_epoch = self.committed_end_offset, self._committed_epoch
         if self._copy is not None:
             self._copy.truncate(self.end_offset)
+
+    def _begin_anew(self, reason: str) -> None:
+        """Set the copy aside, nothing of which was applied, and read the log from its beginning."""
+        assert self._copy is not None
+        self._copy.set_aside(reason)
+        self._waiting.clear()
+        self._waiting_bytes = self._unread_end = self.end_offset = self.last_epoch = 0

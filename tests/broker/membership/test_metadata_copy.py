@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.membership.metadata_copy import MetadataCopy
-from ottla.broker.membership.metadata_replica import MetadataLost, MetadataReplica
+from ottla.broker.membership.metadata_replica import MetadataLost, MetadataReplica, ReplicaRefused
 from ottla.protocol.records import batches
 from ottla.simulation.env import START_MS, SimulatedEnv
 from ottla.simulation.faulty_filesystem import FaultyFilesystem
@@ -118,6 +118,23 @@ def test_a_copy_of_what_the_controller_has_lost_is_set_aside(copied: Copied) -> 
     assert copied.records == [(0, b"a"), (1, b"b"), (2, b"x")]
     copied.again()
     assert copied.replica.end_offset == 3
+
+
+def test_a_copy_with_an_epoch_that_the_controller_never_had_is_set_aside(copied: Copied) -> None:
+    copied.take(FIRST + SECOND, 3)
+    copied.again()
+    copied.replica.truncate(60, 1)
+    assert (copied.replica.end_offset, len(copied.aside)) == (0, 1)
+
+
+def test_a_copy_of_another_log_with_the_same_epochs_is_set_aside(copied: Copied) -> None:
+    copied.take(FIRST, 2)
+    copied.again()
+    with pytest.raises(ReplicaRefused):
+        copied.replica.append(batch(1, b"x", b"y"))
+    assert len(copied.aside) == 1
+    copied.take(batch(0, b"w") + batch(1, b"x", b"y"), 3)
+    assert [value for _, value in copied.records] == [b"w", b"x", b"y"]
 
 
 def test_what_was_applied_in_this_life_is_not_truncated(copied: Copied) -> None:

@@ -107,3 +107,15 @@ def test_nothing_that_is_committed_is_cut(observer: Observer) -> None:
     with pytest.raises(MetadataLost, match="below 2 was committed"):
         observer.replica.truncate(1)
     assert observer.replica.end_offset == 2
+
+
+def test_batches_of_an_epoch_that_the_controller_never_had_are_cut(observer: Observer) -> None:
+    """The controller's log may be longer in an earlier epoch, so that the offset alone cuts nothing."""
+    observer.replica.append(batch(0, b"a", epoch=1) + batch(1, b"b", epoch=2))
+    observer.replica.commit(1)
+    observer.replica.truncate(60, 1)
+    assert (observer.replica.end_offset, observer.replica.last_epoch) == (1, 1)
+    observer.replica.append(batch(1, b"x", epoch=1))
+    observer.replica.commit(2)
+    with pytest.raises(MetadataLost, match="epoch 1 was committed"):
+        observer.replica.truncate(60, 0)
