@@ -11,6 +11,8 @@ from ottla.cli import main
 from ottla.storage.names import STRAY_SUFFIX
 from tests.operations.test_controller_rebuilding import COPY, Lost
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Path:

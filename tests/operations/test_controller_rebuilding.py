@@ -12,6 +12,8 @@ from ottla.storage.identity import DirectoryError
 from tests.broker.membership.member_world import CLUSTER_ID, Member, MemberWorld
 from tests.broker.membership.test_members import created, metadata, produce
 
+pytestmark = pytest.mark.smoke
+
 NOW_MS = 1_700_000_000_000
 COPY = "__cluster_metadata-0"
 

@@ -18,6 +18,8 @@ from ottla.storage.identity import DirectoryError, DirectoryIdentity
 from tests.broker.membership.member_world import MemberWorld
 from tests.broker.membership.test_members import created, produce
 
+pytestmark = pytest.mark.smoke
+
 HERE = "/broker-1"
 
 

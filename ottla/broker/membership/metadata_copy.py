@@ -189,7 +189,7 @@ class MetadataCopy:
                     "metadata_copy_set_aside",
                     directory=renamed,
                     reason=reason,
-                    hint="it may have what the controller has lost; keep it until that is clear",
+                    hint="it may have what the controller has lost: ottla cluster rebuild-controller",
                 )
         except OSError as error:
             self._log = Log(directory.fs, before.directory, METADATA_TOPIC, 0, METADATA_CONFIG, METADATA_TOPIC_ID)

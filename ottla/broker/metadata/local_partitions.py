@@ -45,6 +45,12 @@ SETTLE_WORK = 8
 """The cost of having a partition led or followed that is in service already, in the same units."""
 LOG_CONFIGS_KEPT = 1_000
 
+STRAY_HINT = (
+    "the metadata has no such topic, or another one of the name; nothing is removed. If a controller has lost the topic,"
+    " ottla cluster rebuild-controller gives it back"
+)
+"""For a person who looks for the data of a topic that is gone."""
+
 log = structlog.get_logger("cluster")
 
 
@@ -197,7 +203,7 @@ class LocalPartitions:
         except OSError as error:
             log.warning("stray_directory_in_the_way", directory=directory.directory_of(name, index), error=described(error))
         else:
-            log.warning("stray_directory_set_aside", directory=renamed)
+            log.warning("stray_directory_set_aside", directory=renamed, hint=STRAY_HINT)
 
     # changes
 

@@ -15,6 +15,7 @@ from ottla.broker.metadata.producer_ids import ProducerIds
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.operations.metadata_log import topics_born
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.identity import DirectoryError
 from ottla.storage.reading import all_batches
@@ -30,7 +31,7 @@ class OwnMetadata:
 
     def __init__(self, parts: MetadataParts) -> None:
         node_id = parts.config.settings.node_id
-        self._path = parts.directory.path
+        self._directory = parts.directory
         self._was_clean = parts.directory.was_clean
         self.state = ClusterState(node_id, ignores_case=parts.directory.ignores_case())
         self.local_partitions = LocalPartitions(parts, self.state, SoleReplicas(node_id))
@@ -50,9 +51,10 @@ class OwnMetadata:
 
     async def load(self, features: Mapping[str, int]) -> None:
         is_new = self.log.load()
-        if not self.state.is_alone:
+        # A broker of several gives its copy of the log a topic id, and the log of its controller has the controller's registration.
+        if self._directory.topic_id_on_disk(METADATA_TOPIC, 0) is not None or self.state.registrations.controllers:
             raise DirectoryError(
-                f"{self._path} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
+                f"{self._directory.path} belongs to a broker of several, or to their controller, and its metadata is the cluster's;"
                 " start it with the process.roles of before, and with controller.quorum.bootstrap.servers"
             )
         try:
