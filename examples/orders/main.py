@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pipeline import invoices_and_journal
 from pyspark.sql import SparkSession
 
 import ottla.spark
-from pipeline import invoices_and_journal
 
 
 def main(properties: str, checkpoint: str) -> None:

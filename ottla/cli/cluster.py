@@ -40,7 +40,9 @@ def command(ctx: click.Context, bootstrap: str, timeout_s: float, as_json: bool)
 @click.option(
     "--from", "sources", required=True, multiple=True, metavar="BROKER_DIR", help="Data directory of a stopped broker; repeatable."
 )
-@click.option("--node-id", type=click.IntRange(0), metavar="N", help="Node id of the controller (default: that of the lost one, else 3000).")
+@click.option(
+    "--node-id", type=click.IntRange(0), metavar="N", help="Node id of the controller (default: that of the lost one, else 3000)."
+)
 @json_option
 def rebuild_controller(data_dir: str, sources: tuple[str, ...], node_id: int | None, as_json: bool) -> int:
     from ottla.cli.directories import rebuild_controller
