@@ -12,8 +12,8 @@ from ottla.process import interrupt_on_ctrl_c
 REBUILD_HELP = """Create the directory of a controller that lost its disk, from the directories of its stopped brokers.
 
 The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their topic
-ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all brokers
-of the cluster; then start the controller on DIR, at its old address, and the brokers."""
+ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all
+brokers of the cluster; then start the controller on DIR, at its old address, and the brokers."""
 
 
 class _Describing(CommandGroup):
