@@ -1,4 +1,4 @@
-"""Several Apache Kafka brokers and their controller, each in a process of its own.
+"""Several Apache Kafka brokers and their controller, each in a process of its own; some of the nodes may be of ottla.
 
 `SeveralBrokers` is what tests may ask of them and of `ottla.Cluster` alike.
 """
@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from ottla.broker.loop.env import random_uuid
 from ottla.brokers.plan import defaults
+from ottla.control.faults.remote_faults import RemoteFault
+from ottla.control.remote import ControlError
 from ottla.protocol.uuids import uuid_text
 from ottla.testing.cluster_handle import CONTROLLER
 from ottla.testing.cluster_queries import Questions, wait_for
 from tools.kafka import ORACLE_VERSION, QUICK_JVM, ApacheKafka, Jvm
+from tools.ottla_node import OttlaNode
 
 T = TypeVar("T")
 
@@ -73,8 +77,8 @@ class SeveralBrokers(Protocol):
 class ApacheKafkas:
     """``brokers`` Apache Kafka brokers with the ids 1, 2, 3 and so on, and their controller (`CONTROLLER`).
 
-    ``settings`` are those of all processes, ``settings_of`` further ones by node id, such as ``broker.rack``. A process that is
-    paused is killed at the end.
+    ``settings`` are those of all processes, ``settings_of`` further ones by node id, such as ``broker.rack``. The nodes of
+    ``ottla_nodes``, which may be brokers or the controller, are of ottla. A process that is paused is killed at the end.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class ApacheKafkas:
         *,
         settings: Mapping[str, str | int | bool] | None = None,
         settings_of: Mapping[int, Mapping[str, str]] | None = None,
+        ottla_nodes: Collection[int] = (),
         heap: str = "256M",
         jvm: Jvm = QUICK_JVM,
         version: str = ORACLE_VERSION,
@@ -92,10 +97,13 @@ class ApacheKafkas:
         own = settings_of or {}
         directory = Path(data_dir)
 
-        def node(node_id: int, name: str, under: tuple[str, str] | None) -> ApacheKafka:
+        def node(node_id: int, name: str, under: tuple[str, str] | None) -> ApacheKafka | OttlaNode:
+            configured = shared | dict(own.get(node_id, {}))
+            if node_id in ottla_nodes:
+                return OttlaNode(directory / name, node_id=node_id, settings=configured, under=under)
             return ApacheKafka(
                 directory / name,
-                settings=shared | dict(own.get(node_id, {})),
+                settings=configured,
                 heap=heap,
                 jvm=jvm,
                 version=version,
@@ -108,11 +116,12 @@ class ApacheKafkas:
         host, port = controller.controller
         self.cluster_id = controller.cluster_id
         self.quorum_voters = f"{CONTROLLER}@{host}:{port}"
-        self._nodes = {CONTROLLER: controller}
+        self._nodes: dict[int, ApacheKafka | OttlaNode] = {CONTROLLER: controller}
         for broker in range(1, brokers + 1):
             self._nodes[broker] = node(broker, f"broker-{broker}", (self.cluster_id, self.quorum_voters))
         self._running: set[int] = set()
         self._paused: set[int] = set()
+        self._partitioned: dict[int, RemoteFault] = {}
         self._questions = Questions(self._answering)
 
     @property
@@ -137,13 +146,26 @@ class ApacheKafkas:
             raise ValueError(f"node {broker} does not run")
         return pid
 
+    def log_dir(self, broker: int) -> Path:
+        return self._nodes[broker].log_dir
+
+    def is_ottla(self, broker: int) -> bool:
+        return isinstance(self._nodes[broker], OttlaNode)
+
+    @property
+    def logs(self) -> list[str]:
+        """All lines that the nodes of ottla have logged."""
+        return [line for node in self._nodes.values() if isinstance(node, OttlaNode) for line in node.logs]
+
     # start and stop
 
     def start(self) -> Self:
         """Start all processes at once, and wait until all brokers are in service. Raises `Unavailable`."""
         try:
             for broker in self.brokers:
-                _format(self._nodes[broker], broker)
+                node = self._nodes[broker]
+                if isinstance(node, ApacheKafka):
+                    _format(node, broker)
             for node in self._nodes.values():
                 node.launch()
             for node_id, node in self._nodes.items():
@@ -155,15 +177,17 @@ class ApacheKafkas:
             raise
         return self
 
-    def stop(self) -> None:
-        """Stop the brokers at once, and then the controller, which they need for that."""
+    def stop(self) -> int:
+        """Stop the brokers at once, and then the controller, which they need for that. Returns a node's exit code other than 0."""
         if self._paused:
             self._kill_all()
-            return
+            return 0
         with ThreadPoolExecutor(len(self._nodes)) as threads:
             list(threads.map(lambda broker: self._nodes[broker].stop(), self.brokers))
         self._nodes[CONTROLLER].stop()
         self._running.clear()
+        codes = [node.exit_code for node in self._nodes.values() if isinstance(node, OttlaNode)]
+        return next((code for code in codes if code), 0)
 
     def close(self) -> None:
         """End all processes. Nobody needs what they have written: they are killed."""
@@ -194,6 +218,14 @@ class ApacheKafkas:
         os.kill(self.pid(broker), signal.SIGCONT)
         self._paused.discard(broker)
 
+    def partition(self, broker: int) -> None:
+        """Let nothing arrive that other brokers ask of a broker of ottla, until `heal`. `ottla.Cluster.partition` says more."""
+        node = self._nodes[broker]
+        if not isinstance(node, OttlaNode):
+            raise ValueError(f"broker {broker} is of Apache Kafka, which has no faults on demand")
+        if broker not in self._partitioned:
+            self._partitioned[broker] = node.faults().add(client_id="broker-*", cut="before", times=None)
+
     def restart(self, broker: int, *, kill: bool = False) -> None:
         if broker in self._running:
             if kill:
@@ -206,6 +238,11 @@ class ApacheKafkas:
     def heal(self) -> None:
         for node in sorted(self._paused):
             self.resume(node)
+        for node in sorted(self._partitioned):
+            partition = self._partitioned.pop(node)
+            # A broker that has ended since has forgotten it.
+            with suppress(ControlError):
+                partition.remove()
         for node in self._nodes:
             if node not in self._running:
                 self.restart(node)

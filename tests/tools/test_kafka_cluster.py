@@ -1,4 +1,4 @@
-"""Several brokers of ottla and of Apache Kafka, driven by the same code."""
+"""Several brokers of ottla, of Apache Kafka and of both, driven by the same code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ pytestmark = [pytest.mark.wire, pytest.mark.full]
 SETTINGS = {"broker.session.timeout.ms": 6_000, "broker.heartbeat.interval.ms": 200, "replica.lag.time.max.ms": 6_000}
 
 
-@pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=pytest.mark.java)])
+OTTLA_NODES = {"kafka": (), "ottla under kafka": (1, 2, 3), "kafka under ottla": (2, CONTROLLER)}
+
+
+@pytest.fixture(scope="module", params=["ottla", *(pytest.param(name, marks=pytest.mark.java) for name in OTTLA_NODES)])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeveralBrokers]:
     try:
         cluster = (
             ottla.Cluster(3, settings=SETTINGS)
             if request.param == "ottla"
-            else ApacheKafkas(tmp_path_factory.mktemp("kafkas"), settings=SETTINGS)
+            else ApacheKafkas(tmp_path_factory.mktemp("kafkas"), settings=SETTINGS, ottla_nodes=OTTLA_NODES[request.param])
         ).start()
     except Unavailable as missing:
         pytest.skip(f"Apache Kafka: {missing}")

@@ -1,0 +1,166 @@
+"""One broker or controller of ottla in a process of its own, with the interface of `tools.kafka.ApacheKafka`.
+
+So a cluster may have nodes of both kinds: `tools.kafka_cluster.ApacheKafkas` with ``ottla_nodes``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from ottla.broker.loop.env import random_uuid
+from ottla.brokers.plan import CLIENT_LISTENER, CONTROLLER_LISTENER, format_directory
+from ottla.client.errors import ClientError
+from ottla.control.faults.remote_faults import RemoteFaults
+from ottla.control.remote import ControlError, Remote
+from ottla.protocol.uuids import uuid_text
+from ottla.storage.real_filesystem import RealFilesystem
+from ottla.testing.cluster_queries import Questions
+from tools.kafka import STOP_TIMEOUT_S, StartFailed, free_port
+
+START_TIMEOUT_S = 120.0
+"""How long a node may take until it is in service, in seconds: it waits for a controller that may start at the same time."""
+PAUSE_S = 0.02
+NOT_INHERITED = ("KAFKA_", "OTTLA_", "PYTEST_")
+
+
+class OttlaNode:
+    """A node of a cluster. ``under`` is the cluster's id and its controller as ``ID@HOST:PORT``; a controller has none.
+
+    ``data_dir`` has the log (``broker.log``, of JSON lines), the ready line of the newest process, and the log directory.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        node_id: int,
+        settings: Mapping[str, str],
+        under: tuple[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir
+        self.log_dir = data_dir / "logs"
+        self.log_file = data_dir / "broker.log"
+        self.exit_code: int | None = None
+        """Of the newest process that was asked to stop."""
+        self.cluster_id = under[0] if under is not None else uuid_text(random_uuid())
+        self._node_id = node_id
+        self._is_controller = under is None
+        self._port = free_port()
+        self._ready_file = data_dir / "ready.json"
+        own = {"node.id": str(node_id), "log.dirs": str(self.log_dir), "controller.listener.names": CONTROLLER_LISTENER}
+        if under is None:
+            own |= {
+                "process.roles": "controller",
+                "listeners": f"{CONTROLLER_LISTENER}://{self.bootstrap}",
+                "controller.quorum.voters": f"{node_id}@{self.bootstrap}",
+            }
+        else:
+            own |= {
+                "process.roles": "broker",
+                "listeners": f"{CLIENT_LISTENER}://{self.bootstrap}",
+                "inter.broker.listener.name": CLIENT_LISTENER,
+                "controller.quorum.voters": under[1],
+                "ottla.control.port": "0",
+            }
+        self._settings = {**settings, **own}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def controller(self) -> tuple[str, int]:
+        """Host and port of a controller's listener."""
+        return "127.0.0.1", self._port
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
+    def logs(self) -> list[str]:
+        """All lines that the processes of this node have logged."""
+        return self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
+
+    def faults(self) -> RemoteFaults:
+        """Faults on demand, which end with the process. Adding one raises `ControlError` where the node does not run."""
+        return RemoteFaults(self._remote)
+
+    def _remote(self) -> Remote:
+        try:
+            control: dict[str, Any] = json.loads(self._ready_file.read_text())["control"]
+        except (OSError, ValueError, KeyError) as error:
+            raise ControlError(f"node {self._node_id} is not running; start it first") from error
+        return Remote(control["url"], control["token"])
+
+    # start and stop
+
+    def format(self) -> None:
+        """Make the log directory one of this node and cluster, as kafka-storage format does."""
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        format_directory(RealFilesystem(), str(self.log_dir), self._node_id, random_uuid, self.cluster_id)
+
+    def start(self) -> Self:
+        """Start, and wait until the broker is in service. Raises `StartFailed`."""
+        self.launch()
+        self.wait_until_up()
+        return self
+
+    def launch(self) -> None:
+        """Format the directory where it is not, and start, and leave it to `wait_until_up` to wait."""
+        self.format()
+        self._ready_file.unlink(missing_ok=True)
+        command = [sys.executable, "-P", "-m", "ottla", "serve", "--log-format", "json", "--owner-pid", str(os.getpid())]
+        command += ["--ready-file", str(self._ready_file)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(NOT_INHERITED)}
+        with self.log_file.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output, env=environment, start_new_session=True
+            )
+
+    def wait_until_up(self) -> None:
+        """Wait until the node is ready, and until its controller has unfenced it. Raises `StartFailed`."""
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline_s:
+            if self._process is None or self._process.poll() is not None:
+                break
+            if self._ready_file.exists() and (self._is_controller or self._is_in_service()):
+                return
+            time.sleep(PAUSE_S)
+        end = "\n".join(self.logs[-20:])
+        self.kill()
+        raise StartFailed(f"node {self._node_id} of ottla did not start within {START_TIMEOUT_S:g} s:\n{end}")
+
+    def _is_in_service(self) -> bool:
+        with suppress(ClientError):
+            return self._node_id in Questions(lambda: self.bootstrap).in_service()
+        return False
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self.exit_code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.exit_code = -signal.SIGKILL
+        self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
