@@ -43,6 +43,8 @@ test-all: $(VENV)/.full
 nightly: $(VENV)/.full
 	$(TESTS) check,smoke,full,nightly --at-once $(AT_ONCE) --durations .cache/durations-nightly.json
 	$(MAKE) --no-print-directory crash-nightly search chaos
+	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--under kafka"
+	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--with kafka"
 	$(MAKE) --no-print-directory simulate SEEDS=1-5000
 	$(MAKE) --no-print-directory simulate SEEDS=1-1000 BROKERS=3
 	$(MAKE) --no-print-directory fuzz SEEDS=1-1000
@@ -92,11 +94,11 @@ kills: $(VENV)/.full
 	ORACLE=1 ROUNDS=30 $(PYTEST) -q tests/pipeline/kills
 
 # Stock clients on a broker that is killed inside commits, stopped and starved; with BROKERS=3 on three that fail in turn. The seed is
-# printed, and SEED= runs it again.
+# printed, and SEED= runs it again. CAMPAIGN="--under kafka" has a controller of Apache Kafka, CAMPAIGN="--with kafka" one broker of it.
 KILLS ?= 2000
 BROKERS ?= 1
 chaos: $(VENV)/.full
-	$(BIN)/python -m tests.chaos --brokers $(BROKERS) --kills $(KILLS) --seed "$(SEED)"
+	$(BIN)/python -m tests.chaos --brokers $(BROKERS) --kills $(KILLS) --seed "$(SEED)" $(CAMPAIGN)
 
 # Rules broken on purpose: the scenarios must notice each.
 mutants: $(VENV)/.full

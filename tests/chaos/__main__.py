@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tests.chaos import several
+from tests.chaos import campaigns, several
 from tests.chaos.director import has_java, run
 from tests.chaos.table import table
 
@@ -19,6 +19,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=2_000)
     parser.add_argument("--seed", default="", help="what a run before has printed; a new one is the default")
     parser.add_argument("--brokers", type=int, default=1, help="3 or more: a cluster, whose brokers and controller are killed")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument(
+        "--under", choices=["kafka"], help="three brokers under a controller of Apache Kafka; all faults count as kills"
+    )
+    other.add_argument("--with", dest="beside", choices=["kafka"], help="two brokers and one of Apache Kafka; likewise")
     parser.add_argument("--keep", type=Path, help="leave the directories of all rounds there")
     parser.add_argument("--without-java", action="store_true")
     options = parser.parse_args()
@@ -35,8 +40,12 @@ def main() -> int:
             bar.update(task, completed=done)
 
         java = java and not options.without_java
-        if options.brokers > 1:
-            of_cluster = several.run(options.kills, seed, brokers=options.brokers, java=java, progress=progress, keep=options.keep)
+        campaign = campaigns.UNDER_KAFKA if options.under else campaigns.WITH_KAFKA if options.beside else campaigns.OTTLA
+        if options.brokers > 1 or campaign != campaigns.OTTLA:
+            brokers = options.brokers if campaign == campaigns.OTTLA else 3
+            of_cluster = several.run(
+                options.kills, seed, brokers=brokers, java=java, campaign=campaign, progress=progress, keep=options.keep
+            )
             findings, shown = of_cluster.findings, str(of_cluster)
         else:
             of_broker = run(options.kills, seed, java=java, progress=progress, keep=options.keep)

@@ -18,7 +18,7 @@ from ottla.coordinator.result import LogRecord
 from ottla.coordinator.transaction.metadata import TxnMetadata, from_record
 from ottla.coordinator.transaction.states import AT_REST
 from ottla.protocol.errors import DecodeError
-from ottla.protocol.internal_topics import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from ottla.protocol.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ottla.protocol.markers import read_marker
 from ottla.protocol.records import batches, crc_is_valid, read_records
 from ottla.protocol.topic_partition import TopicPartition
@@ -146,6 +146,32 @@ def stored(directory: Path) -> dict[TopicPartition, list[Stored]]:
             end = at + header.size_bytes
         assert end == len(raw), f"{path}: {len(raw) - end} bytes behind the last whole batch"
     return dict(stored_batches)
+
+
+def identities(directory: Path) -> dict[TopicPartition, dict[int, tuple[int, int, int]]]:
+    """End offset, leader epoch and CRC of each batch by its first offset, of all partitions of clients and coordinators."""
+    found: dict[TopicPartition, dict[int, tuple[int, int, int]]] = defaultdict(dict)
+    for path in _logs(directory):
+        where = parse_directory_name(path.parent.name)
+        if where is None or where[0] == METADATA_TOPIC:
+            continue
+        for _, header in batches(path.read_bytes()):
+            found[where][header.base_offset] = (header.next_offset, header.leader_epoch, header.crc)
+    return dict(found)
+
+
+def differences(of_brokers: dict[int, dict[TopicPartition, dict[int, tuple[int, int, int]]]]) -> list[str]:
+    """Where replicas differ. All are in sync and all transactions settled, so the end of a log is its high watermark."""
+    lines = []
+    for where in sorted({where for partitions in of_brokers.values() for where in partitions}):
+        kept = {broker: partitions[where] for broker, partitions in of_brokers.items() if where in partitions}
+        first, *others = kept
+        for other in others:
+            odd = sorted(at for at in kept[first].keys() | kept[other].keys() if kept[first].get(at) != kept[other].get(at))
+            if odd:
+                pair = f"{kept[first].get(odd[0])} on broker {first}, {kept[other].get(odd[0])} on broker {other}"
+                lines.append(f"replicas differ: {where} in {len(odd)} batches, from offset {odd[0]} on: {pair}")
+    return lines
 
 
 def unfinished(directory: Path) -> list[str]:

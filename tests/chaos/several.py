@@ -2,17 +2,15 @@
 
 All topics have a replica on each of three brokers and want two in sync, so one broker may always be away. At the end all brokers
 are healed and stopped, and the clients' history is compared with what is visible, and with the files of each broker.
-``python -m tests.chaos --brokers 3 --kills 60 --seed 7``.
+``python -m tests.chaos --brokers 3 --kills 60 --seed 7``; with ``--under kafka`` or ``--with kafka`` nodes are of Apache Kafka
+(`tests.chaos.campaigns`), and all faults count, not only kills.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import signal
 import tempfile
-import threading
 import time
 import traceback
 from collections import Counter
@@ -25,10 +23,11 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ottla.client.errors import ClientError
+from ottla.protocol.topic_partition import TopicPartition
 from ottla.simulation.checker import Observation, check, outcomes
 from ottla.simulation.history import History
-from ottla.testing.cluster_handle import CONTROLLER, Cluster, ClusterFailed
-from tests.chaos import observe
+from ottla.testing.cluster_handle import CONTROLLER
+from tests.chaos import campaigns, observe
 from tests.chaos.clients import TOPICS, WORKERS, Clients
 from tests.chaos.director import ALL_PARTITIONS, PARTITIONS, SETTLE_S
 
@@ -47,7 +46,8 @@ SETTINGS: dict[str, str | int | bool] = {
 AWAY_S = (0.1, 2.5)
 """How long a killed process stays away: less and more than a session."""
 BETWEEN_S = (0.3, 1.5)
-PAUSE_S = SESSION_MS / 1000 + 1.0
+OVER_SESSION_S = 1.0
+"""How much longer than a session a pause lasts."""
 IN_SYNC_S = 40.0
 KILLS_A_ROUND = 30
 
@@ -62,18 +62,26 @@ STOPPED = "stopped"
 MOVED = "leader moved"
 EMPTIED = "directory deleted"
 TOPIC = "topic created and deleted"
-KILLING = {LEADER: 1, TRANSACTIONS: 1, GROUPS: 1, CONTROL: 1, TWO: 2, STARTING: 2, EMPTIED: 1}
+CUT = "network cut"
+REASSIGNED = "replicas reassigned"
+ROLLED = "all restarted in turn"
+KAFKA = "broker of Apache Kafka"
+KILLING = {LEADER: 1, TRANSACTIONS: 1, GROUPS: 1, CONTROL: 1, TWO: 2, STARTING: 2, EMPTIED: 1, KAFKA: 1}
 """How many kills each of these is."""
 DECK = (
     *(LEADER, TRANSACTIONS, GROUPS, CONTROL, TWO, STARTING, LEADER, TRANSACTIONS, EMPTIED, GROUPS),
     *(PAUSED, PAUSED, STOPPED, MOVED, MOVED, TOPIC),
 )
+MIXED_DECK = (*DECK, CUT, CUT, REASSIGNED, REASSIGNED, REASSIGNED, ROLLED)
+WITH_KAFKA_DECK = (*MIXED_DECK, KAFKA, KAFKA, KAFKA)
 CLUSTER_WORKERS = {
     name: (client, tuple(actor for actor in actors if client != "confluent-kafka" or not actor.startswith("pipe:")))
     for name, (client, actors) in WORKERS.items()
 }
 """Without the pipes of librdkafka: its send_offsets_to_transaction ignores its timeout and does not return where the group's
 coordinator has left the metadata (librdkafka's issues 5456 and 5511)."""
+KIP_848_PIPES = ("pipe:pipe-next-1:consumer", "pipe:pipe-next-2:consumer")
+"""Two members of a consumer group (KIP-848), of the Java client. All other pipes are members of classic groups."""
 
 
 @dataclass(slots=True)
@@ -81,6 +89,7 @@ class ClusterReport:
     """What a run has done and found."""
 
     seed: str
+    campaign: str = campaigns.OTTLA
     kills: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     transactions: Counter[str] = field(default_factory=Counter)
@@ -91,6 +100,11 @@ class ClusterReport:
     @property
     def killed(self) -> int:
         return self.kills.total()
+
+    @property
+    def done(self) -> int:
+        """What a run counts: kills, and where nodes are of Apache Kafka all faults."""
+        return self.killed + (self.others.total() if self.campaign != campaigns.OTTLA else 0)
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {self.killed} kills: {_counted(self.kills)}"]
@@ -107,12 +121,18 @@ class ClusterRound:
     """One cluster, its clients, and what happens to it."""
 
     def __init__(self, directory: Path, seed: str, report: ClusterReport, *, brokers: int, java: bool) -> None:
+        self._deck = {campaigns.OTTLA: DECK, campaigns.UNDER_KAFKA: MIXED_DECK, campaigns.WITH_KAFKA: WITH_KAFKA_DECK}[
+            report.campaign
+        ]
         self._rng = random.Random(seed)
         self._seed = seed
         self._report = report
-        self.cluster = Cluster(brokers, data_dir=directory / "data", settings=SETTINGS)
-        self.cluster.start()
+        self.campaign = campaigns.start(report.campaign, directory, SETTINGS, brokers)
+        self.cluster = self.campaign.cluster
+        self._away_s = self.campaign.session_ms / 1000 + OVER_SESSION_S
         workers = {name: worker for name, worker in CLUSTER_WORKERS.items() if java or name != "java"}
+        if java and report.campaign != campaigns.OTTLA:
+            workers["java"] = ("java", (*workers["java"][1], *KIP_848_PIPES))
         self.clients = Clients(directory, self.cluster.bootstrap, seed, workers)
         self._actors = [actor.split(":")[1] for _, actors in workers.values() for actor in actors]
         self._kept: list[str] = []
@@ -122,15 +142,15 @@ class ClusterRound:
             self.cluster.create_topic(topic, count, replication_factor=3)
         self.clients.start()
         time.sleep(2.0)
-        upto = self._report.killed + kills
+        upto = self._report.done + kills
         cards: list[str] = []
         try:
-            while self._report.killed < upto:
+            while self._report.done < upto:
                 if not cards:
-                    cards = list(DECK)
+                    cards = list(self._deck)
                     self._rng.shuffle(cards)
                 self._play(cards.pop())
-                progress(self._report.killed)
+                progress(self._report.done)
                 time.sleep(self._rng.uniform(*BETWEEN_S))
             self.cluster.heal()
             time.sleep(2.0)
@@ -152,7 +172,9 @@ class ClusterRound:
         elif card == TWO:
             self._kill(rng.sample(cluster.brokers, 2))
         elif card == STARTING:
-            self._kill_while_starting(self._victim(LEADER))
+            victim = self._victim(LEADER)
+            self._note(f"  broker {victim}")
+            self.campaign.kill_while_starting(victim, rng)
         elif card == EMPTIED:
             self._empty(self._victim(LEADER))
         elif card in (PAUSED, STOPPED):
@@ -160,12 +182,21 @@ class ClusterRound:
             self._note(f"  broker {victim}")
             if card == PAUSED:
                 cluster.pause(victim)
-                time.sleep(PAUSE_S)
+                time.sleep(self._away_s)
                 cluster.resume(victim)
             else:
                 cluster.restart(victim)
         elif card == MOVED:
             self._move()
+        elif card == CUT:
+            self._cut(rng.choice(self.campaign.of_ottla))
+        elif card == REASSIGNED:
+            self._reassign(rng.choice(ALL_PARTITIONS))
+        elif card == ROLLED:
+            for broker in rng.sample(cluster.brokers, len(cluster.brokers)):
+                cluster.restart(broker)
+        elif card == KAFKA:
+            self._kill(self.campaign.of_kafka)
         elif card == TOPIC:
             self._topic_while_one_is_away(rng.choice(cluster.brokers))
         else:
@@ -196,38 +227,33 @@ class ClusterRound:
             self.cluster.restart(node)
         self._note("  there again")
 
-    def _kill_while_starting(self, broker: int) -> None:
-        """Killed, and killed again at some moment between the fork and its being ready."""
-        cluster = self.cluster
+    def _cut(self, broker: int) -> None:
+        """A broker does not hear its followers, which leave the in-sync replicas of what it leads."""
         self._note(f"  broker {broker}")
-        cluster.kill(broker)
-        parent = _parent(cluster.pid(CONTROLLER))
-        before = _children(parent)
-        restarting = threading.Thread(target=self._restart_that_may_fail, args=[broker])
-        restarting.start()
-        while not (starting := _children(parent) - before) and restarting.is_alive():
-            time.sleep(0.001)
-        time.sleep(self._rng.random() * 0.4)
-        for pid in starting:
-            os.kill(pid, signal.SIGKILL)
-        restarting.join()
-        cluster.heal()
+        self.cluster.partition(broker)
+        time.sleep(self._rng.uniform(0.5, 1.5) * self._away_s)
+        self.cluster.heal()
 
-    def _restart_that_may_fail(self, broker: int) -> None:
-        with suppress(ClusterFailed):
-            self.cluster.restart(broker)
+    def _reassign(self, where: TopicPartition) -> None:
+        """One replica is taken away, with its files, and added again."""
+        replicas = self._rng.sample(self.cluster.brokers, 3)
+        self._note(f"  {where} to {replicas[:2]} and {replicas}")
+        self.campaign.reassign(where, replicas[:2])
+        time.sleep(self._rng.uniform(0.0, 2.0))
+        self.campaign.reassign(where, replicas)
+        self._await_in_sync()
 
     def _empty(self, broker: int) -> None:
         """A disk is replaced: the broker returns with nothing, once all others have what it has."""
         self._await_in_sync()
         self._note(f"  broker {broker}")
         self.cluster.kill(broker)
-        directory = self.cluster.data_dir / f"broker-{broker}"
+        directory = self.campaign.log_dir(broker)
         for path in directory.iterdir():
             # As of a replaced disk that was formatted: kafka-storage format writes this file only.
             if path.is_dir():
                 shutil.rmtree(path)
-        time.sleep(SESSION_MS / 1000 + 1.0)
+        time.sleep(self._away_s)
         self.cluster.restart(broker)
         self._await_in_sync()
 
@@ -243,7 +269,7 @@ class ClusterRound:
         cluster, number = self.cluster, len(self._kept) + 1
         cluster.create_topic(f"gone-{number}", 3, {"min.insync.replicas": "1"}, replication_factor=3)
         cluster.kill(broker)
-        time.sleep(SESSION_MS / 1000 + 1.0)
+        time.sleep(self._away_s)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         for future in admin.delete_topics([f"gone-{number}"]).values():
             future.result(10)
@@ -253,7 +279,9 @@ class ClusterRound:
         self._kept.append(f"kept-{number}")
         cluster.create_topic(self._kept[-1], 3, replication_factor=2)
         cluster.restart(broker)
-        cluster.wait_for(lambda: not list(cluster.data_dir.glob(f"broker-*/gone-{number}-?")), IN_SYNC_S)
+        cluster.wait_for(
+            lambda: not [there for b in cluster.brokers for there in self.campaign.log_dir(b).glob(f"gone-{number}-?")], IN_SYNC_S
+        )
 
     def _await_in_sync(self) -> None:
         cluster = self.cluster
@@ -278,26 +306,20 @@ class ClusterRound:
         )
         code = cluster.stop()
         findings = [*self.clients.findings, *([f"the cluster ended with {code}"] if code else [])]
-        stored = {broker: observe.stored(cluster.data_dir / f"broker-{broker}") for broker in cluster.brokers}
+        directories = {broker: self.campaign.log_dir(broker) for broker in cluster.brokers}
+        stored = {broker: observe.stored(directory) for broker, directory in directories.items()}
+        findings += observe.differences({broker: observe.identities(directory) for broker, directory in directories.items()})
         seen.stored = stored[1]
         for broker, batches in stored.items():
             other = [where for where in ALL_PARTITIONS if batches.get(where) != stored[1].get(where)]
             findings += [f"broker {broker} stores {where} other than broker 1" for where in other]
-            seen.unfinished += observe.unfinished(cluster.data_dir / f"broker-{broker}")
-            seen.audit += observe.audit(cluster.data_dir / f"broker-{broker}")
+            seen.unfinished += observe.unfinished(directories[broker])
+            seen.audit += observe.audit(directories[broker])
         seen.errors = observe.complaints(cluster.logs, disk_was_full=False)
         seen.errors += [line for line in cluster.logs if '"unexpected_errors": ' in line and '"unexpected_errors": 0' not in line]
         report = self._report
         report.findings += [f"{self._seed}: {finding}" for finding in [*findings, *check(history, seen)]]
         report.transactions += outcomes(history, seen)
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _children(pid: int) -> set[int]:
-    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 def run(
@@ -306,18 +328,22 @@ def run(
     *,
     brokers: int,
     java: bool,
+    campaign: str = campaigns.OTTLA,
     progress: Callable[[int], None] = lambda done: None,
     keep: Path | None = None,
 ) -> ClusterReport:
-    """Run to so many kills. With ``keep`` the directories of all rounds stay there, else those with findings."""
-    report = ClusterReport(seed)
+    """Run to so many kills, or faults of all kinds where nodes are of Apache Kafka.
+
+    With ``keep`` the directories of all rounds stay there, else those with findings.
+    """
+    report = ClusterReport(seed, campaign)
     number = 0
-    while report.killed < kills and not report.findings:
+    while report.done < kills and not report.findings:
         number += 1
         directory = Path(tempfile.mkdtemp(prefix=f"ottla-chaos-{number}-", dir=keep))
         one = ClusterRound(directory, f"{seed}/{number}", report, brokers=brokers, java=java)
         try:
-            one.run(min(KILLS_A_ROUND, kills - report.killed), progress)
+            one.run(min(KILLS_A_ROUND, kills - report.done), progress)
         except Exception:
             report.findings.append(f"{seed}/{number}: {traceback.format_exc()}")
         finally:

@@ -1,8 +1,9 @@
 """A process of actors that write through one stock client until SIGTERM: ``python -m tests.chaos.worker ...``.
 
-An actor has a transactional id. A plain one writes transactions over several partitions, one that pipes makes an output
-record of each input record and sends its offsets to the transaction. Some transactions are aborted on purpose. Two roles have
-no transactions: ``solo`` is an idempotent producer, ``watch`` a committed consumer that notes all that it reads.
+An actor has a transactional id, and a group protocol if it is not the classic one. A plain one writes transactions over several
+partitions, one that pipes makes an output record of each input record and sends its offsets to the transaction. Some transactions
+are aborted on purpose. Two roles have no transactions: ``solo`` is an idempotent producer, ``watch`` a committed consumer that
+notes all that it reads.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class Actor:
     """Writes transactions, one after the other, and starts anew after each failure that its producer does not survive."""
 
     def __init__(self, client: Client, options: argparse.Namespace, name: str, topics: dict[str, int]) -> None:
-        self.role, self.transactional_id = name.split(":")
+        self.role, self.transactional_id, *protocol = name.split(":")
         self.group = f"g-{self.transactional_id.rpartition('-')[0]}" if self.role == "pipe" else None
-        self._client = client
+        self._client = client_named(client.name, *protocol) if protocol else client
         self._bootstrap = options.bootstrap
         self.actor = f"{self.transactional_id}#{options.instance}"
         self._retired = Path(f"{options.history}.retired")
@@ -227,7 +228,8 @@ class Actor:
         return messages
 
 
-def client_named(name: str) -> Client:
+def client_named(name: str, protocol: str = "classic") -> Client:
+    """The client library of this name; its consumers join groups by this ``group.protocol``, where it knows both."""
     if name == "kafka-python":
         from tests.wire.clients.kafka_python import KafkaPython
 
@@ -244,11 +246,11 @@ def client_named(name: str) -> Client:
     if name == "confluent-kafka":
         from tests.wire.clients.confluent import Confluent
 
-        return Confluent()
+        return Confluent(protocol)
     from tests.wire.clients.java import Java, gateway
 
     gateway()
-    return Java()
+    return Java(protocol)
 
 
 def main() -> int:
@@ -260,7 +262,7 @@ def main() -> int:
     parser.add_argument("--seed", required=True)
     parser.add_argument("--pace-ms", type=int, required=True, help="between two transactions of an actor, on average")
     parser.add_argument("--topics", required=True, help="name=partitions,...")
-    parser.add_argument("actors", nargs="+", help="role:transactional id")
+    parser.add_argument("actors", nargs="+", help="role:transactional id, and :group protocol")
     options = parser.parse_args()
     faulthandler.register(signal.SIGUSR1)
     die_with_parent()

@@ -60,6 +60,7 @@ BUDGETS = (
     Budget("large requests", r"broker/handlers/test_request_holds\.py", 60, 20),
     Budget("replaced data", r"broker/metadata/test_replaced_data\.py", 40, 5),
     Budget("compaction states", r"crash/test_compaction_states\.py", 30, 2),
+    Budget("chaos with Apache Kafka", r"chaos/test_mixed\.py", 120, 2),
     Budget("truncation states", r"crash/test_truncation_states\.py", 30, 4),
 )
 """What the parts of ``make test-all`` that take longest may take together, in seconds summed over the processes of a run."""

@@ -1,0 +1,25 @@
+"""The comparison of the brokers' files at the end of a run."""
+
+from __future__ import annotations
+
+from tests.chaos.observe import differences
+
+WHERE = ("t", 0)
+
+
+def test_equal_replicas_have_no_difference() -> None:
+    assert differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77)}}}) == []
+
+
+def test_replicas_of_another_leader_epoch_differ() -> None:
+    (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 6, 77)}}})
+    assert line == "replicas differ: ('t', 0) in 1 batches, from offset 0 on: (2, 5, 77) on broker 1, (2, 6, 77) on broker 2"
+
+
+def test_missing_batch_is_a_difference() -> None:
+    (line,) = differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {WHERE: {0: (2, 5, 77), 2: (3, 5, 8)}}})
+    assert "from offset 2 on: None on broker 1, (3, 5, 8) on broker 2" in line
+
+
+def test_broker_without_a_replica_is_not_compared() -> None:
+    assert differences({1: {WHERE: {0: (2, 5, 77)}}, 2: {}}) == []
