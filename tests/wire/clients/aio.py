@@ -166,6 +166,9 @@ class Producer:
         self._loop.call(self.raw.send_offsets_to_transaction(sent, consumer.group))
 
     def commit(self) -> None:
+        # aiokafka commits a transaction even where records of it were refused. Their futures have the error, which the other
+        # client libraries raise in commit.
+        self.flush()
         self._loop.call(self.raw.commit_transaction())
 
     def abort(self) -> None:
