@@ -31,7 +31,9 @@ _OF_EACH_NODE = (
 )
 """Settings that cannot be the same for all processes of a cluster."""
 _PORTS_OF_BROKERS = ("ottla.metrics.port", "ottla.control.port")
-"""Settings that name the first broker's port. The controller has none of them."""
+"""Settings that name the first broker's port."""
+_METRICS_PORT = "ottla.metrics.port"
+"""The controller serves metrics, too, at the port after those of the brokers."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -69,7 +71,7 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
     shared = {**defaults(broker_count), **config.given}
     first_ports = {name: int(shared.pop(name)) for name in _PORTS_OF_BROKERS if name in shared}
     for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
-        if port + broker_count - 1 > LARGEST_PORT:
+        if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
             raise ConfigError(f"--brokers {broker_count}: the ports from {port} on end before; give a lower one, or 0")
     new_port = _distinct(free_port)
     controller_port = new_port(LOCALHOST)
@@ -83,17 +85,24 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
         return PlannedNode(name, node_id, directory, BrokerConfig({**shared, **own}))
 
     racks = _racks(shared.pop("broker.rack", None), broker_count)
-    nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}")]
+    own = {_METRICS_PORT: _port_after(first_ports[_METRICS_PORT], broker_count)} if _METRICS_PORT in first_ports else {}
+    listener = f"{CONTROLLER_LISTENER}://{LOCALHOST}:{controller_port}"
+    nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", listener, **own)]
     shared["inter.broker.listener.name"] = CLIENT_LISTENER
     for broker_id in range(1, broker_count + 1):
         port = client.port + broker_id - 1 if client.port else new_port(client.host or LOCALHOST)
-        own = {name: str(first + broker_id - 1 if first else 0) for name, first in first_ports.items()}
+        own = {name: _port_after(first, broker_id - 1) for name, first in first_ports.items()}
         if racks is not None:
             own["broker.rack"] = racks[broker_id - 1]
         if advertised is not None:
             own["advertised.listeners"] = _text(advertised.host, advertised.port + broker_id - 1 if advertised.port else port)
         nodes.append(node(f"broker-{broker_id}", broker_id, "broker", _text(client.host, port), **own))
     return nodes
+
+
+def _port_after(first: int, count: int) -> str:
+    """The port that follows ``first`` after ``count`` others; 0 for a free one remains 0."""
+    return str(first + count if first else 0)
 
 
 def _distinct(free_port: Callable[[str], int]) -> Callable[[str], int]:

@@ -63,7 +63,7 @@ def test_a_free_port_is_taken_once() -> None:
 @pytest.mark.parametrize("first", [0, 9_500])
 def test_each_broker_is_measured_and_steered_at_a_port_of_its_own(first: int) -> None:
     controller, *brokers = planned(**{"ottla.control.port": str(first), "ottla.metrics.port": "9600"})
-    assert (controller.config.settings.ottla_control_port, controller.config.settings.ottla_metrics_port) == (None, None)
+    assert (controller.config.settings.ottla_control_port, controller.config.settings.ottla_metrics_port) == (None, 9_603)
     assert [b.config.settings.ottla_control_port for b in brokers] == ([first, first + 1, first + 2] if first else [0, 0, 0])
     assert [b.config.settings.ottla_metrics_port for b in brokers] == [9_600, 9_601, 9_602]
 
@@ -104,6 +104,7 @@ def test_what_is_given_counts_for_all() -> None:
         (3, {"listeners": "PLAINTEXT://127.0.0.1:65534"}, "the ports from 65534 on"),
         (3, {"advertised.listeners": "PLAINTEXT://a:65534"}, "the ports from 65534 on"),
         (3, {"ottla.control.port": "65534"}, "the ports from 65534 on"),
+        (3, {"ottla.metrics.port": "65533"}, "the ports from 65533 on"),
     ],
 )
 def test_what_no_cluster_can_have(broker_count: int, given: dict[str, str], named: str) -> None:

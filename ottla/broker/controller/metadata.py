@@ -12,10 +12,12 @@ from typing import TypeVar
 import structlog
 
 from ottla.broker.config.live_config import LiveConfig
+from ottla.broker.controller.changes import Cause, DecisionLog, caused_by
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
+from ottla.broker.metrics.controller_report import ControllerReport
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.gate import Gate
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations
@@ -57,6 +59,7 @@ class ControllerMetadata:
         self.node_id = config.settings.node_id
         self.state = ClusterState(self.node_id)
         self.state.server_config = config.topic_config
+        self._decisions = DecisionLog(self.state)
         self.heartbeats = Heartbeats(config.settings.broker_session_timeout_ms)
         self.log = LocalMetadataLog(
             env=env,
@@ -117,8 +120,25 @@ class ControllerMetadata:
         if dynamic != self._config.current.dynamic:
             self._config.set_dynamic(dynamic)
 
-    def _execute(self, result: Result[T]) -> T:
-        return self.log.execute(result)
+    def _execute(self, result: Result[T], cause: Cause | None = None) -> T:
+        """Carry out a decision; one with a ``cause`` is logged where it changes partitions or fences a broker."""
+        if cause is None or not result.records:
+            return self.log.execute(result)
+        before = self._decisions.before(result.records)
+        response = self.log.execute(result)
+        self._decisions.report(before, cause)
+        return response
+
+    def report(self) -> ControllerReport:
+        """What the metrics say of the cluster."""
+        counts = self._decisions.elections
+        return ControllerReport(
+            state=self.state,
+            end_offset=self.end_offset,
+            high_watermark=self.log.high_watermark,
+            unclean_elections=counts.unclean,
+            eligible_elections=counts.eligible,
+        )
 
     # the log
 
@@ -142,34 +162,28 @@ class ControllerMetadata:
             new_broker_epoch=self.end_offset,
             now_ms=self._env.steady_ms(),
         )
-        epoch = self._execute(result)
+        epoch = self._execute(result, caused_by(asked.broker_id, "was started again"))
         log.info("broker_registered", broker=asked.broker_id, broker_epoch=epoch)
         return epoch
 
     def unregister_broker(self, broker_id: int) -> None:
         """Raises BROKER_ID_NOT_REGISTERED."""
-        self._execute(registrations.unregister_broker(self.state, broker_id))
-        log.info("broker_unregistered", broker=broker_id)
+        self._execute(registrations.unregister_broker(self.state, broker_id), Cause(f"broker {broker_id} was unregistered"))
+        log.info("broker_unregistered", broker=broker_id, reason="a client asked for that")
 
     def heartbeat(self, asked: Heartbeat) -> HeartbeatReply:
         """Raises STALE_BROKER_EPOCH."""
-        was_fenced = self._is_fenced(asked.broker_id)
-        reply = self._execute(heartbeats.heartbeat(self.state, self.heartbeats, asked, self._env.steady_ms()))
-        if was_fenced != self._is_fenced(asked.broker_id):
-            log.info("broker_unfenced" if was_fenced else "broker_fenced", broker=asked.broker_id, broker_epoch=asked.broker_epoch)
-        return reply
-
-    def _is_fenced(self, broker_id: int) -> bool:
-        broker = self.state.registrations.brokers.get(broker_id)
-        return broker is None or broker.is_fenced
+        result = heartbeats.heartbeat(self.state, self.heartbeats, asked, self._env.steady_ms())
+        return self._execute(result, _cause_of(asked))
 
     def fence_expired_brokers(self) -> None:
         """End the sessions of brokers that were not heard of for too long. Their partitions get other leaders."""
         now_ms = self._env.steady_ms()
-        for broker_id, broker_epoch in self.heartbeats.expired(now_ms):
-            log.warning("broker_session_ended", broker=broker_id, broker_epoch=broker_epoch)
-        while self._execute(heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)):
-            pass
+        for broker_id, _ in self.heartbeats.expired(now_ms):
+            # The first of `expired` is decided on, and its session is ended with that.
+            result = heartbeats.fence_expired_broker(self.state, self.heartbeats, now_ms)
+            silence = f"sent no heartbeat for {self.heartbeats.session_timeout_ms} ms"
+            self._execute(result, caused_by(broker_id, silence, is_failure=True))
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """Raises STALE_BROKER_EPOCH."""
@@ -179,27 +193,44 @@ class ControllerMetadata:
 
     def alter_partitions(self, broker_id: int, broker_epoch: int, asked: Iterable[PartitionAsked]) -> list[PartitionAnswer]:
         """Raises STALE_BROKER_EPOCH."""
-        return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked))
+        cause = Cause(f"the leader, broker {broker_id}, asked for that")
+        return self._execute(in_sync.alter_partitions(self.state, broker_id, broker_epoch, asked), cause)
 
     def elect_leaders(self, election_type: int, topic: str, indexes: Sequence[int]) -> dict[int, KafkaError | None]:
         """Elect leaders of partitions of one topic; gives an error or None for each. Raises INVALID_REQUEST for an unknown type."""
         result = elections.elect_leaders(self.state, election_type, [(topic, indexes)])
-        return self._execute(result)[topic]
+        kind = "an unclean election" if election_type == elections.UNCLEAN_ELECTION else "the election of the preferred leader"
+        return self._execute(result, Cause(f"a client asked for {kind}"))[topic]
 
     def reassign(self, asked: Mapping[tuple[str, int], tuple[int, ...] | None]) -> reassignment.Answers:
         """Begin to move partitions to other replicas or, with None, end the move. Gives an error or None for each."""
-        return self._execute(reassignment.reassign(self.state, asked))
+        return self._execute(reassignment.reassign(self.state, asked), Cause("a client asked for other replicas"))
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, asked: Iterable[tuple[bytes, bytes, int]]
     ) -> list[KafkaError | None]:
         """Note in which log directories a broker keeps its replicas. Raises STALE_BROKER_EPOCH."""
-        return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked))
+        cause = caused_by(broker_id, "moved its replica to another log directory")
+        return self._execute(directories.assign_directories(self.state, broker_id, broker_epoch, asked), cause)
 
     def rebalance_leaders(self) -> bool:
         """Give leaderships back to preferred leaders; returns whether more are left to give back."""
-        return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+        cause = Cause("the preferred leader is in sync again")
+        return self._execute(elections.rebalance_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
 
     def elect_unclean_leaders(self) -> bool:
         """Elect leaders where nobody in sync lives and the topic allows that; returns whether more may be left."""
-        return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+        cause = Cause("no replica in sync is running, and the topic allows unclean elections")
+        return self._execute(elections.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE), cause)
+
+
+def _cause_of(asked: Heartbeat) -> Cause:
+    """Why a heartbeat changes something."""
+    broker_id = asked.broker_id
+    if asked.want_shut_down:
+        return caused_by(broker_id, "stops")
+    if asked.want_fence:
+        return Cause(f"broker {broker_id} asked to be fenced", "it asked for that")
+    if asked.offline_directories:
+        return caused_by(broker_id, "has a log directory that failed")
+    return Cause(f"broker {broker_id} came back", "it has read the metadata log up to its registration")

@@ -24,6 +24,8 @@ from ottla.broker.loop.logs import LOG_LEVELS
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.metadata.request_topics import KnownTopics
+from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
+from ottla.broker.metrics.socket_handover import ServeMetrics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Dispatcher
@@ -58,8 +60,12 @@ class ControllerServer:
         *,
         cluster_id: str | None = None,
         interception: Interception | None = None,
+        serve_metrics: ServeMetrics | None = None,
     ) -> None:
-        """``cluster_id``: of the cluster that a new directory begins; None for an id of its own."""
+        """``cluster_id``: of the cluster that a new directory begins; None for an id of its own.
+
+        ``serve_metrics`` is called where ``ottla.metrics.port`` is set; without it no metrics are served.
+        """
         self.env = env
         self.clock: Clock = env
         self.timers: Timers = env
@@ -81,6 +87,7 @@ class ControllerServer:
         self.connections = Connections(env, settings, descriptors.connections)
         self.response_budget = self.connections.response_budget
         self.addresses = Addresses(env, settings, controller_endpoints(settings))
+        self._metrics = MetricsEndpoint(settings, serve_metrics, None)
         self.directory = LogDirectory(env.fs, settings.log_dirs)
         self.disk = DiskHealth(env, settings.log_dirs)
         self.write_stop = WriteStop(self.directory, self.disk)
@@ -135,9 +142,11 @@ class ControllerServer:
             self.request_topics = KnownTopics(self.controller.state)
             await self.addresses.listen(lambda listener: Connection(self, listener))
             # The controller registers where it listens, which is known only now. Requests wait until this function has ended.
+            self._metrics.open_for_controller(self.controller.report)
             self._load()
         except BaseException:
             self.addresses.close()
+            self._metrics.close()
             self.directory.abandon()
             raise
         self.lifecycle.is_serving = True
@@ -179,6 +188,11 @@ class ControllerServer:
 
     # addresses
 
+    @property
+    def metrics_url(self) -> str | None:
+        """The URL of the metrics for Prometheus; None where no metrics are served."""
+        return self._metrics.url
+
     def advertised(self, listener: str) -> tuple[str, int]:
         return self.addresses.advertised(listener)
 
@@ -200,5 +214,6 @@ class ControllerServer:
         self.connections.close_all("the controller stops")
         self.disk.close()
         self.addresses.close()
+        self._metrics.close()
         log_unwritten(self.directory.close())
         log.info("controller_stopped", unexpected_errors=self.lifecycle.unexpected_errors)

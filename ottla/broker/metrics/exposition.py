@@ -22,6 +22,8 @@ from ottla.broker.loop.env import Clock
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metrics.controller_metrics import controller_metrics
+from ottla.broker.metrics.controller_report import ControllerReport
 from ottla.broker.network.listener import Connections
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.partitions import Partitions
@@ -122,10 +124,16 @@ def _replicas(ports: Ports) -> Iterator[Metric]:
     levels = [({"featurename": feature}, level) for feature, level in sorted(ports.cluster.state.features.items())]
     yield _gauge("kafka_server_metadataloader_finalizedlevel", "Finalized feature levels", levels)
     state = ports.cluster.state
-    yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers here", int(state.is_alone))
     if state.is_alone:
-        leaderless = sum(p.log.is_offline for p in ports.partitions)
-        yield _gauge("kafka_controller_kafkacontroller_offlinepartitionscount", "Partitions that nobody can lead", leaderless)
+        log = ports.cluster.metadata_log
+        damaged = sum(p.log.is_offline for p in ports.partitions)
+        report = ControllerReport(
+            state=state, end_offset=log.end_offset, high_watermark=log.high_watermark, damaged_partitions=damaged
+        )
+        yield from controller_metrics(report)
+    else:
+        # The controller is another process, which serves its own metrics.
+        yield _gauge("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers here", 0)
     yield _gauge("kafka_server_socket_server_metrics_connection_count", "Open connections", len(ports.connections))
 
 

@@ -1,7 +1,8 @@
-"""Where the broker's metrics are served over HTTP, if they are."""
+"""Where the metrics of a broker or a controller are served over HTTP, if they are."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.addresses import joined_address
@@ -14,6 +15,7 @@ from ottla.broker.network.listener import Endpoint
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from ottla.broker.metrics.controller_report import ControllerReport
     from ottla.broker.metrics.exposition import Ports
 
 
@@ -34,6 +36,19 @@ class MetricsEndpoint:
 
             return collect(ports)
 
+        self._open(collect)
+
+    def open_for_controller(self, report: Callable[[], ControllerReport]) -> None:
+        """Serve the metrics of a process that is the controller and nothing else. Raises `ConfigError`."""
+
+        def collect() -> list[Metric]:
+            from ottla.broker.metrics.controller_metrics import controller_metrics
+
+            return controller_metrics(report())
+
+        self._open(collect)
+
+    def _open(self, collect: Callable[[], list[Metric]]) -> None:
         settings = self._settings
         if self.served is None and settings.ottla_metrics_port is not None and self._serve is not None:
             where = Endpoint("metrics", settings.ottla_metrics_host, settings.ottla_metrics_port)

@@ -11,7 +11,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.controller.server import ControllerServer
 from ottla.broker.loop.env import RealEnv, process_id
 from ottla.broker.process.ready_file import ReadyFile
-from ottla.broker.process.running import Owner, report_ready, run_process, stop_at_signals
+from ottla.broker.process.running import Owner, report_ready, run_process, serve_metrics, stop_at_signals
 
 
 def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
@@ -22,6 +22,7 @@ def _report_ready(controller: ControllerServer, ready_file: ReadyFile) -> None:
         "pid": process_id(),
         "cluster_id": controller.cluster_id,
         "data_dir": controller.directory.absolute_path,
+        **({} if controller.metrics_url is None else {"metrics": controller.metrics_url}),
     }
     for_people = (
         f"ottla's controller listens for brokers at {controller.addresses.bootstrap}\n"
@@ -35,7 +36,7 @@ async def _serve(
     config: BrokerConfig, features: Mapping[str, int], cluster_id: str | None, ready_file: ReadyFile, owner: Owner | None
 ) -> None:
     ready_file.check()
-    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id)
+    controller = ControllerServer(RealEnv(), config, features, cluster_id=cluster_id, serve_metrics=serve_metrics)
     controller.directory.acquire()
     # Remove the file of a killed controller. As this one has the directory's lock, the file is not that of a running one.
     ready_file.remove()

@@ -11,9 +11,9 @@ from ottla.broker.broker import BrokerServer
 from ottla.broker.config.first_topic import FirstTopic
 from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.loop.env import RealEnv, process_id
-from ottla.broker.metrics.socket_handover import Inherited, ServedMetrics
+from ottla.broker.metrics.socket_handover import Inherited
 from ottla.broker.process.ready_file import ReadyFile
-from ottla.broker.process.running import report_ready, run_process, stop_at_signals
+from ottla.broker.process.running import report_ready, run_process, serve_metrics, stop_at_signals
 from ottla.broker.process.serving import Serving
 from ottla.broker.process.steering import ControlEndpoint, Steering
 
@@ -51,13 +51,6 @@ def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> st
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 
-def _serve_metrics(host: str, port: int) -> ServedMetrics:
-    # Imported only where metrics are served, because the import is slow.
-    from ottla.broker.metrics.server import MetricsServer
-
-    return MetricsServer(host, port)
-
-
 async def _serve(
     config: BrokerConfig,
     features: Mapping[str, int],
@@ -74,7 +67,7 @@ async def _serve(
             env,
             config,
             features,
-            serve_metrics=_serve_metrics,
+            serve_metrics=serve_metrics,
             inherited=inherited,
             interception=steering.interception,
             transaction_listener=steering.transaction_listener,

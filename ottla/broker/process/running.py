@@ -14,6 +14,7 @@ import structlog
 
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.loop import logs
+from ottla.broker.metrics.socket_handover import ServedMetrics
 from ottla.broker.process.ready_file import ReadyFile
 from ottla.process import print_error
 from ottla.storage.identity import DirectoryError
@@ -102,6 +103,13 @@ def stop_at_signals(stop_wanted: asyncio.Event, owner: Owner | None) -> None:
             loop.call_soon_threadsafe(stop_wanted.set)
 
         owner.watch(end)
+
+
+def serve_metrics(host: str, port: int) -> ServedMetrics:
+    # Imported only where metrics are served, because the import is slow.
+    from ottla.broker.metrics.server import MetricsServer
+
+    return MetricsServer(host, port)
 
 
 def report_ready(

@@ -1,0 +1,129 @@
+"""Logs and counts what a controller decides: who is fenced, who leads each partition, and who is in sync, with the reason.
+
+A decision is compared with the state before it once its records are in the log, so one that the disk refuses is neither logged nor
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.coordinator.metadata.partition_registration import RECOVERING, PartitionRegistration
+from ottla.coordinator.metadata.topics import Topic
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.codec import decode_body
+from ottla.protocol.messages import partition_change_record
+from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
+from ottla.protocol.primitives import read_uvarint
+
+MAX_LINES = 100
+"""How many partitions one decision logs line by line. A broker that leads thousands would hold up the controller for seconds."""
+CLEAN, ELIGIBLE, UNCLEAN = "clean", "eligible", "unclean"
+
+log = structlog.get_logger("controller")
+
+
+@dataclass(slots=True, frozen=True)
+class Cause:
+    """Why a decision was made, as it is logged for partitions and for the broker that it is about."""
+
+    of_partitions: str
+    of_broker: str = ""
+    is_failure: bool = False
+    """Whether a broker that is fenced by it is worth a warning."""
+
+
+def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
+    """A broker has done something, as in "sent no heartbeat"."""
+    return Cause(f"broker {broker_id} {what}", f"it {what}", is_failure)
+
+
+@dataclass(slots=True)
+class ElectionCounts:
+    """Elections since the controller started, as TopicDelta of Kafka counts them."""
+
+    unclean: int = 0
+    eligible: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Before:
+    """The state before a decision, as far as the decision can change it."""
+
+    fenced: dict[int, bool]
+    partitions: list[tuple[Topic, PartitionChangeRecord, PartitionRegistration]]
+
+
+class DecisionLog:
+    """Reports the decisions of one controller."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.elections = ElectionCounts()
+
+    def before(self, records: Sequence[LogRecord]) -> Before:
+        """What the records of a decision are about to change."""
+        partitions = []
+        for record in records:
+            change = _partition_change(record)
+            topic = None if change is None else self._state.topics_by_id.get(change.topic_id)
+            if change is not None and topic is not None and change.partition_id < topic.partition_count:
+                partitions.append((topic, change, topic.partitions[change.partition_id]))
+        return Before({b.broker_id: b.is_fenced for b in self._state.registrations.brokers.values()}, partitions)
+
+    def report(self, before: Before, cause: Cause) -> None:
+        """Log and count what differs from ``before`` now."""
+        for broker_id, was_fenced in before.fenced.items():
+            broker = self._state.registrations.brokers.get(broker_id)
+            if broker is not None and broker.is_fenced != was_fenced:
+                event = "broker_fenced" if broker.is_fenced else "broker_unfenced"
+                write = log.warning if broker.is_fenced and cause.is_failure else log.info
+                write(event, broker=broker_id, broker_epoch=broker.broker_epoch, reason=cause.of_broker or cause.of_partitions)
+        changed = 0
+        for topic, change, partition in before.partitions:
+            changed += self._partition_changed(topic, change, partition, cause, is_logged=changed < MAX_LINES)
+        if changed > MAX_LINES:
+            log.info("more_partitions_changed", partitions=changed - MAX_LINES, reason=cause.of_partitions)
+
+    def _partition_changed(
+        self, topic: Topic, change: PartitionChangeRecord, before: PartitionRegistration, cause: Cause, *, is_logged: bool
+    ) -> bool:
+        """Count an election, and log the change where wanted; returns whether there is something to log."""
+        after = topic.partitions[change.partition_id]
+        election = CLEAN
+        if change.leader_recovery_state == RECOVERING:
+            election = UNCLEAN
+            self.elections.unclean += 1
+        elif after.leader in before.elr and after.leader != before.leader:
+            election = ELIGIBLE
+            self.elections.eligible += 1
+        has_other_leader = after.leader != before.leader
+        if not has_other_leader and set(after.isr) == set(before.isr):
+            return False
+        if is_logged:
+            fields = {"topic": topic.name, "partition": change.partition_id}
+            isr = {"leader_epoch": after.leader_epoch, "isr": list(after.isr), "previous_isr": list(before.isr)}
+            if not has_other_leader:
+                log.info("in_sync_changed", **fields, **isr, reason=cause.of_partitions)
+            elif not after.has_leader:
+                log.warning("leader_lost", **fields, previous_leader=before.leader, **isr, reason=cause.of_partitions)
+            else:
+                write = log.warning if election == UNCLEAN else log.info
+                leaders = {"leader": after.leader, "previous_leader": before.leader, "election": election}
+                write("leader_elected", **fields, **leaders, **isr, reason=cause.of_partitions)
+        return True
+
+
+def _partition_change(record: LogRecord) -> PartitionChangeRecord | None:
+    raw = record.value or b""
+    _, pos = read_uvarint(raw, 0)
+    kind, pos = read_uvarint(raw, pos)
+    if kind != partition_change_record.RECORD_TYPE:
+        return None
+    version, pos = read_uvarint(raw, pos)
+    change: PartitionChangeRecord = decode_body(partition_change_record.decode, raw, pos, version)
+    return change

@@ -1,0 +1,194 @@
+"""What a controller logs and counts of its decisions: who is fenced, who leads and who is in sync, once each and with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from ottla.broker.controller import changes
+from ottla.broker.metrics.controller_metrics import controller_metrics
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest, BrokerState, PartitionData, TopicData
+from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.simulation.controller import SimulatedController
+from ottla.simulation.faulty_filesystem import FaultyFilesystem
+from tests.broker.controller.world import Broker
+
+SESSION_MS = 9_000
+Line = MutableMapping[str, Any]
+
+
+@pytest.fixture
+def brokers(controller: SimulatedController) -> list[Broker]:
+    return [Broker(controller, number).join() for number in (1, 2, 3)]
+
+
+def create(controller: SimulatedController, *replicas: list[int], name: str = "t") -> None:
+    assignments = [CreatableReplicaAssignment(partition_index=n, broker_ids=ids) for n, ids in enumerate(replicas)]
+    topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
+    assert controller.connect().call(CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
+
+
+def silence(controller: SimulatedController, *alive: Broker) -> None:
+    """Let the sessions of all other brokers end."""
+    for _ in range(4):
+        controller.sleep(SESSION_MS / 3)
+        for broker in alive:
+            broker.beat()
+
+
+def lines_of(lines: list[Line], event: str) -> list[Line]:
+    return [line for line in lines if line["event"] == event]
+
+
+def values(controller: SimulatedController) -> dict[str, float]:
+    names = {}
+    for metric in controller_metrics(controller.server.controller.report()):
+        for sample in metric.samples:
+            names[sample.name.removeprefix("kafka_controller_")] = sample.value
+    return names
+
+
+def test_a_session_that_ends_is_logged_with_what_it_brings_about(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [1, 2, 3], [2, 1, 3])
+    with capture_logs() as lines:
+        silence(controller, *brokers[1:])
+    [fenced] = lines_of(lines, "broker_fenced")
+    assert (fenced["broker"], fenced["broker_epoch"]) == (1, brokers[0].epoch)
+    assert fenced["reason"] == "it sent no heartbeat for 9000 ms"
+    [elected] = lines_of(lines, "leader_elected")
+    assert (elected["topic"], elected["partition"], elected["leader"], elected["previous_leader"]) == ("t", 0, 2, 1)
+    assert (elected["election"], elected["leader_epoch"], elected["isr"]) == ("clean", 1, [2, 3])
+    assert elected["reason"] == "broker 1 sent no heartbeat for 9000 ms"
+    [changed] = lines_of(lines, "in_sync_changed")
+    assert (changed["partition"], changed["isr"], changed["previous_isr"]) == (1, [2, 3], [2, 1, 3])
+    assert changed["reason"] == elected["reason"]
+
+
+def test_a_broker_is_unfenced_once(controller: SimulatedController) -> None:
+    with capture_logs() as lines:
+        broker = Broker(controller, 1).join()
+        broker.beat()
+    [unfenced] = lines_of(lines, "broker_unfenced")
+    assert unfenced["reason"] == "it has read the metadata log up to its registration"
+
+
+def test_each_other_way_to_be_fenced_says_so(controller: SimulatedController, brokers: list[Broker]) -> None:
+    with capture_logs() as lines:
+        assert brokers[0].beat(want_shut_down=True).should_shut_down
+        assert brokers[1].beat(want_fence=True).is_fenced
+        controller.connect().call(UnregisterBrokerRequest(broker_id=3))
+    assert [(line["broker"], line["reason"]) for line in lines_of(lines, "broker_fenced")] == [
+        (1, "it stops"),
+        (2, "it asked for that"),
+    ]
+    [unregistered] = lines_of(lines, "broker_unregistered")
+    assert unregistered["reason"] == "a client asked for that"
+
+
+def test_a_process_that_takes_the_place_of_another_is_fenced_first(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [1, 2])
+    brokers[0].beat(want_shut_down=True)
+    brokers[0].incarnation += 1
+    create(controller, [2, 3], name="u")
+    silence(controller, brokers[2])
+    brokers[1].incarnation += 1
+    with capture_logs() as lines:
+        assert brokers[1].register().error_code == 0
+    assert not lines_of(lines, "broker_fenced"), "it was fenced already"
+    assert not lines_of(lines, "leader_elected")
+
+
+def test_a_partition_without_a_leader_is_logged_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [1])
+    create(controller, [2, 1], name="u")
+    with capture_logs() as lines:
+        silence(controller, *brokers[1:])
+    [lost] = lines_of(lines, "leader_lost")
+    assert (lost["topic"], lost["partition"], lost["previous_leader"], lost["log_level"]) == ("t", 0, 1, "warning")
+    assert lines_of(lines, "broker_fenced")[0]["log_level"] == "warning"
+    counted = values(controller)
+    assert counted["kafkacontroller_offlinepartitionscount"] == 1
+    assert counted["kafkacontroller_preferredreplicaimbalancecount"] == 1
+    assert (counted["kafkacontroller_fencedbrokercount"], counted["kafkacontroller_activebrokercount"]) == (1, 2)
+    assert (counted["kafkacontroller_globaltopiccount"], counted["kafkacontroller_globalpartitioncount"]) == (2, 2)
+    assert counted["kafkacontroller_activecontrollercount"] == 1
+    last = controller.server.controller.end_offset - 1
+    assert counted["kafkacontroller_lastappliedrecordoffset"] == counted["kafkacontroller_lastcommittedrecordoffset"] == last
+
+
+def test_the_leader_that_asks_for_other_replicas_in_sync_is_named(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [1, 2, 3])
+    topic_id = controller.server.controller.state.topics["t"].topic_id
+    states = [BrokerState(broker_id=n, broker_epoch=brokers[n - 1].epoch) for n in (1, 3)]
+    asked = PartitionData(partition_index=0, leader_epoch=0, new_isr_with_epochs=states, partition_epoch=0)
+    topics = [TopicData(topic_id=topic_id, partitions=[asked])]
+    with capture_logs() as lines:
+        brokers[0].client.call(AlterPartitionRequest(broker_id=1, broker_epoch=brokers[0].epoch, topics=topics))
+    [changed] = lines_of(lines, "in_sync_changed")
+    assert (changed["isr"], changed["previous_isr"], changed["reason"]) == (
+        [1, 3],
+        [1, 2, 3],
+        "the leader, broker 1, asked for that",
+    )
+
+
+def test_an_unclean_election_is_a_warning_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [1, 2])
+    silence(controller, *brokers[1:])
+    silence(controller, brokers[2])
+    for broker in brokers[:1]:
+        broker.join_again()
+    request = ElectLeadersRequest(election_type=1, topic_partitions=[TopicPartitions(topic="t", partitions=[0])])
+    with capture_logs() as lines:
+        controller.connect().call(request)
+    [elected] = lines_of(lines, "leader_elected")
+    assert (elected["election"], elected["log_level"]) == ("unclean", "warning")
+    assert elected["reason"] == "a client asked for an unclean election"
+    assert values(controller)["controllerstats_uncleanleaderelections_total"] == 1
+
+
+def test_an_election_of_an_eligible_replica_is_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+    create(controller, [1, 2])
+    state = controller.server.controller.state
+    silence(controller, brokers[2])
+    partition = state.topics["t"].partitions[0]
+    assert (partition.leader, partition.isr, bool(partition.elr)) == (-1, (), True)
+    with capture_logs() as lines:
+        brokers[partition.elr[0] - 1].join_again()
+    [elected] = lines_of(lines, "leader_elected")
+    assert elected["election"] == "eligible"
+    assert elected["reason"] == f"broker {partition.elr[0]} came back"
+    assert values(controller)["controllerstats_electionfromeligibleleaderreplicas_total"] == 1
+
+
+def test_a_refused_decision_is_neither_logged_nor_counted() -> None:
+    files = FaultyFilesystem()
+    controller = SimulatedController(fs=files).start()
+    Broker(controller, 1).join()
+    create(controller, [1])
+    files.refuse_everything()
+    with capture_logs() as lines:
+        silence(controller)
+    assert not lines_of(lines, "leader_lost") and not lines_of(lines, "broker_fenced")
+    files.refuse_nothing()
+    with capture_logs() as lines:
+        silence(controller)
+    assert len(lines_of(lines, "leader_lost")) == len(lines_of(lines, "broker_fenced")) == 1
+    controller.close()
+
+
+def test_the_lines_of_one_decision_are_bounded(
+    controller: SimulatedController, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MAX_LINES", 2)
+    create(controller, [1, 2], [1, 2], [1, 2], [1, 2], [1, 2])
+    with capture_logs() as lines:
+        silence(controller, *brokers[1:])
+    assert len(lines_of(lines, "leader_elected")) == 2
+    [rest] = lines_of(lines, "more_partitions_changed")
+    assert rest["partitions"] == 3
