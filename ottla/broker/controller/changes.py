@@ -7,8 +7,8 @@ counted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import structlog
 
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -27,8 +27,7 @@ CLEAN, ELIGIBLE, UNCLEAN = "clean", "eligible", "unclean"
 log = structlog.get_logger("controller")
 
 
-@dataclass(slots=True, frozen=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """Why a decision was made, as it is logged for partitions and for the broker that it is about."""
 
     of_partitions: str
@@ -42,16 +41,14 @@ def caused_by(broker_id: int, what: str, *, is_failure: bool = False) -> Cause:
     return Cause(f"broker {broker_id} {what}", f"it {what}", is_failure)
 
 
-@dataclass(slots=True)
-class ElectionCounts:
+class ElectionCounts(msgspec.Struct):
     """Elections since the controller started, as TopicDelta of Kafka counts them."""
 
     unclean: int = 0
     eligible: int = 0
 
 
-@dataclass(slots=True, frozen=True)
-class Before:
+class StateBefore(msgspec.Struct, frozen=True):
     """The state before a decision, as far as the decision can change it."""
 
     fenced: dict[int, bool]
@@ -65,7 +62,7 @@ class DecisionLog:
         self._state = state
         self.elections = ElectionCounts()
 
-    def before(self, records: Sequence[LogRecord]) -> Before:
+    def before(self, records: Sequence[LogRecord]) -> StateBefore:
         """What the records of a decision are about to change."""
         partitions = []
         for record in records:
@@ -73,9 +70,9 @@ class DecisionLog:
             topic = None if change is None else self._state.topics_by_id.get(change.topic_id)
             if change is not None and topic is not None and change.partition_id < topic.partition_count:
                 partitions.append((topic, change, topic.partitions[change.partition_id]))
-        return Before({b.broker_id: b.is_fenced for b in self._state.registrations.brokers.values()}, partitions)
+        return StateBefore({b.broker_id: b.is_fenced for b in self._state.registrations.brokers.values()}, partitions)
 
-    def report(self, before: Before, cause: Cause) -> None:
+    def report(self, before: StateBefore, cause: Cause) -> None:
         """Log and count what differs from ``before`` now."""
         for broker_id, was_fenced in before.fenced.items():
             broker = self._state.registrations.brokers.get(broker_id)

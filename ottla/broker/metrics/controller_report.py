@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from ottla.coordinator.metadata.cluster import ClusterState
 
 
-@dataclass(slots=True, frozen=True, kw_only=True)
-class ControllerReport:
+class ControllerReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the process that is the controller knows of the cluster."""
 
     state: ClusterState

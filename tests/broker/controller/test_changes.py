@@ -1,4 +1,4 @@
-"""What a controller logs and counts of its decisions: who is fenced, who leads and who is in sync, once each and with the reason."""
+"""What a controller logs and counts of its decisions: fencing, leaders and in-sync replicas, once each and with the reason."""
 
 from __future__ import annotations
 
