@@ -10,7 +10,8 @@ import sys
 
 import confluent_kafka
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import InvalidTxnState
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
@@ -98,3 +99,16 @@ def test_librdkafka_does_not_return_from_send_offsets_after_a_restart() -> None:
         process.kill()
         output, _ = process.communicate()
     assert output.split("\n")[:3] == ["sending 1", "sent 1", "sending 2"]
+
+
+async def test_aiokafka_commits_without_refused_record(ottla: Broker, ottla_topic: str) -> None:
+    """`tests/wire/test_failed_records.py` shows that the other clients raise."""
+    async with AIOKafkaProducer(bootstrap_servers=ottla.bootstrap, transactional_id=ottla_topic) as producer:
+        await producer.begin_transaction()
+        with ottla.faults.add(api="Produce", topic=ottla_topic, error="INVALID_TXN_STATE"):
+            refused = await producer.send(ottla_topic, b"refused", partition=0)
+            await producer.flush()
+        await producer.commit_transaction()
+        with pytest.raises(InvalidTxnState):
+            await refused
+    assert ottla.records(ottla_topic) == []
