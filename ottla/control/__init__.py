@@ -10,6 +10,5 @@
 - `pages`: the port by which the control API serves pages to a browser, and what a browser is told and asked for its safety.
 - `remote`: steers a broker through its control API from another process.
 - `timeline`: events of a transactional id that only a broker's control API knows: its requests and their clients, errors, and
-fenced
-  producers.
+  fenced producers.
 """

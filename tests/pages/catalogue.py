@@ -230,6 +230,9 @@ NOT_RUN = {
     ("docs/compose.md", "services:"): "needs a container engine; its variables are settings",
     ("docs/connect.md", "connect-mirror-maker.sh mirror.properties"): "tests/wire/test_mirror.py starts the class by itself",
     ("README.md", "make run"): "runs the tests themselves",
+    ("docs/brokers.md", "ottla cluster rebuild-controller --data-dir NEW_DIR --from B"): (
+        "needs a cluster without its controller; tests/operations has one"
+    ),
     ("docs/pipeline.md", "one micro-batch, one transaction"): "a drawing",
     **dict.fromkeys(
         (("docs/performance.md", command) for command in _BENCHMARKS), "takes minutes, and needs the machine for itself"

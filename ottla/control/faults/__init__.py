@@ -6,8 +6,7 @@
   partitions that a fault is about, while the others are really carried out.
 - `fault`: a fault as a value: which requests or transactions it is about, and what happens to them.
 - `hits`: the requests and transactions that a fault hit, as plain values, because a request's bytes lie in a buffer that
-is
-  reused.
+  is reused.
 - `matching`: decides whether a fault is about a request or about a transaction.
 - `parsing`: reads faults from JSON, or from YAML, which includes JSON.
 - `rates`: the rates of bytes at which faults slow requests and answers down.
