@@ -1,7 +1,8 @@
 """The parent of a cluster's processes: starts them in order, says how far it is, and stops them in order.
 
-The controller starts first and stops last, because brokers register with it and ask it to let them go. A broker that ends by
-itself, or that a test kills, is reported and stays away until it is asked for.
+The controller starts first and stops last, because brokers register with it and ask it to let them go. A node that ends by
+itself, or that a test kills, is reported and stays away until it is asked for, or until its delay is over with `--restart-nodes`.
+Once no node runs and none is to be started, the parent ends with an error.
 
 It is a loop of its own without an event loop and without threads, because it forks whenever a process is started.
 """
@@ -19,8 +20,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.broker.process.ready_file import ReadyFile
+from ottla.brokers.control_socket import SOCKET_FILE, Answer, ControlSocket
 from ottla.brokers.plan import PlannedNode
 from ottla.brokers.processes import Child, start
+from ottla.brokers.restarts import Restarts
 from ottla.process import OwnerProcess, print_error, wake_at_the_end_of_the_parent
 
 START_TIMEOUT_S = 60.0
@@ -31,11 +34,17 @@ END_CHECK_S = 0.1
 COMMAND_BYTES = 1 << 12
 """The longest line of a command."""
 
+RESTART_COMMAND = "restart"
+
 RunNode = Callable[[PlannedNode, OwnerProcess], int]
 
 
 class StartFailed(Exception):
     """A process did not start. The process has said why."""
+
+
+class AllEnded(Exception):
+    """No process runs any more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,6 +55,8 @@ class ClusterProcesses:
     cluster_id: str
     data_dir: str
     is_terminal: bool
+    restarts_nodes: bool = False
+    """Whether a node that ends by itself is started again."""
 
 
 class Parent:
@@ -63,6 +74,12 @@ class Parent:
         self._is_up = False
         self._unread_commands = bytearray()
         self._owner: OwnerProcess | None = None
+        self._restarts = Restarts()
+        self._answers: dict[int, Answer] = {}
+        """The clients that wait for a node that they have asked to be started again, by node id."""
+        self._kill_s: dict[int, float] = {}
+        """When a node that was told to stop is killed, by node id."""
+        self._control: ControlSocket | None = None
 
     def run(self, owner: OwnerProcess | None) -> int:
         """Start all, wait for SIGTERM, SIGINT or the end of the owner, and stop all. Returns the exit code."""
@@ -83,13 +100,17 @@ class Parent:
             self._start_all()
             if not self._stop_wanted:
                 self._is_up = True
+                self._open_control()
                 self._report_ready()
             while not self._stop_wanted:
                 self._wait(END_CHECK_S)
-        except StartFailed as failed:
+                self._restart_nodes()
+        except (StartFailed, AllEnded) as failed:
             print_error(f"ottla: {failed}")
             return 1
         finally:
+            if self._control is not None:
+                self._control.close()
             self._stop_all()
             self._ready_file.remove()
             if owner is not None:
@@ -110,10 +131,37 @@ class Parent:
         for node_id, child in self._children.items():
             # While all are started for the first time, one that ends is the end of the whole.
             if child.look_for_exit() and self._is_up and not self._stop_wanted:
-                what = "has ended" if child.ready is not None else "did not start"
-                self._say(f"{child.name} {what} ({_why(child)})", event="ended", node=node_id, exit_code=child.exit_code)
+                self._ended(node_id, child)
+
+    def _ended(self, node_id: int, child: Child) -> None:
+        """Report a node that has ended, and plan its restart where one is wanted."""
+        did_start, again = child.ready is not None, {}
+        was_asked = self._kill_s.pop(node_id, None) is not None
+        if not did_start:
+            self._answer(node_id, event="refused", reason=f"{child.name} did not start ({_why(child)}); its own line says why")
+        if self._cluster.restarts_nodes and not was_asked:
+            again = {"starts_again_in_s": self._restarts.ended(node_id, time.monotonic())}
+        what = "has ended" if did_start else "did not start"
+        text = f"{child.name} {what} ({_why(child)})" + "".join(f" and is started again in {s:g} s" for s in again.values())
+        self._say(text, event="ended", node=node_id, exit_code=child.exit_code, **again)
+
+    def _restart_nodes(self) -> None:
+        """Start the nodes whose delay is over or that a client waits for. Raises `AllEnded`."""
+        now_s = time.monotonic()
+        for node_id, at_s in self._kill_s.items():
+            if now_s >= at_s:
+                self._children[node_id].send(signal.SIGKILL)
+        wanted = {node_id for node_id in self._answers if not self._children[node_id].is_running}
+        for node_id in {*wanted, *self._restarts.due(now_s)}:
+            if not self._children[node_id].is_running and not self._stop_wanted:
+                self._start(node_id)
+        # A test that gives commands may have killed all, and starts them again.
+        is_awaited = self._restarts or self._takes_commands or self._stop_wanted
+        if not is_awaited and not any(child.is_running for child in self._children.values()):
+            raise AllEnded("all nodes of the cluster have ended; the lines above say why")
 
     def _start(self, node_id: int) -> Child:
+        self._restarts.started(node_id, time.monotonic())
         node = self._cluster.nodes[node_id]
         others = [child.output for child in self._children.values() if child.output >= 0]
         mine = [key.fd for key in self._selector.get_map().values() if key.fd > 2]
@@ -126,6 +174,10 @@ class Parent:
                 self._selector.unregister(output)
             if is_ready:
                 self._say_started(node_id, child)
+                if self._is_up and all(child.ready is not None for child in self._children.values()):
+                    # It has the process ids, and ports that a node may have chosen anew.
+                    self._write_ready_file(self.ready_line())
+                self._answer(node_id, event="started", node=node_id, name=child.name, pid=child.pid)
 
         output = child.output
         self._selector.register(output, selectors.EVENT_READ, read)
@@ -165,12 +217,15 @@ class Parent:
     def _report_ready(self) -> None:
         ready = self.ready_line()
         line = json.dumps(ready)
-        self._ready_file.write(line + "\n", is_secret=any("control" in broker for broker in ready["brokers"].values()))
+        self._write_ready_file(ready)
         if self._cluster.is_terminal:
             print(f"ottla listens at {ready['bootstrap']}")
             print(f"Ctrl-C, or kill {os.getpid()}, stops all of it; started again it has all its data", flush=True)
         else:
             print(line, flush=True)
+
+    def _write_ready_file(self, ready: Mapping[str, Any]) -> None:
+        self._ready_file.write(json.dumps(ready) + "\n", is_secret=any("control" in broker for broker in ready["brokers"].values()))
 
     def ready_line(self) -> Mapping[str, Any]:
         brokers = {}
@@ -191,7 +246,11 @@ class Parent:
             "brokers": brokers,
             # `ottla health` asks the first.
             "listening": {f"broker-{n}": at for n, broker in brokers.items() for at in broker["listening"].values()},
-            "controller": {"pid": controller.pid, "at": (controller.ready or {}).get("controller")},
+            "controller": {
+                "pid": controller.pid,
+                "at": (controller.ready or {}).get("controller"),
+                **_ports(controller.ready or {}),
+            },
             "pid": os.getpid(),
             "cluster_id": self._cluster.cluster_id,
             "data_dir": self._cluster.data_dir,
@@ -224,6 +283,38 @@ class Parent:
             self._say(f"{child.name} runs already", event="refused", node=node_id, reason=f"{child.name} runs already")
         else:
             self._start(node_id)
+
+    def _open_control(self) -> None:
+        try:
+            self._control = ControlSocket(self._cluster.data_dir, self._selector, self._control_command)
+        except OSError as error:
+            # The cluster serves without it, as on a filesystem that has no sockets.
+            print_error(f"ottla: no commands for single nodes: {SOCKET_FILE} cannot be made ({error.strerror or error})")
+
+    def _control_command(self, line: str, answer: Answer) -> None:
+        """Start a node again; one that runs is stopped first. The client gets its answer once the node is ready."""
+        verb, _, name = line.partition(" ")
+        known = {text: node_id for node_id, node in self._cluster.nodes.items() for text in (str(node_id), node.name)}
+        if verb != RESTART_COMMAND or name not in known:
+            names = ", ".join(node.name for node in self._cluster.nodes.values())
+            answer({"event": "refused", "reason": f"{name!r} is no node of the cluster; it has {names}"})
+            return
+        node_id = known[name]
+        if node_id in self._answers:
+            answer({"event": "refused", "reason": f"{self._children[node_id].name} is being started again already"})
+            return
+        self._answers[node_id] = answer
+        child = self._children[node_id]
+        if child.is_running:
+            self._kill_s[node_id] = time.monotonic() + STOP_TIMEOUT_S
+            # A process that is paused could not stop.
+            child.send(signal.SIGCONT)
+            child.send(signal.SIGTERM)
+
+    def _answer(self, node_id: int, **answer: Any) -> None:
+        """Answer the client that waits for a node, if there is one."""
+        if node_id in self._answers:
+            self._answers.pop(node_id)(answer)
 
     # end
 

@@ -54,11 +54,13 @@ class PlannedNode:
 LARGEST_PORT = 65_535
 
 
-def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int]) -> list[PlannedNode]:
+def plan(
+    config: BrokerConfig, broker_count: int, port_of: Callable[[str, str], int], controller_port: int = 0
+) -> list[PlannedNode]:
     """The controller and then the brokers, whose ids are 1, 2, 3 and so on. Raises `ConfigError`.
 
-    The brokers listen on ports in a row from that of the settings on, where it is 0 on free ones, and are advertised likewise. So
-    it is with the ports of `_PORTS_OF_BROKERS`.
+    The brokers listen on ports in a row from that of the settings on, and are advertised likewise. So it is with the ports of
+    `_PORTS_OF_BROKERS`. Where the port is 0, ``port_of`` chooses one for a node by its name and host.
     """
     if not 1 <= broker_count <= MAX_BROKERS:
         raise ConfigError(f"--brokers {broker_count}: give a number from 1 to {MAX_BROKERS}")
@@ -73,8 +75,9 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
     for port in (client.port, 0 if advertised is None else advertised.port, *first_ports.values()):
         if port + broker_count - (port != first_ports.get(_METRICS_PORT)) > LARGEST_PORT:
             raise ConfigError(f"--brokers {broker_count}: the ports from {port} on end before; give a lower one, or 0")
-    new_port = _distinct(free_port)
-    controller_port = new_port(LOCALHOST)
+    if controller_port and client.port <= controller_port < client.port + broker_count:
+        raise ConfigError(f"--controller-port {controller_port}: a broker listens there; give another port")
+    controller_port = controller_port or port_of(CONTROLLER_NAME, LOCALHOST)
     shared.pop("advertised.listeners", None)
     shared["controller.listener.names"] = CONTROLLER_LISTENER
     shared["controller.quorum.voters"] = f"{CONTROLLER_ID}@{LOCALHOST}:{controller_port}"
@@ -90,7 +93,7 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
     nodes = [node(CONTROLLER_NAME, CONTROLLER_ID, "controller", listener, **own)]
     shared["inter.broker.listener.name"] = CLIENT_LISTENER
     for broker_id in range(1, broker_count + 1):
-        port = client.port + broker_id - 1 if client.port else new_port(client.host or LOCALHOST)
+        port = client.port + broker_id - 1 if client.port else port_of(f"broker-{broker_id}", client.host or LOCALHOST)
         own = {name: _port_after(first, broker_id - 1) for name, first in first_ports.items()}
         if racks is not None:
             own["broker.rack"] = racks[broker_id - 1]
@@ -103,19 +106,6 @@ def plan(config: BrokerConfig, broker_count: int, free_port: Callable[[str], int
 def _port_after(first: int, count: int) -> str:
     """The port that follows ``first`` after ``count`` others; 0 for a free one remains 0."""
     return str(first + count if first else 0)
-
-
-def _distinct(free_port: Callable[[str], int]) -> Callable[[str], int]:
-    """``free_port`` without what it has returned before: nobody listens there yet."""
-    returned = set[int]()
-
-    def new_port(host: str) -> int:
-        while (port := free_port(host)) in returned:
-            pass
-        returned.add(port)
-        return port
-
-    return new_port
 
 
 def _racks(given: str | None, broker_count: int) -> list[str] | None:

@@ -1,19 +1,29 @@
-"""``ottla cluster``: describes a cluster and its partitions without a leader, and makes the directory of a lost controller anew."""
+"""``ottla cluster``: describes a cluster, starts a node of it again, and makes the directory of a lost controller anew."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from ottla.cli.commands import CommandGroup
-from ottla.cli.options import asks, cluster_at, json_option
+from ottla.addresses import joined_address
+from ottla.cli.commands import CommandGroup, Refused
+from ottla.cli.options import PATH, READY_FILE_VARIABLE, asks, cluster_at, json_option
 from ottla.cli.output import NOTHING, show_json, show_pairs, show_table
 from ottla.process import interrupt_on_ctrl_c
+
+if TYPE_CHECKING:
+    from ottla.client.description import Controller
 
 REBUILD_HELP = """Create the directory of a controller that lost its disk, from the directories of its stopped brokers.
 
 The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their topic
 ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all
 brokers of the cluster; then start the controller on DIR, at its old address, and the brokers."""
+DEFAULT_DATA_DIR = ".ottla/data"
+RESTART_TIMEOUT_S = 100.0
+"""How long a node may take to stop and to start: the parent gives up or kills it earlier."""
 
 
 class _Describing(CommandGroup):
@@ -27,7 +37,7 @@ class _Describing(CommandGroup):
     "cluster",
     cls=_Describing,
     invoke_without_command=True,
-    help="Show the cluster id, brokers, feature levels, and partitions without a leader.",
+    help="Show the cluster id, controller, brokers, feature levels, and partitions without a leader.",
 )
 @asks
 @click.pass_context
@@ -57,12 +67,18 @@ def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
 
     with cluster_at(bootstrap, timeout_s) as cluster:
         described = describe(cluster.brokers)
+    controller = described.controller
     if as_json:
         show_json(
             {
                 "cluster_id": described.cluster_id,
-                "controller": described.controller,
-                "brokers": [{"id": n.node_id, "host": n.host, "port": n.port, "rack": n.rack} for n in described.brokers],
+                "controller": None
+                if controller is None
+                else {"id": controller.node_id, "host": controller.host, "port": controller.port},
+                "brokers": [
+                    {"id": n.node_id, "host": n.host, "port": n.port, "rack": n.rack, "fenced": n.node_id in described.fenced}
+                    for n in described.brokers
+                ],
                 "features": described.features,
                 "leaderless": [
                     {
@@ -78,9 +94,13 @@ def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
             }
         )
         return
-    show_pairs([("cluster", described.cluster_id), ("controller", described.controller if described.controller >= 0 else NOTHING)])
+    show_pairs([("cluster", described.cluster_id), ("controller", _shown(controller))])
     click.echo()
-    show_table(["BROKER", "HOST", "PORT", "RACK"], [(n.node_id, n.host, str(n.port), n.rack or NOTHING) for n in described.brokers])
+    shown = [
+        (str(n.node_id), n.host, str(n.port), n.rack or NOTHING, "fenced" if n.node_id in described.fenced else "running")
+        for n in described.brokers
+    ]
+    show_table(["BROKER", "HOST", "PORT", "RACK", "STATE"], shown)
     if described.features:
         click.echo()
         show_table(["FEATURE", "LEVEL"], list(described.features.items()))
@@ -88,3 +108,44 @@ def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
         click.echo()
         rows = [(f"{p.topic}:{p.partition}", p.reason, p.remedy) for p in described.leaderless]
         show_table(["WITHOUT LEADER", "BECAUSE", "WHAT TO DO"], rows)
+
+
+def _shown(controller: Controller | None) -> str:
+    if controller is None:
+        return "none: the brokers do not reach one"
+    if controller.host is None or controller.port is None:
+        return str(controller.node_id)
+    return f"{controller.node_id} at {joined_address((controller.host, controller.port))}"
+
+
+@command.command("restart", help="Start a node of `serve --brokers` on this machine again; one that runs is stopped first.")
+@click.argument("node", metavar="NODE")
+@click.option("--data-dir", type=PATH, metavar="DIR", help="Data directory of the cluster (default: that of the ready file).")
+@click.option(
+    "--ready-file",
+    type=PATH,
+    envvar=READY_FILE_VARIABLE,
+    metavar="FILE",
+    help=f"Ready file of the cluster, which has its data directory (default: ${READY_FILE_VARIABLE}).",
+)
+def restart(node: str, data_dir: Path | None, ready_file: Path | None) -> int:
+    from ottla.brokers.control_socket import command as send
+    from ottla.client.ready_line import NotReady, read_ready_file
+
+    try:
+        if data_dir is None:
+            data_dir = Path(DEFAULT_DATA_DIR) if ready_file is None else Path(str(read_ready_file(ready_file).get("data_dir", "")))
+        answer = send(str(data_dir), f"restart {node}", RESTART_TIMEOUT_S)
+    except NotReady as reason:
+        raise Refused(str(reason), exit_code=1) from None
+    except TimeoutError:
+        raise Refused(f"{node} was not ready after {RESTART_TIMEOUT_S:.0f} s; see its log lines", exit_code=1) from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise Refused(
+            f"no cluster of `ottla serve --brokers` runs on {data_dir} ({why}); name another --data-dir", exit_code=1
+        ) from None
+    if answer.get("event") != "started":
+        raise Refused(str(answer.get("reason")), exit_code=1)
+    click.echo(f"{answer['name']} runs as process {answer['pid']}")
+    return 0

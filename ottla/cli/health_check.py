@@ -12,7 +12,8 @@ from typing import TypeVar
 from ottla.addresses import LOOPBACK, joined_address, split_address
 from ottla.client.ready_line import NotReady, not_a_ready_file, read_ready_file
 
-API_VERSIONS, DESCRIBE_LOG_DIRS = 18, 35
+API_VERSIONS, DESCRIBE_LOG_DIRS, DESCRIBE_QUORUM = 18, 35, 55
+REQUEST_TIMED_OUT, NOT_CONTROLLER = 7, 41
 MAX_ANSWER_BYTES = 1 << 20
 AGAIN_S = 0.05
 """The pause between two attempts to reach a broker that is being started, in seconds."""
@@ -34,7 +35,8 @@ def listening_address(ready_file: Path) -> str:
 
 
 def ask(bootstrap: str, timeout_s: float) -> None:
-    """Check that the broker at ``host:port`` answers and that its log directory is well (DescribeLogDirs). Raises `NotReady`.
+    """Check that the broker at ``host:port`` answers, that its log directory is well (DescribeLogDirs), and that there is a
+    controller (DescribeQuorum, which brokers forward to it). Raises `NotReady`.
 
     A controller answers as well, and has no log directory to describe.
     """
@@ -46,6 +48,8 @@ def ask(bootstrap: str, timeout_s: float) -> None:
             if not offered:
                 raise NotReady(f"{bootstrap} answers, but not as a broker does")
             failed = _failed_directories(connection) if DESCRIBE_LOG_DIRS in offered else []
+            if not failed and DESCRIBE_QUORUM in offered and not _has_controller(connection):
+                failed = ["it does not reach the controller"]
     except (OSError, UnicodeError):
         raise NotReady(f"{bootstrap} does not answer") from None
     except (struct.error, IndexError):
@@ -104,6 +108,17 @@ def _failed_directories(connection: socket.socket) -> list[str]:
         if topics:
             break
     return failed
+
+
+def _has_controller(connection: socket.socket) -> bool:
+    """Whether the quorum of the metadata has a leader. A broker that does not reach it answers nothing for 30 s."""
+    try:
+        # Tagged fields of the header, and one topic with one partition, each with tagged fields of its own.
+        answer = _call(connection, DESCRIBE_QUORUM, 0, b"\0\2\x13__cluster_metadata\2\0\0\0\0\0\0\0")
+    except TimeoutError:
+        return False
+    (error_code,) = struct.unpack_from(">h", answer, 1)
+    return error_code not in (REQUEST_TIMED_OUT, NOT_CONTROLLER)
 
 
 def _call(connection: socket.socket, api_key: int, version: int, body: bytes) -> bytes:

@@ -91,6 +91,19 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="N",
     help="Run a cluster of N brokers on consecutive ports from that of --listen on (default: one broker).",
 )
+@click.option(
+    "--controller-port",
+    type=PORT,
+    default=0,
+    metavar="PORT",
+    help="With --brokers, the port of the controller on 127.0.0.1 (default: a free port, kept in the data directory).",
+)
+@click.option(
+    "--restart-nodes",
+    "restarts_nodes",
+    is_flag=True,
+    help="With --brokers, start a node again that ends by itself, after a delay that grows from 1 s to 60 s.",
+)
 # These flags are for a program that starts a broker of its own, as `ottla.Broker` does.
 @click.option("--owner-pid", type=int, hidden=True)
 @click.option("--takes-commands", is_flag=True, hidden=True)
@@ -124,6 +137,8 @@ def command(
     clock: str,
     faults_file: Path | None,
     broker_count: int | None,
+    controller_port: int,
+    restarts_nodes: bool,
     takes_commands: bool,
     owner_pid: int | None,
     owned_directory: Path | None,
@@ -167,9 +182,14 @@ def command(
                 takes_commands=takes_commands,
                 faults_file=faults_file,
                 warnings=warnings,
+                controller_port=controller_port,
+                restarts_nodes=restarts_nodes,
             )
         except ConfigError as error:
             raise Refused(str(error), exit_code=1) from None
+    for flag, is_given in {"--controller-port": controller_port, "--restart-nodes": restarts_nodes}.items():
+        if is_given:
+            raise Refused(f"{flag} is for a cluster; give --brokers as well", exit_code=1)
     if config.settings.process_roles == ("controller",):
         from ottla.broker.process import controller_main
 

@@ -24,6 +24,8 @@ def serve_brokers(
     takes_commands: bool,
     faults_file: Path | None,
     warnings: Mapping[str, str | None],
+    controller_port: int,
+    restarts_nodes: bool,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `ConfigError` and `Refused`.
 
@@ -31,11 +33,12 @@ def serve_brokers(
     logs ``warnings``, which map settings without effect to the setting that was probably meant.
     """
     # What all processes need is imported before they are forked, and then shared by them.
-    from ottla.broker.loop.env import free_port, random_uuid
+    from ottla.broker.loop.env import free_port, is_free_port, random_uuid
     from ottla.broker.membership import joined_metadata  # noqa: F401
     from ottla.broker.process import controller_main, main
     from ottla.broker.process.ready_file import ReadyFile
     from ottla.broker.transports import coordinators  # noqa: F401
+    from ottla.brokers.kept_ports import KeptPorts
     from ottla.brokers.parent import ClusterProcesses, Parent
     from ottla.storage.identity import DirectoryError
     from ottla.storage.real_filesystem import RealFilesystem
@@ -47,13 +50,15 @@ def serve_brokers(
         from ottla.console import site  # noqa: F401
     # A file that cannot be read is refused before anything is started.
     steering(MACHINE, faults_file, None, has_control_api=has_control_api)
-    nodes = plan(config, broker_count, free_port)
     fs = RealFilesystem()
+    ports = KeptPorts(fs, config.settings.log_dirs, free_port=free_port, is_free=is_free_port)
+    nodes = plan(config, broker_count, ports.port, controller_port)
     ready = ReadyFile(ready_file)
     ready.check()
     try:
         cluster_id = prepare(fs, config.settings.log_dirs, nodes, random_uuid)
-    except DirectoryError as error:
+        ports.save()
+    except (DirectoryError, OSError) as error:
         print_error(f"ottla: {error}")
         return 1
 
@@ -70,5 +75,6 @@ def serve_brokers(
         cluster_id=cluster_id,
         data_dir=fs.absolute(config.settings.log_dirs),
         is_terminal=sys.stdout.isatty(),
+        restarts_nodes=restarts_nodes,
     )
     return Parent(cluster, run_node, ready_file=ready, takes_commands=takes_commands).run(owner)

@@ -5,16 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ottla.client.brokers import BrokerConnections, BrokerNode, nodes_of
+from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnsupportedRequest, check
 from ottla.client.leaderless import LeaderlessPartition, leaderless
+from ottla.protocol.internal_topics import METADATA_TOPIC
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
+from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
+
+FENCED_FROM = 2
+"""The version of DescribeCluster that may include fenced brokers (KIP-1073)."""
+
+
+@dataclass(slots=True, frozen=True)
+class Controller:
+    """The leader of the metadata quorum. ``host`` and ``port`` are None where its node does not say them."""
+
+    node_id: int
+    host: str | None
+    port: int | None
 
 
 @dataclass(slots=True, frozen=True)
 class ClusterDescription:
-    """``controller`` is the id in Metadata, -1 where there is none; in KRaft it is any broker. ``features`` are levels by name."""
+    """``controller`` is None where brokers do not reach one. ``features`` are levels by name."""
 
     cluster_id: str
-    controller: int
+    controller: Controller | None
     brokers: list[BrokerNode]
+    fenced: frozenset[int]
+    """Ids of the brokers that are registered and fenced. Clients are not sent to them."""
     features: dict[str, int]
     leaderless: list[LeaderlessPartition]
 
@@ -22,10 +40,49 @@ class ClusterDescription:
 def describe(brokers: BrokerConnections) -> ClusterDescription:
     metadata = brokers.until_final("asking for the cluster", lambda: brokers.metadata([]))
     features = brokers.until_final("asking for the features", lambda: brokers.anyone().features)
+    nodes, fenced = brokers.until_final("asking for the brokers", lambda: _brokers(brokers, nodes_of(metadata)))
+    without_leader = leaderless(brokers)
     return ClusterDescription(
         cluster_id=metadata.cluster_id or "",
-        controller=metadata.controller_id,
-        brokers=[node for _, node in sorted(nodes_of(metadata).items())],
+        controller=_controller(brokers),
+        brokers=[node for _, node in sorted(nodes.items())],
+        fenced=fenced,
         features=dict(sorted(features.items())),
-        leaderless=leaderless(brokers),
+        leaderless=without_leader,
     )
+
+
+def _brokers(brokers: BrokerConnections, known: dict[int, BrokerNode]) -> tuple[dict[int, BrokerNode], frozenset[int]]:
+    """All brokers by id, and which of them are fenced. An old broker does not say which, so ``known`` are all there are."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    connection = brokers.anyone()
+    try:
+        if connection.version(request) < FENCED_FROM:
+            return known, frozenset()
+    except UnsupportedRequest:
+        return known, frozenset()
+    answer = brokers.ask(connection, request)
+    check("the cluster's brokers", answer.error_code, answer.error_message)
+    nodes = {b.broker_id: BrokerNode(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers}
+    return nodes, frozenset(b.broker_id for b in answer.brokers if b.is_fenced)
+
+
+def _controller(brokers: BrokerConnections) -> Controller | None:
+    """The leader of the quorum. The id in Metadata and DescribeCluster is that of any broker (KRaft)."""
+    request = DescribeQuorumRequest(topics=[TopicData(topic_name=METADATA_TOPIC, partitions=[PartitionData(partition_index=0)])])
+    try:
+        answer = brokers.ask(brokers.anyone(), request)
+        check("the controller", answer.error_code, answer.error_message)
+        partition = answer.topics[0].partitions[0]
+        check("the controller", partition.error_code, partition.error_message)
+    except (KafkaAnswered, TimedOut, UnsupportedRequest, OSError):
+        # Brokers that do not reach a controller answer nothing for 30 s.
+        return None
+    except IndexError:
+        raise ClientError("the broker describes no quorum of the metadata") from None
+    if partition.leader_id < 0:
+        return None
+    for node in answer.nodes:
+        if node.node_id == partition.leader_id and node.listeners:
+            return Controller(node.node_id, node.listeners[0].host, node.listeners[0].port)
+    return Controller(partition.leader_id, None, None)

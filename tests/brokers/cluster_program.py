@@ -1,4 +1,7 @@
-"""A parent whose processes serve nothing: a program that the tests run. Its argument says what the brokers do."""
+"""A parent whose processes serve nothing: a program that the tests run.
+
+Its arguments: what the brokers do, a data directory, and flags of the parent.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,11 @@ def run_node(node: PlannedNode, parent: OwnerProcess) -> int:
 
 def main() -> int:
     names = {CONTROLLER_ID: "controller", 1: "broker-1", 2: "broker-2"}
-    nodes = {number: PlannedNode(name, number, f"/none/{name}", BrokerConfig({})) for number, name in names.items()}
-    cluster = ClusterProcesses(nodes=nodes, cluster_id="c", data_dir="/none", is_terminal=False)
-    return Parent(cluster, run_node, ready_file=ReadyFile(None), takes_commands=True).run(OwnerProcess(pid=os.getppid()))
+    nodes = {number: PlannedNode(name, number, f"{sys.argv[2]}/{name}", BrokerConfig({})) for number, name in names.items()}
+    cluster = ClusterProcesses(nodes=nodes, cluster_id="c", data_dir=sys.argv[2], is_terminal=False)
+    cluster.restarts_nodes = "restart" in sys.argv
+    takes_commands = "alone" not in sys.argv
+    return Parent(cluster, run_node, ready_file=ReadyFile(None), takes_commands=takes_commands).run(OwnerProcess(pid=os.getppid()))
 
 
 if __name__ == "__main__":

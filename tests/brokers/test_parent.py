@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ottla.brokers.control_socket import MAX_CLIENTS, SOCKET_FILE, command
 
 pytestmark = pytest.mark.heavy
 
@@ -19,9 +24,10 @@ PATIENCE_S = 60.0
 
 
 class Program:
-    def __init__(self, behaviour: str = "") -> None:
+    def __init__(self, data_dir: Path, behaviour: str = "", *flags: str) -> None:
+        self.data_dir = data_dir
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.brokers.cluster_program", behaviour],
+            [sys.executable, "-m", "tests.brokers.cluster_program", behaviour, str(data_dir), *flags],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -49,8 +55,17 @@ class Program:
 
 
 @pytest.fixture
-def program() -> Iterator[Program]:
-    program = Program()
+def program(tmp_path: Path) -> Iterator[Program]:
+    yield from running(Program(tmp_path))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Program]:
+    """A parent that no test's handle gives commands, as at a prompt."""
+    yield from running(Program(tmp_path, "", "alone"))
+
+
+def running(program: Program) -> Iterator[Program]:
     yield program
     if program.process.poll() is None:
         program.process.terminate()
@@ -104,8 +119,8 @@ def test_a_paused_broker_is_stopped_as_well(program: Program) -> None:
     assert program.end()[0] == 0
 
 
-def test_a_broker_that_does_not_start_ends_all() -> None:
-    program = Program("refuse")
+def test_a_broker_that_does_not_start_ends_all(tmp_path: Path) -> None:
+    program = Program(tmp_path, "refuse")
     # While its stdin is open, because the parent takes the end of commands for the end of the wish for a cluster.
     program.process.wait(PATIENCE_S)
     code, errors = program.end()
@@ -132,3 +147,66 @@ def test_a_parent_whose_commands_end_stops(program: Program) -> None:
     program.process.stdin.close()
     program.process.stdin = None
     assert program.end()[0] == 0
+
+
+def kill_all(ready: Any) -> None:
+    for pid in pids(ready):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_parent_whose_nodes_have_all_ended_ends_with_an_error(alone: Program) -> None:
+    kill_all(alone.until("ready"))
+    code, errors = alone.end()
+    assert code == 1
+    assert "all nodes of the cluster have ended" in errors
+
+
+def test_nodes_start_again_by_themselves_where_that_is_asked_for(tmp_path: Path) -> None:
+    for program in running(Program(tmp_path, "", "alone", "restart")):
+        ready = program.until("ready")
+        kill_all(ready)
+        said = [program.next() for _ in range(6)]
+        assert [s["starts_again_in_s"] for s in said if s["event"] == "ended"] == [1, 1, 1]
+        started = {s["name"]: s["pid"] for s in said if s["event"] == "started"}
+        assert set(started) == {"controller", "broker-1", "broker-2"}
+        assert not set(started.values()) & set(pids(ready))
+
+
+def test_a_node_is_started_again_by_a_command(alone: Program) -> None:
+    ready = alone.until("ready")
+    os.kill(ready["brokers"]["2"]["pid"], signal.SIGKILL)
+    alone.until("ended")
+    answer = command(str(alone.data_dir), "restart 2", PATIENCE_S)
+    assert (answer["event"], answer["name"]) == ("started", "broker-2")
+    running_one = command(str(alone.data_dir), "restart broker-1", PATIENCE_S)
+    assert running_one["event"] == "started" and running_one["pid"] != ready["brokers"]["1"]["pid"]
+    assert command(str(alone.data_dir), "restart controller", PATIENCE_S)["event"] == "started"
+
+
+@pytest.mark.parametrize("line", ["restart 7", "restart", "stop 1", "\xff"])
+def test_an_unknown_command_is_refused(alone: Program, line: str) -> None:
+    alone.until("ready")
+    refused = command(str(alone.data_dir), line, PATIENCE_S)
+    assert refused["event"] == "refused" and "it has controller, broker-1, broker-2" in refused["reason"]
+
+
+def test_the_socket_is_the_owners_and_takes_no_endless_line(alone: Program) -> None:
+    alone.until("ready")
+    assert stat.S_IMODE((alone.data_dir / SOCKET_FILE).stat().st_mode) == 0o600
+    with pytest.raises(ConnectionError):
+        command(str(alone.data_dir), "x" * 1_000, PATIENCE_S)
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(2 * MAX_CLIENTS)]
+    try:
+        for client in silent:
+            client.connect(str(alone.data_dir / SOCKET_FILE))
+        assert command(str(alone.data_dir), "restart 7", PATIENCE_S)["event"] == "refused"
+    finally:
+        for client in silent:
+            client.close()
+
+
+def test_the_socket_goes_with_the_parent(alone: Program) -> None:
+    alone.until("ready")
+    alone.process.terminate()
+    assert alone.end()[0] == 0
+    assert not (alone.data_dir / SOCKET_FILE).exists()

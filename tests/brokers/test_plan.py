@@ -21,7 +21,7 @@ DATA = "/cluster"
 def planned(broker_count: int = 3, **given: Any) -> list[PlannedNode]:
     ports = count(40_000)
     settings = {"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:9092", **given}
-    return plan(BrokerConfig(settings), broker_count, lambda host: next(ports))
+    return plan(BrokerConfig(settings), broker_count, lambda name, host: next(ports))
 
 
 def test_one_controller_and_brokers_on_ports_in_a_row() -> None:
@@ -53,11 +53,13 @@ def test_port_0_is_a_free_one_of_each() -> None:
     assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002", "40003"]
 
 
-def test_a_free_port_is_taken_once() -> None:
-    offered = iter([40_000, 40_000, 40_001, 40_000, 40_001, 40_002])
-    config = BrokerConfig({"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:0"})
-    _, *brokers = plan(config, 2, lambda host: next(offered))
-    assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002"]
+def test_the_controllers_port_can_be_given() -> None:
+    config = BrokerConfig({"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:9092"})
+    controller, *brokers = plan(config, 2, lambda name, host: 0, controller_port=9_000)
+    assert controller.config.settings.listeners == ("CONTROLLER://127.0.0.1:9000",)
+    assert {broker.config.text("controller.quorum.voters") for broker in brokers} == {f"{CONTROLLER_ID}@127.0.0.1:9000"}
+    with pytest.raises(ConfigError, match="--controller-port 9093"):
+        plan(config, 2, lambda name, host: 0, controller_port=9_093)
 
 
 @pytest.mark.parametrize("first", [0, 9_500])

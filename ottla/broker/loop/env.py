@@ -343,6 +343,18 @@ LISTENING_PORTS = range(20_000, 32_768)
 PORTS_TRIED = 100
 
 
+def is_free_port(host: str, port: int) -> bool:
+    """Whether no process listens on the port. A port whose old connections still time out is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
 def free_port(host: str) -> int:
     """A port of this machine that is free now.
 

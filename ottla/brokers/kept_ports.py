@@ -1,0 +1,55 @@
+"""The ports of a cluster's nodes, which stay the same from one start to the next.
+
+Clients and brokers of other processes have been given the ports. So a port that the settings leave open is chosen once, noted in a
+file of the data directory, and chosen again unless another process listens there meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from ottla.storage.filesystem import Filesystem
+
+PORTS_FILE = "ports.json"
+LARGEST_PORT = 65_535
+
+
+class KeptPorts:
+    """``free_port`` gives any free port of a host; ``is_free`` says whether a port is."""
+
+    def __init__(
+        self, fs: Filesystem, data_dir: str, *, free_port: Callable[[str], int], is_free: Callable[[str, int], bool]
+    ) -> None:
+        self._fs = fs
+        self._path = f"{data_dir}/{PORTS_FILE}"
+        self._free_port = free_port
+        self._is_free = is_free
+        self._kept = self._read()
+        self._chosen: dict[str, int] = {}
+
+    def _read(self) -> dict[str, int]:
+        """The noted ports; none where the file is missing or damaged, which costs no more than new ports."""
+        try:
+            noted = json.loads(self._fs.read_file(self._path) or b"{}")
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if not isinstance(noted, dict):
+            return {}
+        return {name: port for name, port in noted.items() if type(port) is int and 0 < port <= LARGEST_PORT}
+
+    def port(self, name: str, host: str) -> int:
+        """The port of a node on ``host``: the noted one, or a new one that no other node has."""
+        kept = self._kept.get(name, 0)
+        if not kept or kept in self._chosen.values() or not self._is_free(host, kept):
+            # The noted ports of other nodes stay theirs.
+            taken = {*self._chosen.values(), *self._kept.values()}
+            while (kept := self._free_port(host)) in taken:
+                pass
+        self._chosen[name] = kept
+        return kept
+
+    def save(self) -> None:
+        """Note the ports for the next start. The directory must exist. Raises OSError."""
+        if self._chosen:
+            self._fs.write_file(self._path, json.dumps({**self._kept, **self._chosen}).encode())

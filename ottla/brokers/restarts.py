@@ -1,0 +1,37 @@
+"""When nodes that ended by themselves are started again: after a delay that doubles while a node keeps ending."""
+
+from __future__ import annotations
+
+FIRST_DELAY_S = 1.0
+LONGEST_DELAY_S = 60.0
+STEADY_S = 120.0
+"""A node that ran for so long begins with the first delay again, in seconds."""
+
+
+class Restarts:
+    """The due restarts, by node id. The caller passes the time, in seconds of a steady clock."""
+
+    def __init__(self) -> None:
+        self._due_s: dict[int, float] = {}
+        self._delays_s: dict[int, float] = {}
+        self._started_s: dict[int, float] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any restart is due now or later."""
+        return bool(self._due_s)
+
+    def started(self, node_id: int, now_s: float) -> None:
+        self._started_s[node_id] = now_s
+        self._due_s.pop(node_id, None)
+
+    def ended(self, node_id: int, now_s: float) -> float:
+        """Plan a restart; returns its delay in seconds."""
+        delay_s = min(2 * self._delays_s.get(node_id, 0.0), LONGEST_DELAY_S) or FIRST_DELAY_S
+        if now_s - self._started_s.get(node_id, now_s) >= STEADY_S:
+            delay_s = FIRST_DELAY_S
+        self._delays_s[node_id] = delay_s
+        self._due_s[node_id] = now_s + delay_s
+        return delay_s
+
+    def due(self, now_s: float) -> list[int]:
+        return [node_id for node_id, at_s in self._due_s.items() if at_s <= now_s]
