@@ -115,7 +115,7 @@ class ServedProcess:
     @property
     def is_suspended(self) -> bool:
         """Whether SIGSTOP has stopped the process. Always False where the system has no /proc."""
-        return self._process is not None and _state_of(self._process.pid) in ("T", "t")
+        return self._process is not None and is_suspended(self._process.pid)
 
     @property
     def pid(self) -> int | None:
@@ -241,6 +241,25 @@ def _state_of(pid: int) -> str:
         return ""
     except (OSError, IndexError):
         return "?"
+
+
+def is_suspended(pid: int) -> bool:
+    """Whether SIGSTOP has stopped a process, or was sent to it and not handled yet. Always False where the system has no /proc.
+
+    The signal stops the threads one after the other, the first one in the moment in which it is no longer pending. So the pending
+    signals are read before the threads' states.
+    """
+    try:
+        process = Path(f"/proc/{pid}")
+        status = (process / "status").read_text()
+        pending = next((line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:")), "0")
+        if int(pending, 16) & 1 << signal.SIGSTOP - 1:
+            return True
+        threads = (process / "task").glob("*/stat")
+        return any(thread.read_text().rpartition(")")[2].split()[0] in ("T", "t") for thread in threads)
+    except (OSError, ValueError, IndexError):
+        # The process or a thread has ended.
+        return False
 
 
 def _lines_of(pipe: IO[bytes] | None) -> Iterator[str]:

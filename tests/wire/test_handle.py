@@ -27,6 +27,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.wire
 
+SIGNALS = 200
+"""How often a broker is stopped, because it is seldom seen before it has noticed the signal."""
 RESET_WITHIN_S = 0.05
 
 
@@ -191,6 +193,15 @@ def test_broker_that_sigstop_has_stopped_is_seen_and_ended() -> None:
         os.kill(broker.pid, signal.SIGSTOP)
     assert time.monotonic() - begun_s < STOP_TIMEOUT_S
     assert not broker.data_dir.exists()
+
+
+def test_sigstop_is_seen_at_once(broker: Broker) -> None:
+    assert broker.pid is not None
+    for _ in range(SIGNALS):
+        os.kill(broker.pid, signal.SIGSTOP)
+        seen = broker.is_paused
+        os.kill(broker.pid, signal.SIGCONT)
+        assert (seen, broker.is_paused) == (True, False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
