@@ -22,6 +22,7 @@ from ottla.testing.broker_process import (
     SAFE_PATH,
     ServedProcess,
     data_directory,
+    is_suspended,
     new_directory,
     remove_directory,
     setting_arguments,
@@ -155,6 +156,8 @@ class Cluster:
     def _control_api(self, broker: int) -> Remote:
         if broker not in self._running or broker not in self._control_apis:
             raise ControlError(f"broker {broker} is not running; start it first")
+        if is_suspended(self._pids[broker]):
+            raise ControlError(f"broker {broker} is paused; resume it first")
         return self._control_apis[broker]
 
     def pid(self, broker: int) -> int:
@@ -267,9 +270,7 @@ class Cluster:
 
     def heal(self) -> None:
         """Resume what is paused, end partitions, start again what has ended, and wait until all brokers are in service."""
-        self._check_controls()
-        for node in sorted(self._paused):
-            self.resume(node)
+        self._resume_all()
         for node in sorted(self._partitioned):
             partition = self._partitioned.pop(node)
             # A broker that has ended since has forgotten it.
@@ -279,6 +280,21 @@ class Cluster:
             if node not in self._running:
                 self.restart(node)
         self.wait_for(lambda: self.in_service() == self.brokers, CHANGE_TIMEOUT_S)
+
+    def remove_faults(self) -> None:
+        """Resume what is paused, and remove the faults of all brokers that run, and with them partitions."""
+        self._resume_all()
+        self._partitioned.clear()
+        for broker in self.brokers:
+            # It may have been killed.
+            with suppress(ControlError):
+                self.faults(broker).clear()
+
+    def _resume_all(self) -> None:
+        self._check_controls()
+        # All of them, because a test may have sent SIGSTOP itself.
+        for node in sorted(self._running):
+            self.resume(node)
 
     def in_service(self) -> list[int]:
         """The ids of the brokers that clients are told of. Raises `ottla.client.ClientError`."""

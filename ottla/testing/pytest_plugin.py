@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -194,7 +194,9 @@ def ottla_module(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
         yield external
         return
     brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
-    with brokers.hold(_wanted(request.config, {**options, "brokers": 1}), is_fresh=bool(options.get("fresh"))) as broker:
+    shared = _of_wider_fixtures(request, "ottla_session")
+    wanted = _wanted(request.config, {**options, "brokers": 1})
+    with brokers.hold(wanted, is_fresh=bool(options.get("fresh")), shared=shared) as broker:
         yield broker
 
 
@@ -209,10 +211,17 @@ def ottla(request: pytest.FixtureRequest) -> Iterator[Broker | External]:
         yield external
         return
     brokers: SessionBrokers = request.getfixturevalue("_ottla_brokers")
-    broker = brokers.get(_wanted(request.config, {**options, "brokers": 1}), is_fresh=bool(options.get("fresh")))
+    shared = _of_wider_fixtures(request, "ottla_module", "ottla_session")
+    wanted = _wanted(request.config, {**options, "brokers": 1})
+    broker = brokers.get(wanted, is_fresh=bool(options.get("fresh")), shared=shared)
     request.node.stash[_BROKER] = Before(broker=broker, logged_lines=broker.logged_lines, now_ms=broker.clock.approximate_ms())
     yield broker
     brokers.remove_faults([broker])
+
+
+def _of_wider_fixtures(request: pytest.FixtureRequest, *names: str) -> list[object]:
+    """The brokers that a test has through those fixtures."""
+    return [request.getfixturevalue(name) for name in names if name in request.fixturenames]
 
 
 def _external(config: pytest.Config, options: Mapping[str, Any], what: str) -> External | None:
@@ -258,24 +267,66 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
             brokers.remove_faults()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a test that takes a broker of a wider fixture which is not the broker that its marker wants.
+
+    A test that takes both brokers by name means both. Automatic fixtures do not count: a test did not choose them.
+    """
+    fixtures = getattr(item, "_fixtureinfo", None)
+    if fixtures is None or item.config.getoption("--ottla-bootstrap") is not None:
+        return
+    wanted = _wanted(item.config, {**_marked(item), "brokers": 1})
+    named = [*fixtures.argnames, *(name for marker in item.iter_markers("usefixtures") for name in marker.args)]
+    users = _users(named, fixtures.name2fixturedefs)
+    for name, given in _given(item).items():
+        if name not in users or wanted == given or ("ottla" in users and users[name] is None):
+            continue
+        if "ottla_cluster" in users and "ottla" not in users:
+            continue
+        _refuse(item, name, "the test" if users[name] is None else f"the fixture {users[name]}")
+
+
+def _users(named: list[str], definitions: Mapping[str, Sequence[pytest.FixtureDef[Any]]]) -> dict[str, str | None]:
+    """The fixtures that a test takes, each with the fixture that takes it, which is None for those that the test names."""
+    users: dict[str, str | None] = dict.fromkeys(named)
+    unread = list(users)
+    while unread:
+        user = unread.pop(0)
+        for name in [name for definition in definitions.get(user, ()) for name in definition.argnames if name not in users]:
+            users[name] = user
+            unread.append(name)
+    return users
+
+
+def _given(node: pytest.Item | pytest.Collector) -> dict[str, BrokerRequest]:
+    """The brokers of the wider fixtures, for a test or class."""
+    module = node.getparent(pytest.Module)
+    of_the_module = {} if module is None else _marked(module)
+    return {
+        "ottla_session": _wanted(node.config, {}),
+        "ottla_module": _wanted(node.config, {**of_the_module, "brokers": 1}),
+    }
+
+
+def _refuse(node: pytest.Item | pytest.Collector, name: str, who: str) -> NoReturn:
+    marked = next((one for one in reversed(node.listchain()) if any(mark.name == "ottla" for mark in one.own_markers)), node)
+    pytest.fail(
+        f"{who} takes {name}, but the marker ottla of {marked.nodeid} wants another broker; take ottla_module, which has the broker"
+        " of a module's marker, or ottla, in a fixture of each test",
+        pytrace=False,
+    )
+
+
 def _check_marker(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
     """Refuse a fixture of a class or module that would get another broker than the tests for which it is."""
     node = request.node
     if fixturedef.scope == "session" or not isinstance(node, pytest.Item | pytest.Collector):
         return
     wanted = _wanted(request.config, {**_marked(node), "brokers": 1})
-    module = node.getparent(pytest.Module)
-    given = {
-        "ottla_session": _wanted(request.config, {}),
-        "ottla_module": wanted if module is None else _wanted(request.config, {**_marked(module), "brokers": 1}),
-    }
-    for name, request_given in given.items():
-        if name in fixturedef.argnames and wanted != request_given:
-            pytest.fail(
-                f"the fixture {fixturedef.argname} takes {name}, but the marker ottla of {node.nodeid} wants another broker; take"
-                " ottla_module, which has the broker of a module's marker, or ottla, in a fixture of each test",
-                pytrace=False,
-            )
+    for name, given in _given(node).items():
+        if name in fixturedef.argnames and wanted != given:
+            _refuse(node, name, f"the fixture {fixturedef.argname}")
 
 
 _BROKER = pytest.StashKey[Before]()

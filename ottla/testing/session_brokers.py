@@ -6,9 +6,9 @@ Tests with equal wishes share one, and what a fixture of a wider scope than a te
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class BrokerRequest:
     features: tuple[tuple[str, int], ...] = ()
     clock: str = MACHINE
     broker_count: int = 1
+    number: int = 0
+    """Tells brokers apart that are equal otherwise: more than one is needed where a wider fixture holds the first."""
 
 
 @dataclass(slots=True)
@@ -46,9 +48,14 @@ class SessionBrokers:
     _begun_ms: dict[BrokerRequest, int] = field(default_factory=dict)
     """The times at which manual clocks began."""
 
-    def get(self, wanted: BrokerRequest, *, is_fresh: bool) -> Broker:
+    def get(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Broker:
+        """A running broker. ``shared`` are the brokers that the test has through wider fixtures: one of these if it is equal.
+
+        A fresh broker is emptied, so it is none that wider fixtures hold, unless the test has it through one of them.
+        """
         from ottla.testing.handle import Broker
 
+        wanted = self._shared(wanted, shared) or (self._not_held(wanted) if is_fresh else wanted)
         broker = self.running.pop(wanted, None)
         if broker is not None and broker.is_copy and not broker.is_running:
             # The process that runs this test was forked from the one that started the broker, which has ended.
@@ -72,6 +79,17 @@ class SessionBrokers:
             broker.reset()
         return broker
 
+    def _shared(self, wanted: BrokerRequest, shared: Collection[object]) -> BrokerRequest | None:
+        """The request of a broker that is in ``shared`` and as wanted."""
+        equal = {id(broker): request for request, broker in self.running.items() if replace(request, number=0) == wanted}
+        return next((equal[id(broker)] for broker in shared if id(broker) in equal), None)
+
+    def _not_held(self, wanted: BrokerRequest) -> BrokerRequest:
+        """The request of the first equal broker that no wider fixture holds."""
+        while self.held[wanted] > 0:
+            wanted = replace(wanted, number=wanted.number + 1)
+        return wanted
+
     def _make_room(self) -> None:
         """Close the broker whose last use is the longest ago, and that no wider fixture holds."""
         if len(self.running) >= MAX_BROKERS:
@@ -81,14 +99,16 @@ class SessionBrokers:
                 self.running.pop(oldest).close()
 
     @contextmanager
-    def hold(self, wanted: BrokerRequest, *, is_fresh: bool) -> Iterator[Broker]:
+    def hold(self, wanted: BrokerRequest, *, is_fresh: bool, shared: Collection[object] = ()) -> Iterator[Broker]:
         """A broker that is not closed inside the block, for a fixture of a wider scope than a test."""
-        broker = self.get(wanted, is_fresh=is_fresh)
-        self.held[wanted] += 1
+        broker = self.get(wanted, is_fresh=is_fresh, shared=shared)
+        # The last one is the one that was got.
+        request = next(reversed(self.running))
+        self.held[request] += 1
         try:
             yield broker
         finally:
-            self.held[wanted] -= 1
+            self.held[request] -= 1
 
     def _held_brokers(self) -> list[Broker]:
         """The brokers that tests may have through a wider fixture."""
@@ -151,7 +171,8 @@ class SessionClusters:
         self.running[wanted] = cluster
         if not cluster.is_running:
             cluster.start()
-        # The test before may have killed or paused brokers.
+        # The test before may have killed or paused brokers, and left faults, also ones with which brokers would not heal.
+        cluster.remove_faults()
         cluster.heal()
         return cluster
 

@@ -1,0 +1,155 @@
+"""What tests and fixtures of wider scopes leave on brokers and clusters, and which broker a marker gives to whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.wire.test_plugin import run
+
+pytestmark = pytest.mark.wire
+
+
+LEFT_ON_A_CLUSTER = """
+import os, signal, pathlib
+from ottla.control.remote import ControlError
+
+def faults(cluster):
+    return [cluster.faults(broker).all() for broker in cluster.brokers]
+
+@pytest.mark.ottla(brokers=2)
+class TestCluster:
+    def test_leaves_faults(self, ottla_cluster):
+        ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
+        ottla_cluster.faults(2).add(api="BrokerHeartbeat", cut="before", times=None)
+        ottla_cluster.pause(2)
+        with pytest.raises(ControlError, match="^broker 2 is paused; resume it first$"):
+            faults(ottla_cluster)
+
+    def test_after_it(self, ottla_cluster):
+        assert faults(ottla_cluster) == [[], []]
+        ottla_cluster.faults(1).add(api="Metadata", error="UNKNOWN_SERVER_ERROR", times=None)
+        ottla_cluster.kill(1)
+
+    def test_after_a_kill(self, ottla_cluster):
+        assert faults(ottla_cluster) == [[], []]
+        os.kill(ottla_cluster.pid(2), signal.SIGSTOP)
+
+    def test_after_sigstop(self, ottla_cluster):
+        assert pathlib.Path(f"/proc/{ottla_cluster.pid(2)}/stat").read_text().rpartition(")")[2].split()[0] != "T"
+"""
+
+
+def test_faults_left_on_a_cluster_are_removed(tmp_path: Path) -> None:
+    code, output = run(tmp_path, LEFT_ON_A_CLUSTER)
+    assert (code, "4 passed" in output) == (0, True), output
+
+
+FRESH = """
+@pytest.fixture(scope="session")
+def prepared(ottla_session):
+    ottla_session.create_topic("prepared")
+    return ottla_session.faults.add(api="JoinGroup", delay_ms=1, times=None)
+
+def test_first(prepared, ottla):
+    assert topics(ottla.bootstrap) == {"prepared"}
+
+@pytest.mark.ottla(fresh=True)
+@pytest.mark.parametrize("number", range(2))
+def test_fresh(ottla, number):
+    assert topics(ottla.bootstrap) == set()
+    assert ottla.faults.all() == []
+    produce(ottla.bootstrap, "left-behind")
+
+def test_after_it(prepared, ottla, ottla_session):
+    assert ottla is ottla_session
+    assert topics(ottla.bootstrap) == {"prepared"}
+    assert [fault.id for fault in ottla.faults.all()] == [prepared.id]
+"""
+
+FRESH_MODULE = """
+import pytest
+pytestmark = pytest.mark.ottla(fresh=True)
+
+@pytest.fixture(scope="module")
+def held(ottla_module):
+    return ottla_module
+
+def test_module(held, ottla):
+    assert ottla is held
+
+def test_other(ottla):
+    assert ottla.faults.all() == []
+
+def test_last(held, ottla, ottla_session):
+    assert ottla is held
+    assert [fault.view()["fault"]["api"] for fault in ottla_session.faults.all()] == ["JoinGroup"]
+"""
+
+
+def test_fresh_test_does_not_empty_what_a_wider_fixture_holds(tmp_path: Path) -> None:
+    (tmp_path / "test_xlater.py").write_text(FRESH_MODULE)
+    code, output = run(tmp_path, FRESH)
+    assert (code, "7 passed" in output) == (0, True), output
+
+
+MARKED = """
+OTHER = pytest.mark.ottla(settings={"num.partitions": 4})
+
+@pytest.fixture(scope="session")
+def prepared(ottla_session):
+    ottla_session.create_topic("prepared")
+    return "prepared"
+
+@pytest.fixture(scope="module")
+def of_the_module(ottla_module):
+    return ottla_module
+
+@pytest.fixture
+def again(prepared):
+    return prepared
+
+@pytest.fixture(scope="session", autouse=True)
+def application(ottla_session):
+    return ottla_session
+
+@OTHER
+def test_session(again, ottla):
+    pass
+
+@OTHER
+def test_module(of_the_module, ottla_bootstrap):
+    pass
+
+@OTHER
+def test_nothing_else(ottla_session):
+    pass
+
+@OTHER
+@pytest.mark.usefixtures("prepared")
+def test_used(ottla):
+    pass
+
+@OTHER
+def test_both(ottla, ottla_session):
+    assert ottla is not ottla_session
+
+@OTHER
+def test_automatic(ottla):
+    pass
+
+@pytest.mark.ottla(fresh=True)
+def test_fresh(prepared, ottla, application):
+    assert ottla is application
+"""
+
+
+def test_marker_of_a_test_with_a_wider_fixture_is_refused(tmp_path: Path) -> None:
+    code, output = run(tmp_path, MARKED)
+    assert (code, "3 passed, 4 errors" in output) == (1, True), output
+    told = "{} takes {}, but the marker ottla of test_users.py::{} wants another broker; take"
+    assert told.format("the fixture prepared", "ottla_session", "test_session") in output
+    assert told.format("the fixture of_the_module", "ottla_module", "test_module") in output
+    assert told.format("the test", "ottla_session", "test_nothing_else") in output
+    assert told.format("the fixture prepared", "ottla_session", "test_used") in output
