@@ -6,6 +6,7 @@
 - `handle`: a handle on a broker process: starts, stops, kills and restarts it on the same directory, and empties it for each test.
 - `pytest_plugin`: fixtures for tests against a broker: ``ottla``, ``ottla_bootstrap``, ``ottla_records``, ``ottla_topic``,
   ``ottla_group``; and ``ottla_cluster`` for tests against several brokers.
+- `python_path`: PYTHONPATH for processes that start in another directory than this one.
 - `session_brokers`: the brokers and clusters of one pytest session and worker.
 - `report`: the lines about transactions in the report of a failed test.
 """

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ottla.client.real_time import monotonic_s
+from ottla.testing.python_path import absolute_python_path
 
 KEPT_LOG_LINES = 10_000
 CHUNK_BYTES = 1 << 16
@@ -133,6 +134,8 @@ class ServedProcess:
             # The process has ended by itself, or was killed by another one.
             self._ended(self._process, CLOSE_TIMEOUT_S)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+        if environment.get("PYTHONPATH"):
+            environment["PYTHONPATH"] = absolute_python_path(environment["PYTHONPATH"])
         self._lines_before, self._exit_code = self.logged_lines, None
         # The pipes have no buffers: the lock of a buffer that a thread reads stays locked for ever in a forked process.
         process = self._process = subprocess.Popen(

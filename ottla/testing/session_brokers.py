@@ -11,6 +11,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+# Imported for the directory in which pytest was started: a test may change it before a broker is wanted.
+import ottla.testing.python_path  # noqa: F401
+
 if TYPE_CHECKING:
     from ottla.testing.cluster_handle import Cluster
     from ottla.testing.handle import Broker

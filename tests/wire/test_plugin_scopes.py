@@ -94,6 +94,26 @@ def test_fresh_test_does_not_empty_what_a_wider_fixture_holds(tmp_path: Path) ->
     assert (code, "7 passed" in output) == (0, True), output
 
 
+ELSEWHERE = """
+import os
+from pathlib import Path
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+def test_it(elsewhere, ottla):
+    variables = Path(f"/proc/{ottla.pid}/environ").read_text().split("\\0")
+    assert "PYTHONPATH=" + str(Path(__file__).parent / "vendor") in variables
+"""
+
+
+def test_relative_python_path_goes_on_where_a_test_changes_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "vendor").symlink_to(Path(__file__).parent.parent.parent)
+    code, output = run(tmp_path, ELSEWHERE, "test_users.py", PYTHONPATH="vendor")
+    assert (code, "1 passed" in output) == (0, True), output
+
+
 MARKED = """
 OTHER = pytest.mark.ottla(settings={"num.partitions": 4})
 

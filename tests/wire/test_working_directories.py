@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import ottla
 from ottla import Broker, BrokerFailed, Cluster
 
 pytestmark = pytest.mark.wire
@@ -36,6 +40,18 @@ def test_modules_of_the_working_directory_are_not_imported_by_a_cluster(director
         (directory / name).write_text(TRAP)
     with Cluster(1) as cluster:
         assert cluster.in_service() == [1]
+
+
+def test_relative_python_path_stays_the_same(directory: Path) -> None:
+    (directory / "vendor").symlink_to(Path(ottla.__file__).parent.parent)
+    (directory / "other").mkdir()
+    script = (
+        "import os; from ottla import Broker; os.chdir('other'); broker = Broker().start(); "
+        "print(open(f'/proc/{broker.pid}/environ').read().split('PYTHONPATH=')[1].split(chr(0))[0]); broker.close()"
+    )
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(("vendor", "", "/absolute"))}
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60, env=variables)
+    assert done.stdout.strip().split(os.pathsep) == [str(directory / "vendor"), str(directory), "/absolute"]
 
 
 def test_broker_that_logs_nothing_has_a_reason(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
