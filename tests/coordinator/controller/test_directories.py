@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.controller.directories import assign_directories
-from ottla.coordinator.metadata.partition_registration import NO_LEADER, RECOVERING
+from ottla.coordinator.controller.elections import UNCLEAN_ELECTION, elect_leaders
+from ottla.coordinator.metadata.partition_registration import NO_LEADER, RECOVERED, RECOVERING
 from tests.coordinator.controller.world import ControllerWorld, directory
 
 
@@ -97,3 +98,50 @@ def test_eligible_replica_whose_directory_was_replaced_is_not_eligible() -> None
     assert world.partition().elr == (3,)
     assign(world, 3, 7)
     assert (world.partition().isr, world.partition().elr) == ((1,), ())
+
+
+# Without eligible leader replicas the in-sync set keeps its last member. Three Apache Kafka 4.4.0 brokers do the same in each case.
+
+
+def emptied(*directories: int) -> ControllerWorld:
+    """The last in-sync replica comes back on an empty disk with these directories, while another replica has the records."""
+    world = ControllerWorld(2, has_elr=False)
+    world.topic("t", (1, 2))
+    world.expire(2)
+    world.expire(1)
+    assert (world.partition().leader, world.partition().isr) == (NO_LEADER, (1,))
+    world.now_ms += 1
+    world.start(2)
+    assert world.partition().leader == NO_LEADER, "it may lack committed records"
+    start_with(world, 1, *directories)
+    return world
+
+
+def test_without_eligible_replicas_the_last_in_sync_one_is_not_elected_at_the_first_start_on_a_new_disk() -> None:
+    world = emptied(7)
+    assign(world, 1, 7)
+    assert (world.partition().leader, world.partition().isr) == (NO_LEADER, (1,))
+
+
+def test_without_eligible_replicas_the_second_start_on_a_new_disk_loses_the_records() -> None:
+    world = emptied(7)
+    assign(world, 1, 7)
+    world.expire(1)
+    start_with(world, 1, 7)
+    after = world.partition()
+    assert (after.leader, after.isr, after.leader_recovery_state) == (1, (1,), RECOVERED)
+
+
+def test_without_eligible_replicas_an_empty_disk_with_the_old_directory_id_loses_the_records() -> None:
+    world = emptied(1)
+    assert (world.partition().leader, world.partition().isr) == (1, (1,))
+
+
+def test_an_unclean_election_keeps_the_records_while_the_broker_with_the_empty_disk_is_stopped() -> None:
+    world = emptied(7)
+    assign(world, 1, 7)
+    world.expire(1)
+    assert world.run(elect_leaders(world.state, UNCLEAN_ELECTION, [("t", [0])])) == {"t": {0: None}}
+    assert (world.partition().leader, world.partition().leader_recovery_state) == (2, RECOVERING)
+    start_with(world, 1, 7)
+    assert world.partition().leader == 2
