@@ -1,4 +1,4 @@
-"""``ottla health``: checks whether a broker answers and its disk is well."""
+"""``ottla health``: checks whether a broker answers, its disk is well and there is a controller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ WAIT_S = 30.0
 
 @click.command(
     "health",
-    help="Exit with 0 if a broker answers requests and its log directory is healthy, else with 1 and the reason in one line.",
+    help="Exit with 0 if a broker answers requests, reaches its controller and has a healthy log directory, else with 1 and the "
+    "reason in one line.",
 )
 @click.option(
     "--bootstrap",
