@@ -15,7 +15,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import all_steps, plain, zigzag
+from ottla.protocol.record_stream import plain, zigzag
 from ottla.protocol.records import (
     HEADER_BYTES,
     NO_PRODUCER_EPOCH,
@@ -26,6 +26,7 @@ from ottla.protocol.records import (
     crc_is_valid,
     pack_batch,
 )
+from ottla.protocol.steps import run
 
 MAX_INFLATED_BYTES: Final = 256 << 20
 """How many bytes one compressed batch may inflate to."""
@@ -101,7 +102,7 @@ def decoded(
                 yield _record(topic, partition, header, record)
                 read += 1
         except UnicodeDecodeError:
-            records = all_steps(with_readable_headers(whole[HEADER_BYTES:], keeps_headers=True))
+            records = run(with_readable_headers(whole[HEADER_BYTES:], keeps_headers=True))
             for record in islice(DefaultRecordBatch(plain(header, records, header.record_count)), read, None):
                 yield _record(topic, partition, header, record)
     except TooLarge:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.protocol.record_stream import Steps, malformed, varint, whole_headers, zigzag
+from ottla.protocol.record_stream import malformed, varint, whole_headers, zigzag
+from ottla.protocol.steps import Steps
 
 _READABLE_AT_ONCE, _RECORD_WORK = 2_000, 4
 """How many headers `with_readable_headers` reads at a time, and what a record without headers costs, in headers."""

@@ -15,8 +15,9 @@ from ottla.protocol.deflating import Deflated
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import PIECE_BYTES, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import READ_AHEAD_BYTES, Steps
+from ottla.protocol.record_stream import READ_AHEAD_BYTES
 from ottla.protocol.records import HEADER_BYTES, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, ZSTD, BatchHeader, pack_batch, read_header
+from ottla.protocol.steps import Steps
 
 AT_ONCE_BYTES = 1 << 14
 """The largest inflated payload in bytes that is compressed on the event loop, mostly in less than half a millisecond."""

@@ -8,18 +8,12 @@ interpreter's lock, so that a thread may do so beside the event loop.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
-from typing import TypeVar
 
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import PIECE_BYTES, Allowance, memory_bytes, pieces
 from ottla.protocol.primitives import Buffer, uvarint
 from ottla.protocol.records import COMPRESSION_MASK, HEADER, HEADER_BYTES, BatchHeader
-
-T = TypeVar("T")
-
-Steps = Generator[Callable[[], None] | None, None, T]
-"""The same type as `protocol.steps.Steps`, without pauses. This package cannot import that one."""
+from ottla.protocol.steps import Steps
 
 MIN_RECORD_BYTES = 7
 """The size of the smallest record: a byte each for length, attributes, two deltas, two lengths and the number of headers."""
@@ -140,16 +134,6 @@ def plain(header: BatchHeader, records: Buffer, count: int) -> bytes:
         count,
     )
     return b"".join((head, records))
-
-
-def all_steps(steps: Steps[T]) -> T:
-    """The result of steps that do nothing beside the event loop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
 
 
 class RecordStream:

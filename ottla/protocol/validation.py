@@ -15,8 +15,9 @@ from aiokafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import SNAPPY_MAX_RATIO, Allowance, TooLarge, pieces
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.record_stream import MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordStream, Steps, malformed, plain
+from ottla.protocol.record_stream import MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordStream, malformed, plain
 from ottla.protocol.records import HEADER_BYTES, LZ4, NO_TIMESTAMP, SNAPPY, TIMESTAMP_TYPE_BIT, ZSTD, BatchHeader
+from ottla.protocol.steps import Steps
 
 SMALL_RECORDS = 5_000
 SMALL_BYTES = 1 << 18

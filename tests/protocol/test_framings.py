@@ -13,8 +13,9 @@ from ottla.protocol.deflating import Deflated
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.header_keys import with_readable_headers
 from ottla.protocol.inflating import memory_bytes, pieces
-from ottla.protocol.record_stream import all_steps, zigzag
+from ottla.protocol.record_stream import zigzag
 from ottla.protocol.records import LZ4, ZSTD, compress, read_header
+from ottla.protocol.steps import run
 from ottla.protocol.zstd import zstd
 from ottla.storage.reading import records_of
 from tests.protocol.test_validation import BOTH, NOW_MS, STEP, Check, at_once, in_steps, refused, rules
@@ -136,7 +137,7 @@ def test_such_keys_are_read_as_java_reads_them() -> None:
 
 def test_records_of_readable_headers_stay_as_they_are() -> None:
     records = record(headers=headers((b"a", b"1"), (b"", None))) + record(delta=1, key=None, value=None)
-    assert all_steps(with_readable_headers(records, keeps_headers=True)) == records
+    assert run(with_readable_headers(records, keeps_headers=True)) == records
 
 
 def test_many_such_headers_do_not_hold_the_loop(meter: Meter) -> None:

@@ -6,17 +6,12 @@ topic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ottla.coordinator.expressions import InvalidExpression, compiled, match_work
 from ottla.coordinator.group.topics import GroupTopics
+from ottla.protocol.steps import Steps
 
-T = TypeVar("T")
-
-Steps = Generator[Callable[[], None], None, T]
-"""Each step runs beside the event loop (`protocol.steps`). A short expression may take 20 ms to compile, and 15 ms to match one
-name."""
 Expansions = Mapping[str, frozenset[str] | InvalidExpression]
 """The matching topics by expression, or the error of an expression that cannot be compiled."""
 
@@ -28,6 +23,8 @@ COMPILE_WORK = 50
 
 def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Steps[Expansions]:
     """The existing topics that match each wanted expression, both as of the last step.
+
+    Each step runs beside the event loop: a short expression may take 20 ms to compile, and 15 ms to match one name.
 
     Expressions that become wanted and topics that are created during the steps are matched in further steps. Where no expression is
     wanted there is no step.

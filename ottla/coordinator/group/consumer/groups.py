@@ -23,10 +23,11 @@ from ottla.coordinator.group.consumer.requests import ConfigOfGroup, ConsumerHea
 from ottla.coordinator.group.deadlines import MAX_FENCED_MEMBERS, Deadlines
 from ottla.coordinator.group.epochs import JOIN_EPOCH, NO_TARGET_EPOCH
 from ottla.coordinator.group.requests import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
-from ottla.coordinator.group.subscriptions import Expansions, Steps, expanded
+from ottla.coordinator.group.subscriptions import Expansions, expanded
 from ottla.coordinator.group.topics import GroupTopics
 from ottla.coordinator.result import AnswerMember, Effect, Result, first_that_fit
 from ottla.protocol.errors import Code, KafkaError
+from ottla.protocol.steps import Steps
 
 
 class ConsumerGroups:
