@@ -14,7 +14,7 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
 from ottla.storage.filesystem import File, Filesystem
 from ottla.storage.indexes import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name
+from ottla.storage.names import DELETE_SUFFIX, STRAY_SUFFIX, parse_directory_name, parse_snapshot_name
 from ottla.storage.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -34,7 +34,6 @@ PIECE_BYTES: Final = 1 << 16
 MAX_LINE_BYTES: Final = 1 << 20
 PIECE_ENTRIES: Final = 10_000
 """How many entries of an index are read at once."""
-_METADATA_SNAPSHOT: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.checkpoint", re.ASCII)
 _TEXTS: Final = re.compile(r".*-checkpoint|partition\.metadata|meta\.properties|quorum-state", re.ASCII)
 _LEFT_BEHIND: Final = re.compile(rf"({re.escape(DELETED_SUFFIX)}|{re.escape(CLEANED_SUFFIX)}|{re.escape(SWAP_SUFFIX)})$")
 _DELETED_DIRECTORY: Final = re.compile(rf"\.[0-9a-f]{{32}}({DELETE_SUFFIX}|{STRAY_SUFFIX})$", re.ASCII)
@@ -47,14 +46,14 @@ def is_known(name: str) -> bool:
     """Whether `entries` can read a file of this name."""
     name = _LEFT_BEHIND.sub("", name)
     suffixes = (LOG_SUFFIX, snapshot.SUFFIX, *_READERS)
-    return name.endswith(suffixes) or bool(_METADATA_SNAPSHOT.fullmatch(name) or _TEXTS.fullmatch(name))
+    return name.endswith(suffixes) or parse_snapshot_name(name) is not None or bool(_TEXTS.fullmatch(name))
 
 
 def entries(fs: Filesystem, path: str, *, with_records: bool = True) -> Iterator[Entry]:
     """The entries of a file that `is_known`. Raises OSError."""
     directory, name = PurePath(path).parent.name, _LEFT_BEHIND.sub("", PurePath(path).name)
     topic, partition = partition_of(directory)
-    snapshot_of_metadata = _METADATA_SNAPSHOT.fullmatch(name)
+    snapshot_of_metadata = parse_snapshot_name(name)
     file = fs.open(path)
     try:
         if snapshot_of_metadata is not None:

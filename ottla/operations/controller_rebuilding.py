@@ -10,7 +10,6 @@ Nothing is written into the brokers' directories, and the new directory appears 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -31,13 +30,12 @@ from ottla.storage.filesystem import Filesystem, sync_names
 from ottla.storage.following import append_as_follower
 from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, DirectoryIdentity, read_identity, write_identity
 from ottla.storage.log import Log
-from ottla.storage.names import STRAY_SUFFIX
+from ottla.storage.names import name_before_stray
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 from ottla.storage.walk import batches
 
 DEFAULT_NODE_ID = 3000
 """The controller's id with ``ottla serve --brokers``."""
-_COPY_SET_ASIDE = re.compile(re.escape(METADATA_DIRECTORY) + r"\.[0-9a-f]{32}" + re.escape(STRAY_SUFFIX), re.ASCII)
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,7 +107,12 @@ def rebuild(
 def broker_of(source: str) -> str:
     """The broker's directory that a source names, or that has the copy which it names."""
     parent, _, name = source.rstrip("/").rpartition("/")
-    return (parent or ".") if _COPY_SET_ASIDE.fullmatch(name) else source.rstrip("/")
+    return (parent or ".") if _is_set_aside(name) else source.rstrip("/")
+
+
+def _is_set_aside(name: str) -> bool:
+    """Whether a directory is a copy of the metadata log that its broker has set aside."""
+    return name_before_stray(name) == METADATA_DIRECTORY
 
 
 def _brokers_and_copies(fs: Filesystem, sources: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -119,7 +122,7 @@ def _brokers_and_copies(fs: Filesystem, sources: Sequence[str]) -> tuple[list[st
         broker = broker_of(source)
         brokers[broker] = None
         copies.append(f"{source}/{METADATA_DIRECTORY}" if broker == source else source)
-    named_aside = [path for path in copies if _COPY_SET_ASIDE.fullmatch(path.rpartition("/")[2])]
+    named_aside = [path for path in copies if _is_set_aside(path.rpartition("/")[2])]
     # A person who names a copy that was set aside wants it, also where another one has a newer leader epoch.
     return list(brokers), named_aside or copies
 
@@ -155,7 +158,7 @@ def _examined(fs: Filesystem, path: str) -> Copy | None:
 
 def _all_copies(fs: Filesystem, broker: str) -> Iterator[Copy]:
     for name in fs.list_dir(broker):
-        if name == METADATA_DIRECTORY or _COPY_SET_ASIDE.fullmatch(name):
+        if name == METADATA_DIRECTORY or _is_set_aside(name):
             copy = _examined(fs, f"{broker}/{name}")
             if copy is not None:
                 yield copy

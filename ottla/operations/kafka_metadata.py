@@ -6,8 +6,7 @@ over to Apache Kafka, and on which it has not started yet, has neither a log nor
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from struct import Struct
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from ottla.operations.metadata_log import replay_batch
 from ottla.protocol.records import BatchHeader, crc_is_valid
 from ottla.storage.filesystem import File, Filesystem
 from ottla.storage.identity import BOOTSTRAP_FILE, KRAFT_FILE, METADATA_DIRECTORY, DirectoryError
+from ottla.storage.names import parse_snapshot_name
 from ottla.storage.reading import records_of
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 from ottla.storage.walk import batches
@@ -25,7 +25,6 @@ SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 """The types of the control records at the start and end of a snapshot (ControlRecordType)."""
 CONTROL_KEY = Struct(">hh")
 """Version and type of a control record."""
-_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 
 
 class StoredMetadata(NamedTuple):
@@ -75,11 +74,10 @@ def read_metadata(fs: Filesystem, source: str, notes: list[str], directory: str 
 
 def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: list[str]) -> tuple[ClusterState, int, bool]:
     """The state from the newest whole snapshot, the offset behind the snapshot, and whether the snapshot has records."""
-    snapshots = sorted((n for n in names if _SNAPSHOT_NAME.fullmatch(n)), reverse=True)
-    for name in snapshots:
+    for (end_offset, _), name in _newest_first(names):
         path, state = f"{directory}/{name}", ClusterState(0)
         try:
-            return state, int(name.partition("-")[0]), _replay_snapshot(fs, path, state)
+            return state, end_offset, _replay_snapshot(fs, path, state)
         except _Damaged:
             notes.append(f"{path} is damaged and was passed over")
     return ClusterState(0), 0, False
@@ -87,13 +85,16 @@ def _newest_snapshot(fs: Filesystem, directory: str, names: list[str], notes: li
 
 def snapshot_end(fs: Filesystem, directory: str) -> tuple[int, int] | None:
     """End offset and epoch of the newest whole snapshot in a directory of the log."""
-    for name in sorted((n for n in fs.list_dir(directory) if _SNAPSHOT_NAME.fullmatch(n)), reverse=True):
+    for position, name in _newest_first(fs.list_dir(directory)):
         with suppress(_Damaged):
             _replay_snapshot(fs, f"{directory}/{name}", ClusterState(0))
-            match = _SNAPSHOT_NAME.fullmatch(name)
-            assert match is not None
-            return int(match[1]), int(match[2])
+            return position
     return None
+
+
+def _newest_first(names: Iterable[str]) -> list[tuple[tuple[int, int], str]]:
+    """The snapshots among the files of a directory, with their end offsets and epochs."""
+    return sorted(((position, n) for n in names if (position := parse_snapshot_name(n)) is not None), reverse=True)
 
 
 def _bootstrap(fs: Filesystem, path: str, state: ClusterState) -> bool:

@@ -6,7 +6,6 @@ no partition that was never written, because such a one has no directory.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +20,9 @@ from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.uuids import uuid_text
 from ottla.storage.checkpoints import LeaderEpochs, read_partition_metadata
 from ottla.storage.filesystem import Filesystem
-from ottla.storage.names import STRAY_SUFFIX, parse_directory_name
+from ottla.storage.names import name_before_stray, parse_directory_name
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
-_STRAY_NAME = re.compile(r"(.+-[0-9]+)\.[0-9a-f]{32}" + re.escape(STRAY_SUFFIX), re.ASCII)
 ELR_VERSION = "eligible.leader.replicas.version"
 KRAFT_VERSION = "kraft.version"
 """A feature that Kafka keeps in control records of the log and not among the other levels."""
@@ -52,15 +50,15 @@ class PartitionDirectories:
 
     def _in(self, node_id: int, path: str) -> Iterator[Found]:
         for name in self.fs.list_dir(path):
-            stray = _STRAY_NAME.fullmatch(name)
-            parsed = parse_directory_name(name if stray is None else stray[1])
+            before = name_before_stray(name)
+            parsed = parse_directory_name(before or name)
             if parsed is None or parsed[0] == METADATA_TOPIC or not self.fs.is_dir(f"{path}/{name}"):
                 continue
             try:
                 topic_id = read_partition_metadata(self.fs, f"{path}/{name}") or NO_UUID
             except OSError:
                 topic_id = NO_UUID
-            yield Found(node_id, f"{path}/{name}", parsed[0], parsed[1], topic_id, stray is not None)
+            yield Found(node_id, f"{path}/{name}", parsed[0], parsed[1], topic_id, before is not None)
 
     def notes(self, state: ClusterState) -> Iterator[str]:
         """A line for each directory that a start of its broker sets aside, and for each stray one that belongs to a topic again."""

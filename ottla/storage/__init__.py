@@ -21,7 +21,7 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `log`: a partition's log: segments, producer state, offsets (org.apache.kafka.storage.internals.log.UnifiedLog).
 - `log_dir`: a log directory: the lock, meta.properties, the checkpoints, and the logs in it (org.apache.kafka.storage LogManager).
 - `memory`: keeps freed memory in the process, for processes that read files in large pieces.
-- `names`: the names of partitions' directories.
+- `names`: the names of partitions' directories, and of snapshots of the metadata log.
 - `pending_deletes`: files and directories that were renamed to be removed, and are removed after `file.delete.delay.ms`.
 - `pending_renames`: renames of a log's segments that the disk may refuse half-way: each is tried again until it is done.
 - `producer_state`: the state of a partition's producers: their last batches, sequences, epochs and open transactions.

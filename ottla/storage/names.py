@@ -1,4 +1,4 @@
-"""The names of partitions' directories."""
+"""The names of partitions' directories, and of snapshots of the metadata log."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ DELETED_NAME = re.compile(r".+-[0-9]+\.[0-9a-f]{32}" + DELETE_SUFFIX, re.ASCII)
 """The name that `LogDirectory.delete` gives to the directory of a deleted partition, as Kafka does. A start removes directories
 with such a name, and no others."""
 
+_STRAY_NAME = re.compile(r"(.+-[0-9]+)\.[0-9a-f]{32}" + STRAY_SUFFIX, re.ASCII)
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 _PARTITION_NAME = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
@@ -24,3 +26,23 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     if parts is None or int(parts[2]) > MAX_PARTITION:
         return None
     return parts[1], int(parts[2])
+
+
+def name_before_stray(name: str) -> str | None:
+    """The name that a directory had before `LogDirectory.set_aside` renamed it, which cuts a long topic's name off.
+
+    None for other names.
+    """
+    stray = _STRAY_NAME.fullmatch(name)
+    return None if stray is None else stray[1]
+
+
+def snapshot_name(end_offset: int, epoch: int) -> str:
+    """The file name of a snapshot of the metadata log. Names are in the order of their end offsets and epochs."""
+    return f"{end_offset:020}-{epoch:010}.checkpoint"
+
+
+def parse_snapshot_name(name: str) -> tuple[int, int] | None:
+    """End offset and epoch of a snapshot of the metadata log; None for names of other files."""
+    parts = _SNAPSHOT_NAME.fullmatch(name)
+    return None if parts is None else (int(parts[1]), int(parts[2]))

@@ -11,7 +11,6 @@ only place that has a record which the controller has lost. Segments roll as the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Protocol
@@ -29,11 +28,11 @@ from ottla.storage.filesystem import described
 from ottla.storage.following import UnexpectedOffset, append_as_follower
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
+from ottla.storage.names import parse_snapshot_name, snapshot_name
 from ottla.storage.reading import all_batches
 from ottla.storage.truncation import end_after, truncate_fully_and_start_at
 from ottla.storage.walk import DamagedBatch
 
-SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 MAX_EPOCH = (1 << 31) - 1
 UNREADABLE = (OSError, KafkaError, DamagedBatch, ValueError)
 """What reading a damaged log or snapshot may raise."""
@@ -59,7 +58,7 @@ class MetadataCopy:
         try:
             self._check()
         except UNREADABLE as error:
-            self.set_aside(f"it cannot be read: {described(error) if isinstance(error, OSError) else error}")
+            self.set_aside(f"it cannot be read: {described(error)}")
 
     def _check(self) -> None:
         """Read all batches once, so that a start which applies them is not stopped half-way by a damaged one."""
@@ -80,11 +79,8 @@ class MetadataCopy:
 
     def _newest_snapshot(self) -> tuple[str, int, int] | None:
         """Path, end offset and epoch."""
-        found = [match for name in self._directory.fs.list_dir(self._log.directory) if (match := SNAPSHOT_NAME.fullmatch(name))]
-        if not found:
-            return None
-        newest = max(found, key=lambda match: match[0])
-        return f"{self._log.directory}/{newest[0]}", int(newest[1]), int(newest[2])
+        newest = max(filter(None, map(parse_snapshot_name, self._directory.fs.list_dir(self._log.directory))), default=None)
+        return None if newest is None else (f"{self._log.directory}/{snapshot_name(*newest)}", *newest)
 
     def _read(self, path: str) -> bytes:
         return self._directory.fs.read_file(path) or b""
@@ -145,7 +141,7 @@ class MetadataCopy:
 
     def begin_with(self, snapshot: bytes, end_offset: int, epoch: int) -> None:
         """Replace everything by a snapshot, behind which the log goes on at ``end_offset``."""
-        fs, path = self._directory.fs, f"{self._log.directory}/{end_offset:020}-{epoch:010}.checkpoint"
+        fs, path = self._directory.fs, f"{self._log.directory}/{snapshot_name(end_offset, epoch)}"
         self._take_out()
         try:
             if fs.is_dir(self._log.directory):
@@ -162,11 +158,10 @@ class MetadataCopy:
 
     def _fall_behind(self, error: Exception) -> None:
         self._is_behind = True
-        reason = described(error) if isinstance(error, OSError) else str(error)
         log.warning(
             "metadata_copy_not_written",
             directory=self._log.directory,
-            reason=reason,
+            reason=described(error),
             hint="the next start of this broker writes it",
         )
 
