@@ -21,21 +21,13 @@ REBUILD_HELP = """Create the directory of a controller that lost its disk, from 
 The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their topic
 ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all
 brokers of the cluster; then start the controller on DIR, at its old address, and the brokers."""
-DEFAULT_DATA_DIR = ".ottla/data"
 RESTART_TIMEOUT_S = 100.0
 """How long a node may take to stop and to start: the parent gives up or kills it earlier."""
 
 
-class _Describing(CommandGroup):
-    """A group that works without a command, too."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return click.Group.parse_args(self, ctx, args)
-
-
 @click.group(
     "cluster",
-    cls=_Describing,
+    cls=CommandGroup,
     invoke_without_command=True,
     help="Show the cluster id, controller, brokers, feature levels, and partitions without a leader.",
 )
@@ -129,12 +121,15 @@ def _shown(controller: Controller | None) -> str:
     help=f"Ready file of the cluster, which has its data directory (default: ${READY_FILE_VARIABLE}).",
 )
 def restart(node: str, data_dir: Path | None, ready_file: Path | None) -> int:
+    from ottla.broker.config.settings import OWN_DEFAULTS
     from ottla.brokers.control_socket import command as send
     from ottla.client.ready_line import NotReady, read_ready_file
 
     try:
         if data_dir is None:
-            data_dir = Path(DEFAULT_DATA_DIR) if ready_file is None else Path(str(read_ready_file(ready_file).get("data_dir", "")))
+            data_dir = Path(
+                OWN_DEFAULTS["log.dirs"] if ready_file is None else str(read_ready_file(ready_file).get("data_dir", ""))
+            )
         answer = send(str(data_dir), f"restart {node}", RESTART_TIMEOUT_S)
     except NotReady as reason:
         raise Refused(str(reason), exit_code=1) from None

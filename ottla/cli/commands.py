@@ -35,7 +35,7 @@ class CommandGroup(click.Group):
         self._lazy = dict(lazy or {})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:
+        if not args and not self.invoke_without_command and not ctx.resilient_parsing:
             ctx.fail(f"a command is missing: {', '.join(self.list_commands(ctx))}")
         return super().parse_args(ctx, args)
 

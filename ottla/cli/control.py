@@ -93,11 +93,11 @@ def time_of(control_api: Remote | None) -> int:
     It is that of the control API's broker, whose clock may stand still. Without a control API it is the machine's, which is all
     that is known.
     """
-    from ottla.client import wall_clock
+    from ottla.client import real_time
     from ottla.control.remote import ControlError
 
     if control_api is None:
-        return wall_clock.now_ms()
+        return real_time.now_ms()
     try:
         now_ms: int = control_api.get("/v1/clock")["now_ms"]
     except ControlError as error:

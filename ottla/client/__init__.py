@@ -27,7 +27,6 @@ it are functions on `brokers.Brokers`.
 - `topics`: creates, lists, describes and deletes topics, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them from outside, and finds hanging ones (KIP-664).
 - `real_time`: the machine's clocks, also where a test has frozen the time that programs see.
-- `wall_clock`: the machine's wall clock.
 - `wording`: numbers and names in sentences.
 """
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.client import wall_clock
 from ottla.client.brokers import BrokerConnections
 from ottla.client.errors import ClientError, KafkaAnswered, check
+from ottla.client.real_time import now_ms
 from ottla.client.records import NewRecord, encode_batch, encoded_size_bytes
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -36,7 +36,7 @@ class TopicProducer:
     Records without key and partition go to one partition until its batch is sent, and then to the next partition.
     """
 
-    def __init__(self, brokers: BrokerConnections, topic: str, now_ms: Callable[[], int] = wall_clock.now_ms) -> None:
+    def __init__(self, brokers: BrokerConnections, topic: str, now_ms: Callable[[], int] = now_ms) -> None:
         self._brokers = brokers
         self._topic = topic
         self._now_ms = now_ms
