@@ -13,6 +13,7 @@
   it (KIP-630).
 - `log_ends`: the durable ends of a directory's logs: damage below them is not a torn end.
 - `metadata_log`: the cluster's metadata log in a data directory: its settings, the feature levels of a new one, and its replay.
+- `new_directory`: a directory that appears as a whole or not at all.
 - `partition_directories`: the partition directories of a cluster's brokers: which topics they belong to, and topics made of them
   alone.
 - `replicas`: which logs of a directory have replicas on other brokers, as far as the directory itself says.

@@ -11,7 +11,7 @@ Nothing is written into the brokers' directories, and the new directory appears 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -19,6 +19,7 @@ from ottla.coordinator.metadata.metadata_records import metadata_record
 from ottla.coordinator.result import LogRecord
 from ottla.operations.kafka_metadata import read_metadata, snapshot_end
 from ottla.operations.metadata_log import METADATA_CONFIG, RECORDS_PER_BATCH
+from ottla.operations.new_directory import new_directory
 from ottla.operations.partition_directories import PartitionDirectories, topics_of
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages import no_op_record
@@ -198,23 +199,11 @@ def _batch(records: Sequence[LogRecord], now_ms: int) -> bytearray:
 
 
 def _write(fs: Filesystem, target: str, identity: DirectoryIdentity, fill: Callable[[Log], None]) -> None:
-    growing = f"{target.rstrip('/')}.partial"
-    if fs.list_dir(growing):
-        fs.remove_dir(growing)
-    fs.make_dir(growing)
-    log = Log(fs, f"{growing}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-    try:
+    with new_directory(fs, target) as growing:
+        log = Log(fs, f"{growing}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
         fill(log)
         log.flush()
         log.abandon()
         write_offsets(fs, f"{growing}/{RECOVERY_POINTS}", {})
         write_identity(fs, growing, identity, is_synced=True)
         sync_names(fs, f"{growing}/{METADATA_DIRECTORY}")
-        if fs.is_dir(target):
-            fs.remove_empty_dir(target)
-        fs.rename(growing, target)
-        sync_names(fs, target)
-    except BaseException:
-        with suppress(OSError):
-            fs.remove_dir(growing)
-        raise

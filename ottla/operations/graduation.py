@@ -17,6 +17,7 @@ from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from ottla.operations.log_ends import KnownEnds, read_known_ends
 from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with, replay_batch
+from ottla.operations.new_directory import new_directory
 from ottla.operations.replicas import check_is_alone
 from ottla.operations.segments import OnRead, read_through, sound_batches
 from ottla.protocol.errors import DecodeError
@@ -158,22 +159,10 @@ def carry_out(fs: Filesystem, source: str, target: str, plan: GraduationPlan, pr
     OSError."""
     if fs.list_dir(target):
         raise DirectoryError(f"{target} is not empty")
-    growing = f"{target}.partial"
-    if fs.list_dir(growing):
-        fs.remove_dir(growing)
-    try:
+    with new_directory(fs, target) as growing:
         _copy(fs, source, growing, plan, progress)
         write_identity(fs, growing, plan.identity, is_synced=True)
         _write_bootstrap(fs, growing, plan)
-        if not fs.list_dir(target):
-            fs.remove_empty_dir(target)
-        fs.rename(growing, target)
-        sync_names(fs, target)
-    except BaseException:
-        # Also after Ctrl-C. The incomplete copy may have used the last free bytes of the disk.
-        with suppress(OSError):
-            fs.remove_dir(growing)
-        raise
 
 
 def _copy(fs: Filesystem, source: str, growing: str, plan: GraduationPlan, progress: Progress) -> None:
