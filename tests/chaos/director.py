@@ -24,7 +24,7 @@ from ottla.simulation.history import History
 from ottla.testing.handle import BrokerFailed
 from tests.chaos import observe, plan
 from tests.chaos.clients import TOPICS, WORKERS, Clients
-from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Hit, encode, newest_hits
+from tests.chaos.points import FULL, KILL, PAUSE, TERM, Fault, Hit, encode, hits_in
 from tests.chaos.worker import TIMEOUT_MS
 from tools import kafka
 
@@ -108,7 +108,7 @@ class Round:
         self._seed = seed
         self._report = report
         self._reader = [name for name in READERS if java or name != "java"][number % (3 if java else 2)]
-        self._hits_path = directory / "newest_hits"
+        self._hits_path = directory / "hits"
         self._hits_seen = 0
         self._complaints: list[str] = []
         os.environ["CHAOS_HITS"] = str(self._hits_path)
@@ -176,7 +176,7 @@ class Round:
         try:
             self._start(faults)
         except BrokerFailed:
-            if len(newest_hits(self._hits_path)) == before:
+            if len(hits_in(self._hits_path)) == before:
                 raise
             report.in_recovery += 1
         else:
@@ -195,7 +195,7 @@ class Round:
         handled = self._hits_seen
         while self.broker.is_running and time.monotonic() < deadline:
             time.sleep(0.01)
-            for hit in newest_hits(self._hits_path)[handled:]:
+            for hit in hits_in(self._hits_path)[handled:]:
                 handled += 1
                 if hit.do == PAUSE and self.broker.pid is not None:
                     time.sleep(PAUSE_S)
@@ -233,7 +233,7 @@ class Round:
 
     def _end(self, kills: int) -> None:
         """Kill what still runs; ``kills`` is what that counts. What was triggered and what the broker has logged is taken."""
-        new_hits = newest_hits(self._hits_path)[self._hits_seen :]
+        new_hits = hits_in(self._hits_path)[self._hits_seen :]
         self._hits_seen += len(new_hits)
         if self.broker.is_running and not any(hit.do == TERM for hit in new_hits):
             self._report.kills["anywhere", "from outside"] += kills

@@ -170,7 +170,7 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def newest_hits(path: Path) -> list[Hit]:
+def hits_in(path: Path) -> list[Hit]:
     """What was triggered by now, oldest first."""
     if not path.exists():
         return []

@@ -16,7 +16,7 @@ from ottla.simulation.tracing_filesystem import TracingFilesystem
 from ottla.storage import real_filesystem
 from ottla.storage.real_filesystem import RealFile, RealFilesystem
 from tests.chaos import broker as chaos
-from tests.chaos.points import AFTER, BEFORE, FULL, KILL, MARKER, PAUSE, TORN, Classifier, Fault, Hit, newest_hits
+from tests.chaos.points import AFTER, BEFORE, FULL, KILL, MARKER, PAUSE, TORN, Classifier, Fault, Hit, hits_in
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 
@@ -103,7 +103,7 @@ def test_a_kill_leaves_what_was_written_by_then(
         raise Stopped
 
     monkeypatch.setattr(chaos.os, "kill", kill)
-    chaos.install(chaos.Faults([Fault(MARKER, side, 2, KILL, room_bytes=3)], str(tmp_path / "newest_hits"), disk), disk)
+    chaos.install(chaos.Faults([Fault(MARKER, side, 2, KILL, room_bytes=3)], str(tmp_path / "hits"), disk), disk)
     (tmp_path / "t-0").mkdir()
     file = RealFilesystem().open(str(tmp_path / "t-0" / "0.log"))
     file.append(MARKER_BATCH)
@@ -111,15 +111,13 @@ def test_a_kill_leaves_what_was_written_by_then(
         file.append(MARKER_BATCH)
     file.close()
     assert os.path.getsize(file.path) == int(left * len(MARKER_BATCH))  # noqa: PTH202
-    assert newest_hits(tmp_path / "newest_hits") == [
-        Hit(MARKER, side, KILL, True, 2 if side == AFTER else 1, 2 if side == AFTER else 1)
-    ]
+    assert hits_in(tmp_path / "hits") == [Hit(MARKER, side, KILL, True, 2 if side == AFTER else 1, 2 if side == AFTER else 1)]
 
 
 def test_a_pause_goes_on(disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
     monkeypatch.setattr(chaos.os, "kill", lambda pid, number: sent.append(number))
-    chaos.install(chaos.Faults([Fault("index", BEFORE, 1, PAUSE)], str(tmp_path / "newest_hits"), disk), disk)
+    chaos.install(chaos.Faults([Fault("index", BEFORE, 1, PAUSE)], str(tmp_path / "hits"), disk), disk)
     file = RealFilesystem().open(str(tmp_path / "0.index"))
     file.append(b"x")
     file.close()
@@ -129,7 +127,7 @@ def test_a_pause_goes_on(disk: chaos.Disk, tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_full_disk_takes_what_fits_refuses_and_has_room_again(disk: chaos.Disk, tmp_path: Path) -> None:
     fault = Fault("index", BEFORE, 2, FULL, room_bytes=3, for_ms=60_000)
-    chaos.install(chaos.Faults([fault], str(tmp_path / "newest_hits"), disk), disk)
+    chaos.install(chaos.Faults([fault], str(tmp_path / "hits"), disk), disk)
     fs = RealFilesystem()
     file = fs.open(str(tmp_path / "0.index"))
     file.append(b"12345")

@@ -459,7 +459,7 @@ def test_a_token_may_have_any_characters(browser: Browser, tmp_path: Path) -> No
 
 READ = """
 const [pieces, sizes] = arguments;
-const { Live } = await import("/console/control API.js");
+const { Live } = await import("/console/control.js");
 const streamOf = (all) => new ReadableStream({ pull(to) { all.length ? to.enqueue(all.shift()) : to.close(); } });
 const before = window.fetch;
 const bytes = new TextEncoder().encode(pieces);

@@ -102,14 +102,14 @@ def test_what_a_fault_is_about(given: dict[str, Any], request_: IncomingRequest,
     assert (verdict is not None, added.hits) == (is_hit, int(is_hit))
 
 
-def newest_hits(faults: Faults, count: int, request: Any = None) -> list[bool]:
+def requests_hit(faults: Faults, count: int, request: Any = None) -> list[bool]:
     return [faults.intercept(asked(request or end())) is not None for _ in range(count)]
 
 
 def test_the_kth_match_and_how_often() -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", nth=3, times=2, cut="before"))
-    assert newest_hits(faults, 6) == [False, False, True, True, False, False]
+    assert requests_hit(faults, 6) == [False, False, True, True, False, False]
     assert (added.matched, added.hits, added.is_spent) == (4, 2, True)
 
 
@@ -117,7 +117,7 @@ def test_a_probability_is_the_same_each_time() -> None:
     def played(seed: int) -> list[bool]:
         faults = Faults()
         faults.add(Fault(api="EndTxn", probability=0.3, seed=seed, cut="before"))
-        return newest_hits(faults, 200)
+        return requests_hit(faults, 200)
 
     assert played(1) == played(1) != played(2)
     assert 30 <= sum(played(1)) <= 90
@@ -126,9 +126,9 @@ def test_a_probability_is_the_same_each_time() -> None:
 def test_probabilities_of_no_and_of_every_request() -> None:
     faults = Faults()
     faults.add(Fault(api="EndTxn", probability=0, cut="before"))
-    assert not any(newest_hits(faults, 50))
+    assert not any(requests_hit(faults, 50))
     faults.add(Fault(api="EndTxn", probability=1, times=None, cut="before"))
-    assert all(newest_hits(faults, 50))
+    assert all(requests_hit(faults, 50))
 
 
 def test_the_first_that_was_added_has_the_say_and_the_next_comes_after_it() -> None:
@@ -162,7 +162,7 @@ def test_without_faults_nothing_is_watched() -> None:
     assert set(faults.watched_points) == {Point.AFTER_PREPARE}
     all_.remove()
     assert set(faults.watched_keys) == {26}
-    newest_hits(faults, 1)
+    requests_hit(faults, 1)
     assert not faults.watched_keys
     assert faults.all() == [one, point]
     faults.clear()
@@ -176,7 +176,7 @@ def test_a_handle() -> None:
     added.when_hits(2, lambda: called.append(-2))
     taken_back = added.when_hits(1, lambda: called.append(-1))
     taken_back()
-    newest_hits(faults, 3, end("checkout-7"))
+    requests_hit(faults, 3, end("checkout-7"))
     assert called == [1, 2, -2]
     added.when_hits(1, lambda: called.append(-1))
     assert called == [1, 2, -2, -1]
@@ -199,7 +199,7 @@ def test_what_was_hit_can_be_looked_at() -> None:
     assert (shown["newest_hits"][0]["api"], shown["newest_hits"][0]["client_id"]) == ("EndTxn", "c1")
     topic = shown["newest_hits"][1]["request"]["topic_data"][0]
     assert len(topic["name"]) == 203 and topic["partition_data"][-1] == "and 30 more"
-    newest_hits(faults, HITS_KEPT)
+    requests_hit(faults, HITS_KEPT)
     assert (len(added.newest_hits), added.hits) == (HITS_KEPT, HITS_KEPT + 2)
 
 
