@@ -179,14 +179,19 @@ class BrokerConnections:
         """The leader of a partition. Raises `UnknownTopic`, and `KafkaAnswered` for a partition without a leader."""
         return self.leaders(topic, [index])[index]
 
-    def leaders(self, topic: str, indexes: Iterable[int] | None = None) -> dict[int, BrokerConnection]:
-        """The leaders by partition, of all partitions or of ``indexes``. Raises as `leader`."""
+    def leaders(
+        self, topic: str, indexes: Iterable[int] | None = None, *, skips_missing: bool = False
+    ) -> dict[int, BrokerConnection]:
+        """The leaders by partition, of all partitions or of ``indexes``, with ``skips_missing`` of those that exist. Raises as
+        `leader`."""
         metadata = self.metadata([topic])
         nodes = nodes_of(metadata)
         partitions = {p.partition_index: p for p in self.topic_of(metadata, topic).partitions}
         leaders = {}
         for index in sorted(partitions) if indexes is None else indexes:
             if index not in partitions:
+                if skips_missing:
+                    continue
                 message = f"it has {len(partitions)}, counted from 0"
                 raise UnknownTopic(f"there is no partition {index} of topic {topic!r}", Code.UNKNOWN_TOPIC_OR_PARTITION, message)
             check(f"partition {topic}-{index}", partitions[index].error_code)

@@ -17,17 +17,23 @@ _NONE: Final = -1
 
 
 def list_offsets(
-    brokers: BrokerConnections, topic: str, indexes: Iterable[int], timestamp: int, *, committed: bool = False
+    brokers: BrokerConnections,
+    topic: str,
+    indexes: Iterable[int],
+    timestamp: int,
+    *,
+    committed: bool = False,
+    skips_missing: bool = False,
 ) -> dict[int, int]:
     """Offsets by partition, for `EARLIEST`, `LATEST`, or a time in ms: then that of the first record at or after the time.
 
     With ``committed`` the last offset is the last stable one. Where all records are older than the time, the last offset is
-    returned.
+    returned. With ``skips_missing`` partitions that do not exist are left out; they raise `UnknownTopic` otherwise.
     """
     wanted = list(indexes)
 
     def attempt() -> dict[int, int]:
-        leaders = brokers.leaders(topic, wanted)
+        leaders = brokers.leaders(topic, wanted, skips_missing=skips_missing)
         offsets: dict[int, int] = {}
         for connection, mine in by_leader(leaders):
             partitions = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in mine]

@@ -100,9 +100,8 @@ def _offsets(brokers: BrokerConnections, wanted: Iterable[TopicPartition], times
     for topic, indexes in sorted(by_topic.items()):
         try:
             # The topic may have fewer partitions than before, and a task of a streams group reads topics of different sizes.
-            existing = sorted(indexes & set(brokers.partitions(topic)))
-            if existing:
-                offsets.update({(topic, i): offset for i, offset in list_offsets(brokers, topic, existing, timestamp).items()})
+            found = list_offsets(brokers, topic, sorted(indexes), timestamp, skips_missing=True)
+            offsets.update({(topic, index): offset for index, offset in found.items()})
         except UnknownTopic:
             continue
         except KafkaAnswered as refused:

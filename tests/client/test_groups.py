@@ -103,6 +103,16 @@ def test_lag_is_counted_to_the_high_watermark(version: int) -> None:
     )
 
 
+def test_positions_ask_for_metadata_once_per_topic() -> None:
+    """The console asks for the positions of up to 200 groups to draw one page."""
+    scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 40), ("t", 1, 30))])
+    brokers = ScriptedCluster(kafka=scripted).brokers()
+    listing = groups.find(brokers, "g")
+    before = scripted.names().count("Metadata")
+    assert len(groups.positions(brokers, listing)) == 2
+    assert scripted.names().count("Metadata") - before == 1
+
+
 def test_lag_is_never_below_zero() -> None:
     """A topic may be made anew under the name of one that a group has read further."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
