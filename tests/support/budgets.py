@@ -56,7 +56,7 @@ BUDGETS = (
     Budget("tools of Apache Kafka", r"wire/test_(tools|admin_tools|admin_surface|mirror|streams|share_groups)\.py", 120, 8),
     Budget("typed pages", r"pages/test_typed\.py", 90, 4),
     Budget("testcontainers", r"container/test_testcontainers\.py", 60, 1),
-    Budget("console in a browser", r"console/test_in_browser\.py", 80, 10),
+    Budget("console in a browser", r"console/test_(in_browser|browser_access)\.py", 80, 10),
     Budget("large requests", r"broker/handlers/test_request_holds\.py", 60, 20),
     Budget("replaced data", r"broker/metadata/test_replaced_data\.py", 40, 5),
     Budget("compaction states", r"crash/test_compaction_states\.py", 30, 2),

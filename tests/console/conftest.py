@@ -1,0 +1,26 @@
+"""One Chromium for the tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tools.browser import Browser, Unavailable
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    try:
+        with Browser() as browser:
+            yield browser
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Browser:
+    """Without the page of an earlier test, which would complain that its broker is gone."""
+    chromium.driver.get("about:blank")
+    chromium.complaints()
+    return chromium
