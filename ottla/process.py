@@ -54,7 +54,7 @@ def interrupt_on_ctrl_c() -> None:
 
 
 def wake_at_the_end_of_the_parent() -> None:
-    """Have Linux send SIGCONT to this process when its parent ends, because a process that SIGSTOP has stopped checks nothing.
+    """Have Linux send SIGCONT to this process when its parent ends. A process that is stopped cannot check its parent itself.
 
     Linux also sends the signal when the thread of the parent that started this process ends, so it must be one that does no harm.
     Other systems have no such signal.

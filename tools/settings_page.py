@@ -18,19 +18,19 @@ OTHER_NAMES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 EFFECT_CHARACTERS = 200
 """How much of Apache Kafka's own description of a setting the page repeats: whole sentences up to about this length."""
 _OF = {
-    BROKER_RESOURCE: "Of a broker",
-    TOPIC_RESOURCE: "Of a topic",
-    GROUP_RESOURCE: "Of a group",
-    CLIENT_METRICS_RESOURCE: "Of client metrics, which no client is asked for",
+    BROKER_RESOURCE: "Broker",
+    TOPIC_RESOURCE: "Topic",
+    GROUP_RESOURCE: "Group",
+    CLIENT_METRICS_RESOURCE: "Client metrics (ottla asks no client for metrics)",
 }
 HEAD = """# Settings
 
 <!-- Written by `python -m tools.settings_page`; tests/tools/test_pages.py compares. -->
 
 Settings are Kafka's own keys: in a `server.properties` file, as `KAFKA_*` variables (`KAFKA_NUM_PARTITIONS` is `num.partitions`;
-`__` stands for `_`, `___` for `-`), or by `--set key=value`. An unknown key is refused with a suggestion. The keys of
-Kafka's that have no effect here are at the end of this page. The log names them in a warning (`setting_without_effect`): at each
-start that is given one, and once when a client sets one.
+`__` means `_`, `___` means `-`), or by `--set key=value`. An unknown key is refused with a suggestion.
+Keys of Kafka that have no effect here are listed at the end of this page. The log names them in a warning
+(`setting_without_effect`): at each start that uses one, and once when a client sets one.
 
 The descriptions are Apache Kafka's, shortened. *While it runs* says whether `ottla config set broker`, or any administrator's tool,
 changes it without a restart.
@@ -45,17 +45,17 @@ def page() -> str:
     broker = [d for d in _working(BROKER_RESOURCE) if d.name not in {*own, *synonyms, *OTHER_NAMES}]
     parts = [
         HEAD,
-        "## Of ottla alone\n\n",
+        "## Settings of ottla\n\n",
         _table(OWN, "B"),
-        "\n## Of a broker\n\n",
-        "Kafka's default is given behind ottla's where the two differ. "
+        "\n## Broker settings\n\n",
+        "Where the defaults differ, Kafka's is in parentheses. "
         + " and ".join(f"`{name}` is another name of `{key}`" for name, key in OTHER_NAMES.items())
         + ".\n\n",
         _table(broker, "B"),
-        "\n## Of a topic\n\n",
+        "\n## Topic settings\n\n",
         "Given with a topic (`ottla topic create orders --config retention.ms=60000`), or for all topics by the broker's key.\n\n",
         _topic_table(_working(TOPIC_RESOURCE)),
-        "\n## Of a group\n\n",
+        "\n## Group settings\n\n",
         "Given with a group (`ottla config set group orders share.isolation.level=read_committed`), or for all groups by the\n"
         "broker's key.\n\n",
         _topic_table(_working(GROUP_RESOURCE), "G"),

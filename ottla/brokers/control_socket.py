@@ -70,7 +70,7 @@ class ControlSocket:
         with suppress(OSError):
             client, _ = self._listener.accept()
             if len(self._clients) >= MAX_CLIENTS:
-                # The client that has been connected longest gives way, so that clients that send nothing block nobody.
+                # Disconnect the client that connected first, so that idle clients do not block others.
                 self._drop(next(iter(self._clients)))
             client.setblocking(False)
             self._clients[client] = bytearray()

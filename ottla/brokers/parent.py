@@ -78,7 +78,7 @@ class Parent:
         self._answers: dict[int, Answer] = {}
         """The clients that wait for a node that they have asked to be started again, by node id."""
         self._kill_s: dict[int, float] = {}
-        """When a node that was told to stop is killed, by node id."""
+        """When a node that was asked to stop is killed, by node id."""
         self._control: ControlSocket | None = None
 
     def run(self, owner: OwnerProcess | None) -> int:

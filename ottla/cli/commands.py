@@ -10,9 +10,9 @@ import click
 
 
 class Lazy(NamedTuple):
-    """A module that has a ``command``, and the command's line in the help, which is shown without an import.
+    """A command whose module is imported when the command is called. ``help`` is its line in the help of its group.
 
-    The module is one of `ottla.cli`, or is given by its full name where its package imports `ottla.cli`.
+    ``module`` has the attribute ``command``. It is a name in `ottla.cli`, or a full name for a package that imports `ottla.cli`.
     """
 
     module: str

@@ -1,4 +1,4 @@
-"""Finds the control API of a broker that can be steered."""
+"""Finds the control API of a broker."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _control_api_if_any(url: str | None, token: str | None, ready_file: Path | N
         return None
     brokers = said.get("brokers")
     if isinstance(brokers, dict) and any("control" in broker for broker in brokers.values()):
-        note(f"{ready_file} names a control API for each broker: give --url and --token of one to be told also what it was asked")
+        note(f"{ready_file} names a control API for each broker: give --url and --token of one to show its requests, too")
     return _control_api_in(said)
 
 

@@ -27,7 +27,7 @@ acknowledged. Records with a key go to the partition that the Java producer woul
 @click.option("--key", metavar="TEXT", help="Key of all records.")
 @click.option("--key-separator", metavar="TEXT", help="Separator of key and value in a line.")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Header of all records; repeatable.")
-@click.option("--partition", type=PARTITION, metavar="P", help="Partition of all records (default: by key).")
+@click.option("--partition", type=PARTITION, metavar="P", help="Partition to write all records to (default: chosen by key).")
 @asks
 def command(
     topic: str,

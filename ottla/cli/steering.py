@@ -1,4 +1,4 @@
-"""The parts by which ``ottla serve`` can be steered: the control API, a clock that stands still, faults, and the owner."""
+"""The parts of the control API that ``ottla serve`` starts: the HTTP server, a manual clock, faults, and the check of the owner."""
 
 from __future__ import annotations
 

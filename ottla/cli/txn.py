@@ -48,7 +48,11 @@ def command() -> None:
 
 @command.command("list", help=f"List the transactional ids of all coordinators. {LISTED_IN_PART}")
 @click.option(
-    "--state", "states", multiple=True, metavar="STATE", help="State to list, e.g. Ongoing; repeatable (default: all states)."
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Transaction state to list, e.g. Ongoing; repeatable (default: all states).",
 )
 @asks
 def list_(states: tuple[str, ...], bootstrap: str, timeout_s: float, as_json: bool) -> None:

@@ -6,7 +6,7 @@
 - `overview`: the page ``overview``: the broker as a whole.
 - `page_request`: what a page of the console asks with.
 - `paging`: one part of a long list, so that a page of the console is small whatever the broker holds.
-- `site`: the console as the control API serves it: its files to anybody, and the values of its pages to those who have the token.
+- `site`: the console on the control API's server: its files for every client, the values of its pages for clients with the token.
 - `steering`: the page ``steering``: the faults and the clock.
 - `topics`: the pages ``topics`` and ``topic``: what lies in the partitions, and how far readers get.
 - `transactions`: the pages ``transactions`` and ``transaction``: what each transactional id does, and what became of its

@@ -1,4 +1,4 @@
-"""The console as the control API serves it: its files to anybody, and the values of its pages to those who have the token."""
+"""The console on the control API's server: its files for every client, the values of its pages for clients with the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page ``steering``: the faults and the clock. What it changes it changes by the control API's commands, as everybody does."""
+"""The page ``steering``: the faults and the clock. It changes them by the commands of the control API."""
 
 from __future__ import annotations
 

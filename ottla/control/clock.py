@@ -1,4 +1,4 @@
-"""A clock that stands still until somebody moves it. A test can so let transactions, sessions and records grow old.
+"""A clock that advances only on command. A test can so let transactions, sessions and records expire.
 
 Whatever waits for a client or for the disk still uses the machine's clock (`broker.loop.env.Timers`): a consumer's long poll ends,
 and a refused marker is sent again.

@@ -1,4 +1,4 @@
-"""The control API through which a broker is steered: HTTP with a token; requests and responses are JSON.
+"""The HTTP server of the control API: requests carry a token, requests and responses are JSON.
 
 The control API has threads of its own, so that it answers while `LoopPause` holds the event loop. Everything else runs on the event
 loop.

@@ -1,4 +1,4 @@
-"""The port by which the control API serves pages to a browser, and what a browser is told and asked for its safety."""
+"""The port through which the control API's server also serves pages to a browser, with the headers that protect them."""
 
 from __future__ import annotations
 

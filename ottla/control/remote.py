@@ -1,5 +1,4 @@
-"""Steers a broker through its control API from another process. The module uses the standard library only, because test suites
-import it."""
+"""A client of the control API, for other processes. It uses the standard library only, because test suites import it."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_on_a_terminal_serve_says_in_words_where_it_is_and_how_to_stop_it(tmp_pa
 
 def test_on_a_terminal_serve_says_how_it_is_steered(tmp_path: Path) -> None:
     _, said = said_on_a_terminal("--data-dir", str(tmp_path / "data"), "--control-port", "0")
-    assert re.search(r"it is steered at http://127\.0\.0\.1:\d+ with the token [\w-]{22}\r\n", said)
+    assert re.search(r"its control API is at http://127\.0\.0\.1:\d+, with the token [\w-]{22}\r\n", said)
 
 
 async def test_the_handle_in_asynchronous_code() -> None:

@@ -1,6 +1,6 @@
 """The controller of several brokers, in a process of its own: a server with the cluster's metadata log and nothing else.
 
-- `changes`: logs and counts what a controller decides: fencing, leaders and in-sync replicas of partitions, with the reason.
+- `changes`: logs and counts a controller's decisions on fencing, leaders and in-sync replicas, with the reason.
 - `metadata`: the cluster's metadata at its controller: decides what brokers ask for, and what the end of a broker's session brings
   about.
 - `placement`: where a controller puts the partitions of new topics: spread over brokers and racks, or as the client assigns them.

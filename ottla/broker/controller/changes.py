@@ -1,4 +1,4 @@
-"""Logs and counts what a controller decides: who is fenced, who leads each partition, and who is in sync, with the reason.
+"""Logs and counts a controller's decisions on fencing, leaders and in-sync replicas, with the reason.
 
 A decision is compared with the state before it once its records are in the log, so one that the disk refuses is neither logged nor
 counted.

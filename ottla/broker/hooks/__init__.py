@@ -2,6 +2,6 @@
 for None.
 
 - `interception`: the port by which tests inject faults into requests and transactions.
-- `transaction_history`: the port by which somebody learns of each transactional id what no log has: who has asked, what was
-  refused, who was fenced.
+- `transaction_history`: the port to a listener that records events of transactional ids which no log contains: requests, refusals,
+  fencings.
 """

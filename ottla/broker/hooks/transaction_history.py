@@ -1,4 +1,4 @@
-"""The port by which somebody learns of each transactional id what no log has: who has asked, what was refused, who was fenced.
+"""The port to a listener that records events of transactional ids which no log contains: requests, refusals, fencings.
 
 Kafka's APIs have no place for it. Decisions that a client has asked for, markers that were written and completed transactions are
 in the logs, and are not reported; partitions that were added are there too, and are reported only where their client is not known

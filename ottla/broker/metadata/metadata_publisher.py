@@ -1,4 +1,4 @@
-"""Has the broker follow the cluster's metadata: what has changed goes to the partitions, then to whoever has asked for it.
+"""Applies changes of the cluster's metadata to the broker: first to its partitions, then to the requests that wait for them.
 
 The metadata changes by records of this broker's own log, or by those that a controller elsewhere has committed. Both are published
 here, in one order (BrokerMetadataPublisher).

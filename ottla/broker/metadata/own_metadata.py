@@ -1,4 +1,4 @@
-"""The cluster's metadata where this broker is its own controller: the state, its log, commands, and those who follow it."""
+"""The cluster's metadata on a broker that is its own controller: state, log and commands."""
 
 from __future__ import annotations
 

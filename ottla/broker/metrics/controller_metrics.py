@@ -24,7 +24,7 @@ def controller_metrics(report: ControllerReport) -> list[Metric]:
         ("controlledshutdownbroker", "Brokers that give their leaderships away before they stop", stopping),
         ("globaltopic", "Topics of the cluster", len(report.state.topics)),
         ("globalpartition", "Partitions of the cluster", len(partitions)),
-        ("offlinepartitions", "Partitions that nobody can lead", offline),
+        ("offlinepartitions", "Partitions without a leader or with a damaged log", offline),
         ("preferredreplicaimbalance", "Partitions that another replica than the preferred one leads, or none", imbalanced),
     ]
     name = "kafka_controller_kafkacontroller"

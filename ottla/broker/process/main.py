@@ -45,9 +45,9 @@ def _for_people(broker: BrokerServer, control_api: ControlEndpoint | None) -> st
     if broker.metrics_url is not None:
         lines.append(f"its metrics are at {broker.metrics_url}")
     if control_api is not None:
-        lines.append(f"it is steered at {control_api.url} with the token {control_api.token}")
+        lines.append(f"its control API is at {control_api.url}, with the token {control_api.token}")
         if control_api.pages_url is not None:
-            lines.append(f"a browser shows it at {control_api.pages_url}")
+            lines.append(f"its console is at {control_api.pages_url}")
     return "\n".join([*lines, f"Ctrl-C, or kill {process_id()}, stops it; started again it has all its data"])
 
 

@@ -35,7 +35,7 @@ class Steering(msgspec.Struct, frozen=True, kw_only=True):
     begin: Callable[[], None] | None = None
     """Called first, after the log was configured."""
     open_control_api: Callable[[Serving], ControlEndpoint] | None = None
-    """Called before the broker starts; the control API answers once it is told to. Raises `ConfigError`."""
+    """Called before the broker starts. The control API answers after `ControlEndpoint.serve`. Raises `ConfigError`."""
     owner: Owner | None = None
     clock: TimeSource | None = None
     """Replaces the machine's clock."""

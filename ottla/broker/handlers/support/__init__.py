@@ -6,7 +6,7 @@
 - `common`: helpers of several handlers: names and ids of topics, authorised operations, error codes of versions.
 - `config_changes`: checks and applies changes of configs for AlterConfigs and IncrementalAlterConfigs.
 - `configs`: the current configs with their sources and synonyms, as DescribeConfigs shows them (kafka.server.ConfigHelper).
-- `current_leaders`: who leads a partition that was asked of the wrong broker, in answers to Produce and Fetch (KIP-951).
+- `current_leaders`: the current leader of a partition, for a Produce or Fetch response of a broker that does not lead it (KIP-951).
 - `each`: helpers for requests with many items: items are handled one after the other, in steps where they are many.
 - `fetch_answers`: parts of Fetch's response: partitions without records, and the whole response.
 - `first_topics`: creates topics when a broker starts, before it accepts requests.
@@ -21,10 +21,11 @@
 - `produce_replication`: the part of Produce with acks=all that waits until all replicas in sync have the batches (DelayedProduce).
 - `quorum_changes`: the check that AddRaftVoter and RemoveRaftVoter share: the request names a voter, and is for this cluster
   (KafkaRaftClient).
-- `refused_batch`: reports a batch that Produce has refused to whoever learns what happens to transactional ids.
+- `refused_batch`: reports a batch that Produce refused to the listener of transaction histories.
 - `share_acknowledgements`: handles acknowledgements of acquired records in ShareFetch and ShareAcknowledge
   (KafkaApis.handleAcknowledgements).
-- `share_leaders`: who leads a partition that a member of a share group has asked of the wrong broker (KafkaApis.getCurrentLeader).
+- `share_leaders`: the current leader of a partition, for a share group member that asked another broker
+  (KafkaApis.getCurrentLeader).
 - `share_reads`: reads a share partition for a member, and acquires records for it; only the batches with acquired records are
   returned.
 - `share_state_requests`: the frame of the five APIs of share states: handles one share partition of a request after the other.

@@ -1,4 +1,4 @@
-"""Who leads a partition that was asked of the wrong broker, in answers to Produce and Fetch (KIP-951)."""
+"""The current leader of a partition, for a Produce or Fetch response of a broker that does not lead it (KIP-951)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports a batch that Produce has refused to whoever learns what happens to transactional ids.
+"""Reports a batch that Produce refused to the listener of transaction histories.
 
 A batch that was appended is in its partition's log and is not reported.
 """

@@ -1,4 +1,4 @@
-"""Who leads a partition that a member of a share group has asked of the wrong broker (KafkaApis.getCurrentLeader)."""
+"""The current leader of a partition, for a share group member that asked another broker (KafkaApis.getCurrentLeader)."""
 
 from __future__ import annotations
 
