@@ -43,14 +43,14 @@ from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections
+from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.disk_errors import problems_of
 from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
+from ottla.broker.partitions.disk_stop import DiskStop
 from ottla.broker.partitions.durability import GroupCommit
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.housekeeping import Housekeeping
-from ottla.broker.partitions.log_failures import problems_of
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.recovery_audit import find_torn_transactions, log_torn_transactions
-from ottla.broker.partitions.write_stop import WriteStop
 from ottla.broker.transports.local_coordinators import LocalCoordinators
 from ottla.operations.audit import TornTransaction
 from ottla.protocol.internal_topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
@@ -119,11 +119,11 @@ class BrokerServer:
         self.live_config.on_change.append(self.connections.set_limits)
         self.directory = LogDirectory(env.fs, self.settings.log_dirs, None if inherited is None else inherited.lock)
         self.disk = DiskHealth(env, self.settings.log_dirs)
-        self.write_stop = WriteStop(self.directory, self.disk)
-        self.gate = Gate(None)
+        self.disk_stop = DiskStop(self.directory, self.disk)
+        self.barrier = Barrier(None)
         if self.settings.ottla_durability == POWER:
-            self.gate = Gate(GroupCommit(env, self.stepping, self.write_stop.sync_failed, self._sync_refused))
-        self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.settings.node_id)
+            self.barrier = Barrier(GroupCommit(env, self.stepping, self.disk_stop.sync_failed, self._sync_refused))
+        self.partitions = Partitions(env, self.directory, self.barrier, self.disk, self.settings.node_id)
         self.fetch_sessions = FetchSessions(
             self.settings.max_incremental_fetch_session_cache_slots,
             self.settings.ottla_fetch_session_max_partitions,
@@ -207,8 +207,8 @@ class BrokerServer:
             directory=self.directory,
             partitions=self.partitions,
             disk=self.disk,
-            gate=self.gate,
-            disk_failed=self.write_stop.sync_failed,
+            barrier=self.barrier,
+            disk_failed=self.disk_stop.sync_failed,
         )
         self._make_share_groups()
 
@@ -220,7 +220,7 @@ class BrokerServer:
             config=self.live_config,
             directory=self.directory,
             disk=self.disk,
-            gate=self.gate,
+            barrier=self.barrier,
             partitions=self.partitions,
         )
         metadata = self.metadata = self._join(parts) if self.settings.is_member else OwnMetadata(parts)
@@ -266,7 +266,7 @@ class BrokerServer:
             lifecycle=self.lifecycle,
             settings=self.settings,
             counters=self.counters,
-            gate=self.gate,
+            barrier=self.barrier,
             partitions=self.partitions,
             cluster_state=self.cluster_state,
             new_producer_id=self.producer_ids.new,
@@ -283,7 +283,7 @@ class BrokerServer:
         env, stepping, partitions, state = self.env, self.stepping, self.partitions, self.cluster_state
         delete_records = self.housekeeping.delete_records
         self.share_states = ShareStates(env, self.lifecycle, stepping, self.settings, partitions, state, delete_records)
-        dead_letters = DeadLetterTopics(env, self.live_config, self.cluster, partitions, self.gate, self.inflating)
+        dead_letters = DeadLetterTopics(env, self.live_config, self.cluster, partitions, self.barrier, self.inflating)
         self.share_partitions = SharePartitions(env, stepping, self.live_config, partitions, state, self.share_states, dead_letters)
         self.share_groups = ShareGroupStates(
             self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
@@ -306,7 +306,7 @@ class BrokerServer:
         self.share_partitions.begin_housekeeping(repeat)
         self.housekeeping.start()
         repeat("idle_connections", lambda _: IDLE_TICK_MS, self.connections.close_idle, is_by_clock=False)
-        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.write_stop.check_directory, is_by_clock=False)
+        repeat("directory", lambda _: DIRECTORY_CHECK_MS, self.disk_stop.check_directory, is_by_clock=False)
 
     def _bug(self) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
@@ -325,7 +325,7 @@ class BrokerServer:
     def _resume(self) -> None:
         """Complete the transactions that were decided before the last stop; with ``power`` after the decisions are synced."""
         for partition in self.partitions:
-            self.gate.recovered(partition.log)
+            self.barrier.recovered(partition.log)
         self.transactions.resume()
 
     @property
@@ -405,7 +405,7 @@ class BrokerServer:
     def _end_steps(self) -> None:
         self.lifecycle.is_stopping = True
         self.stepping.stop()
-        self.gate.stop()
+        self.barrier.stop()
         # Work in another thread may be writing a checkpoint.
         self.env.finish_aside()
         self.connections.close_all("the broker stops")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.replication.leader import Leader, new_leader
 from ottla.protocol.records import build_batch
@@ -37,9 +37,9 @@ def make_leader(**fields: Any) -> Leader:
 class FollowedPartitionWorld(LoopWorld):
     def __init__(self) -> None:
         super().__init__()
-        self.gate = Gate(None)
-        self.gate.is_replicated = True
-        self.partitions = Partitions(self.env, cast(Any, None), self.gate, DiskHealth(self.env, "/"), OWN)
+        self.barrier = Barrier(None)
+        self.barrier.is_replicated = True
+        self.partitions = Partitions(self.env, cast(Any, None), self.barrier, DiskHealth(self.env, "/"), OWN)
         self.partition = self.partitions.add(Log(self.fs, "/t-0", "t", 0, LogConfig(), bytes(16)), is_led=False)
         self.lead(0)
 

@@ -29,9 +29,9 @@ from ottla.broker.metadata.cluster import SUPPORTED_FEATURES
 from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.durability import GroupCommit
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.peers.directory import BrokerPeers
 from ottla.broker.peers.peer import Timings
@@ -107,8 +107,8 @@ class ReplicaServer:
         self.disk = DiskHealth(env, settings.log_dirs)
         self.housekeeping = SimpleNamespace(delete_records=self.directory.delete_records)
         is_awaited = settings.ottla_durability == POWER
-        self.gate = Gate(GroupCommit(env, self.stepping, self.disk.failed, self._sync_refused) if is_awaited else None)
-        self.partitions = Partitions(env, self.directory, self.gate, self.disk, self.broker_id)
+        self.barrier = Barrier(GroupCommit(env, self.stepping, self.disk.failed, self._sync_refused) if is_awaited else None)
+        self.partitions = Partitions(env, self.directory, self.barrier, self.disk, self.broker_id)
         self.fetch_sessions = FetchSessions(10, 1_000, lambda: int.from_bytes(env.random_uuid()[:4], "big") & 0x7FFFFFFF)
         self.peers = BrokerPeers(
             cast(Any, env),
@@ -124,7 +124,7 @@ class ReplicaServer:
             live_config=self.live_config,
             directory=self.directory,
             disk=self.disk,
-            gate=self.gate,
+            barrier=self.barrier,
             peers=self.peers,
             controller=self,
             broker_epoch=lambda: self.state.registrations.brokers[self.broker_id].broker_epoch,
@@ -231,7 +231,7 @@ class ReplicaServer:
             answer.on_ready(then)
         else:
             assert isinstance(answer, ProduceResponse)
-            self.gate.answer(lambda is_durable: then(answer) if is_durable else None)
+            self.barrier.answer(lambda is_durable: then(answer) if is_durable else None)
 
     def consume(
         self, then: Callable[[PartitionData], None], *, offset: int = 0, version: int = 18, rack: str = "", wait_ms: int = 5_000

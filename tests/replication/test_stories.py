@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.handlers import produce
 from ottla.broker.handlers.support import fetch_answers
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.coordinator.replication.in_sync import InSync
@@ -84,16 +84,16 @@ def starts_with_all_committed(patched: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def answers_though_it_does_not_lead_any_more(patched: pytest.MonkeyPatch) -> dict[str, Any]:
-    def forget(gate: Gate, log: Any) -> None:
-        for _, then in gate._uncommitted.pop(log, ()):
+    def forget(barrier: Barrier, log: Any) -> None:
+        for _, then in barrier._uncommitted.pop(log, ()):
             then(True)
 
     def follow(partition: Partition, leader_id: int, leader_epoch: int) -> None:
-        partition.gate.forget(partition.log)
+        partition.barrier.forget(partition.log)
         followed(partition, leader_id, leader_epoch)
 
     followed = Partition.follow
-    patched.setattr(Gate, "forget", forget)
+    patched.setattr(Barrier, "forget", forget)
     patched.setattr(Partition, "follow", follow)
     patched.setattr(Leader, "answer_to", lambda self, acks, end_offset, high_watermark: 0)
     return {}
@@ -112,7 +112,7 @@ def takes_writes_though_it_follows(patched: pytest.MonkeyPatch) -> dict[str, Any
 def asks_before_its_disk_has_what_came(patched: pytest.MonkeyPatch) -> dict[str, Any]:
     def init(fetcher: ReplicaFetcher, *given: Any) -> None:
         made(fetcher, *given)
-        fetcher._gate = Gate(None)
+        fetcher._barrier = Barrier(None)
 
     made = ReplicaFetcher.__init__
     patched.setattr(ReplicaFetcher, "__init__", init)

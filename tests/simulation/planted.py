@@ -32,16 +32,16 @@ OF_SCENARIOS = (
 OWN = (
     Mutant(
         "an answer leaves before the disk has what it tells",
-        file="ottla/broker/partitions/gate.py",
-        function="Gate.is_shut",
+        file="ottla/broker/partitions/barrier.py",
+        function="Barrier.is_pending",
         old="self.group_commit is not None and self.group_commit.is_pending",
         new="False",
         caught_by="",
     ),
     Mutant(
         "markers are sent before the disk has the decision",
-        file="ottla/broker/partitions/gate.py",
-        function="Gate.effect_behind",
+        file="ottla/broker/partitions/barrier.py",
+        function="Barrier.effect_after",
         old="self.effect(then)",
         new="then()",
         caught_by="",

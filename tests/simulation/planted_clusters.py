@@ -6,7 +6,7 @@ from tests.mutants.mutants import Mutant
 
 LEADER = "ottla/coordinator/replication/leader.py"
 FOLLOWER = "ottla/coordinator/replication/follower.py"
-GATE = "ottla/broker/partitions/gate.py"
+BARRIER = "ottla/broker/partitions/barrier.py"
 MARKERS = "ottla/broker/transports/marker_transport.py"
 VERIFICATION = "ottla/broker/transports/remote_verification.py"
 
@@ -18,8 +18,8 @@ def planted(name: str, file: str, function: str, old: str, new: str) -> Mutant:
 CLUSTER = [
     planted(
         "nothing waits for the high watermark",
-        GATE,
-        "Gate._behind",
+        BARRIER,
+        "Barrier._behind",
         "offset > log.high_watermark",
         "False",
     ),
@@ -53,8 +53,8 @@ CLUSTER = [
     ),
     planted(
         "markers are sent before the decision is committed",
-        GATE,
-        "Gate.effect_behind",
+        BARRIER,
+        "Barrier.effect_after",
         "self._behind(log, offset, committed)",
         "committed(True)",
     ),
@@ -181,7 +181,7 @@ CLUSTER = [
         "a follower asks for more before its disk has what came",
         "ottla/broker/replication/fetcher.py",
         "ReplicaFetcher._answered",
-        "self._gate.is_always_open",
+        "self._barrier.never_waits",
         "True",
     ),
     planted(
@@ -207,8 +207,8 @@ CLUSTER = [
     ),
     planted(
         "whoever waits at a leader that was replaced is told that it is committed",
-        GATE,
-        "Gate.forget",
+        BARRIER,
+        "Barrier.forget",
         "then(False)",
         "then(True)",
     ),

@@ -18,9 +18,9 @@ from ottla.broker.coordinators.share_states import ShareStates
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.hooks.transaction_history import TransactionListener
-from ottla.broker.limits.budgets import ResponseBudget
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock, Randomness, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
@@ -29,7 +29,7 @@ from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
 from ottla.broker.metadata.producer_ids import ProducerIds
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.partitions import Partitions
 from ottla.storage.log_dir import LogDirectory
@@ -66,7 +66,7 @@ class Services(Protocol):
     inflating: InflatingMemory
     fetch_sessions: FetchSessions
     response_budget: ResponseBudget
-    gate: Gate
+    barrier: Barrier
     log_levels: LogLevels
     directory: LogDirectory
 

@@ -18,8 +18,8 @@ from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.metadata_log import LocalMetadataLog, metadata_not_written
 from ottla.broker.metrics.controller_report import ControllerReport
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.coordinator.controller import directories, elections, heartbeats, in_sync, policies, reassignment, registrations
 from ottla.coordinator.controller.heartbeats import Heartbeat, HeartbeatReply, Heartbeats
 from ottla.coordinator.controller.in_sync import PartitionAnswer, PartitionAsked
@@ -51,7 +51,7 @@ class ControllerMetadata:
         cluster_id: str,
         directory: LogDirectory,
         disk: DiskHealth,
-        gate: Gate,
+        barrier: Barrier,
     ) -> None:
         self._env = env
         self._cluster_id = cluster_id
@@ -66,7 +66,7 @@ class ControllerMetadata:
             stepping=stepping,
             directory=directory,
             disk=disk,
-            gate=gate,
+            barrier=barrier,
             state=self.state,
             carry_out_effect=self._carry_out_effect,
         )

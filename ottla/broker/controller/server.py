@@ -30,11 +30,11 @@ from ottla.broker.network.addresses import Addresses
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.network.listener import IDLE_TICK_MS, Connections, controller_endpoints
+from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.disk_errors import take_offline
 from ottla.broker.partitions.disk_health import DiskHealth, log_unwritten
+from ottla.broker.partitions.disk_stop import DiskStop
 from ottla.broker.partitions.durability import GroupCommit
-from ottla.broker.partitions.gate import Gate
-from ottla.broker.partitions.log_failures import take_offline
-from ottla.broker.partitions.write_stop import WriteStop
 from ottla.coordinator.metadata.broker_registration import ControllerRegistration, ListenerEndpoint
 from ottla.operations.metadata_log import DEFAULT_FEATURES, levels_with
 from ottla.protocol.primitives import NO_UUID
@@ -90,10 +90,10 @@ class ControllerServer:
         self._metrics = MetricsEndpoint(settings, serve_metrics, None)
         self.directory = LogDirectory(env.fs, settings.log_dirs)
         self.disk = DiskHealth(env, settings.log_dirs)
-        self.write_stop = WriteStop(self.directory, self.disk)
-        self.gate = Gate(None)
+        self.disk_stop = DiskStop(self.directory, self.disk)
+        self.barrier = Barrier(None)
         if settings.ottla_durability == POWER:
-            self.gate = Gate(GroupCommit(env, self.stepping, self.write_stop.sync_failed, self._sync_refused))
+            self.barrier = Barrier(GroupCommit(env, self.stepping, self.disk_stop.sync_failed, self._sync_refused))
 
     @property
     def settings(self) -> Settings:
@@ -135,7 +135,7 @@ class ControllerServer:
                 cluster_id=self.cluster_id,
                 directory=self.directory,
                 disk=self.disk,
-                gate=self.gate,
+                barrier=self.barrier,
             )
             self.cluster = self.controller.cluster
             self.placement = ControllerPlacement(self.env, self.live_config, self.controller.state)
@@ -209,7 +209,7 @@ class ControllerServer:
         self._timed.stop()
         self._idle_timer.cancel()
         self.stepping.stop()
-        self.gate.stop()
+        self.barrier.stop()
         self.env.finish_aside()
         self.connections.close_all("the controller stops")
         self.disk.close()

@@ -8,7 +8,7 @@ from ottla.broker.apis.api import Declared, RequestContext
 from ottla.broker.apis.services import OfferedApis
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.controller.metadata import ControllerMetadata
-from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock, Randomness, Timers
 from ottla.broker.loop.lifecycle import Lifecycle

@@ -15,7 +15,7 @@ from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.metadata import TxnMetadata
@@ -41,7 +41,7 @@ class SecondPhase:
         env: Env,
         stepping: Stepping,
         lifecycle: Lifecycle,
-        gate: Gate,
+        barrier: Barrier,
         cluster_state: ClusterState,
         transport: MarkerTransport,
         runtime_of: Callable[[TransactionShard], Runtime | None],
@@ -50,7 +50,7 @@ class SecondPhase:
     ) -> None:
         self._env = env
         self._lifecycle = lifecycle
-        self._gate = gate
+        self._barrier = barrier
         self._runtime_of = runtime_of
         self._interception = interception
         self._markers = MarkerSender(
@@ -89,7 +89,7 @@ class SecondPhase:
                 log.info("transaction_resumed", transactional_id=metadata.transactional_id, state=metadata.state.label)
                 self._send_markers(shard, metadata)
 
-        self._gate.effect_behind(runtime.partition.log, runtime.partition.log.log_end_offset, decisions_are_durable)
+        self._barrier.effect_after(runtime.partition.log, runtime.partition.log.log_end_offset, decisions_are_durable)
 
     def _is_held(self, point: Point, metadata: TxnMetadata, go_on: Callable[[], None]) -> bool:
         """Whether the interception stops a decided transaction at a point. If so, ``go_on`` is called when it may go on.
@@ -118,7 +118,7 @@ class SecondPhase:
             if not self._is_held(Point.AFTER_PREPARE, metadata, lambda: self._send_markers_again(shard, metadata)):
                 self._send_markers(shard, metadata)
 
-        self._gate.effect_behind(partition_log, partition_log.log_end_offset, decided)
+        self._barrier.effect_after(partition_log, partition_log.log_end_offset, decided)
 
     def _send_markers(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Send the markers.
@@ -140,7 +140,7 @@ class SecondPhase:
     def _markers_written(self, shard: TransactionShard, transactional_id: str) -> None:
         """Complete a transaction after its markers are durable: the Complete record must never be on the disk before them."""
         metadata = shard.ids[transactional_id]
-        self._gate.effect(lambda: self._complete(shard, metadata))
+        self._barrier.effect(lambda: self._complete(shard, metadata))
 
     def _complete(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
         """Log the Complete record. Where the log refuses the record, try again later."""
@@ -171,8 +171,8 @@ class SecondPhase:
         False while the markers of many partitions are being written, where a decision may have to be committed first, and with
         ``ottla.durability=power``.
         """
-        gate = self._gate
-        return gate.is_always_open and not gate.is_replicated and not self._markers.is_sending(transactional_id)
+        barrier = self._barrier
+        return barrier.never_waits and not barrier.is_replicated and not self._markers.is_sending(transactional_id)
 
     def when_ended(self, partition_log: Log, transactional_id: str, then: Callable[[bool], None]) -> None:
         """Call ``then`` after everything that a decision began is done and durable: first the decision, then its markers.
@@ -191,10 +191,10 @@ class SecondPhase:
                 nonlocal has_answered
                 if not has_answered:
                     has_answered = True
-                    self._gate.answer(then)
+                    self._barrier.answer(then)
 
             self._markers.when_sent(transactional_id, sent)
             if not has_answered:
                 self._env.call_later(MARKERS_AWAITED_MS, sent)
 
-        self._gate.answer_behind(partition_log, partition_log.log_end_offset, decided)
+        self._barrier.answer_after(partition_log, partition_log.log_end_offset, decided)

@@ -16,7 +16,7 @@ from ottla.broker.config.topics import effective, validate
 from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.env import Env
 from ottla.broker.metadata.cluster import PARTITIONS_AT_ONCE, ClusterCommands
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.metadata.cluster import GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.coordinator.metadata.topics import Topic
@@ -58,14 +58,14 @@ class DeadLetterTopics:
         live_config: LiveConfig,
         cluster: ClusterCommands,
         partitions: Partitions,
-        gate: Gate,
+        barrier: Barrier,
         inflating: InflatingMemory,
     ) -> None:
         self._env = env
         self._live_config = live_config
         self._cluster = cluster
         self._partitions = partitions
-        self._gate = gate
+        self._barrier = barrier
         self._inflating = inflating
         # Taken before the memory for inflating and given back after it, so that no two share partitions wait for each other.
         self._copying = InflatingMemory(COPYING_LIMIT_BYTES)
@@ -80,7 +80,7 @@ class DeadLetterTopics:
         topic = self._checked(group_id, name)
         if topic is None:
             topic = yield from self._create(group_id, name)
-        lossy_rounds = self._gate.lossy_rounds
+        lossy_rounds = self._barrier.lossy_rounds
         target = (name, source.log.partition % topic.partition_count)
         writing = _Writing(self._env, self._partitions, target, letters, _headers(group_id, source, letters))
         if copies_dead_letters(own, self._live_config.current):
@@ -93,7 +93,7 @@ class DeadLetterTopics:
         else:
             yield from writing.write_before(letters.last_offset + 1)
         is_durable = yield from self._durable()
-        if not is_durable or self._gate.lossy_rounds != lossy_rounds:
+        if not is_durable or self._barrier.lossy_rounds != lossy_rounds:
             # Earlier batches may belong to an earlier round of syncs than the last.
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"dead letters in {name} may be lost: a file could not be synced")
 
@@ -105,7 +105,7 @@ class DeadLetterTopics:
             outcomes.append(is_durable)
             synced.end()
 
-        self._gate.answer(settle)
+        self._barrier.answer(settle)
         yield synced
         return outcomes.pop()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.transaction.lost_additions import LostAddition, find_lost_additions
 from ottla.coordinator.transaction.metadata import TxnMetadata
@@ -28,11 +28,11 @@ class LostAdditions:
     not know afterwards to which transaction the batch belongs.
     """
 
-    def __init__(self, gate: Gate, directory: LogDirectory) -> None:
-        self._gate = gate
+    def __init__(self, barrier: Barrier, directory: LogDirectory) -> None:
+        self._barrier = barrier
         self._directory = directory
         self._by_id: dict[str, LostAddition] = {}
-        self._has_synced = gate.is_always_open
+        self._has_synced = barrier.never_waits
         self._of_both_versions: set[str] = set()
 
     def __contains__(self, transactional_id: object) -> bool:
@@ -84,10 +84,10 @@ class LostAdditions:
         the completion of the former is not on the disk, a start could take batches of the latter for batches of the former, and
         end them by its markers.
         """
-        if before.state in COMPLETED and before.client_version < TV2 and not self._gate.is_always_open:
+        if before.state in COMPLETED and before.client_version < TV2 and not self._barrier.never_waits:
             transactional_id = before.transactional_id
             self._of_both_versions.add(transactional_id)
-            self._gate.effect(lambda: self._of_both_versions.discard(transactional_id))
+            self._barrier.effect(lambda: self._of_both_versions.discard(transactional_id))
 
     def may_be_added_again(self, transactional_id: str) -> bool:
         """Whether a start could tell from a partition's batch alone to which transaction of the id it belongs."""

@@ -176,8 +176,8 @@ class Shards(Generic[S]):
         if served is not None:
             if not served[1].partition.log.is_offline:
                 partition = served[1].partition
-                if partition.gate.is_replicated:
-                    partition.gate.stand_on(partition)
+                if partition.barrier.is_replicated:
+                    partition.barrier.depend_on(partition)
                 return served
             # No record can be written any more, so the shard's state in memory must not be used either.
             self.resigned(index)
@@ -186,8 +186,8 @@ class Shards(Generic[S]):
         partition = coordinator_partition(self._partitions, self._topic, index)
         opened = self._load_now(partition)
         self._loaded(opened[0])
-        if partition.gate.is_replicated:
-            partition.gate.stand_on(partition)
+        if partition.barrier.is_replicated:
+            partition.barrier.depend_on(partition)
         return opened
 
     def runtime_of(self, shard: S) -> Runtime | None:

@@ -82,7 +82,7 @@ class OpenSharePartition:
         # The earliest noted time at which a lock may end, in ms; None where none is noted.
         self.armed_ms: int | None = None
         self.is_fenced = False
-        self._leaderships_lost = source.gate.leaderships_lost
+        self._leaderships_lost = source.barrier.leaderships_lost
         # The records whose dead letters are to be written, in order. The share partition stays in memory until they are written.
         self.dead_letters: deque[DeadLetters] = deque()
 

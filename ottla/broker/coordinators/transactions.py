@@ -19,7 +19,7 @@ from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
 from ottla.coordinator.invariants import check_transactions
@@ -54,7 +54,7 @@ class Transactions:
         lifecycle: Lifecycle,
         settings: Settings,
         counters: Counters,
-        gate: Gate,
+        barrier: Barrier,
         partitions: Partitions,
         cluster_state: ClusterState,
         new_producer_id: NewProducerId,
@@ -68,7 +68,7 @@ class Transactions:
         self._stepping = stepping
         self._lifecycle = lifecycle
         self._counters = counters
-        self._gate = gate
+        self._barrier = barrier
         self._cluster_state = cluster_state
         self._new_producer_id = new_producer_id
         self._interception = interception
@@ -77,7 +77,7 @@ class Transactions:
             env=env,
             stepping=stepping,
             lifecycle=lifecycle,
-            gate=gate,
+            barrier=barrier,
             cluster_state=cluster_state,
             transport=transport,
             runtime_of=self.runtime_of,
@@ -96,7 +96,7 @@ class Transactions:
             dropped=self._dropped,
             is_renewed_by_epoch=True,
         )
-        self._lost_additions = LostAdditions(gate, partitions.directory)
+        self._lost_additions = LostAdditions(barrier, partitions.directory)
         # The ids whose time-out could not be logged, with the time of the next attempt in ms.
         self._retry_after_ms: dict[str, int] = {}
         self._config = TxnConfig(
@@ -142,7 +142,7 @@ class Transactions:
         self._add_again()
         for shard in self.shards():
             self._second_phase.resume(shard, except_ids=self._lost_additions)
-        self._gate.effect(self._lost_additions.note_synced)
+        self._barrier.effect(self._lost_additions.note_synced)
 
     def _add_again(self) -> None:
         """Add partitions again to their transactions. What the log refuses is tried again by each sweep and command."""
@@ -196,7 +196,7 @@ class Transactions:
 
     def is_synced(self, transactional_id: str) -> bool:
         """Whether every record of a transactional id is as durable as promised."""
-        return self._gate.is_synced(self._shard(transactional_id)[1].partition.log)
+        return self._barrier.is_synced(self._shard(transactional_id)[1].partition.log)
 
     def may_be_added_again(self, transactional_id: str) -> bool:
         """Whether a start could add a partition again whose addition a power cut has taken (`LostAdditions`).

@@ -13,7 +13,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
@@ -97,14 +97,14 @@ class LocalVerification:
         counters: Counters,
         transactions: Transactions,
         cluster_state: ClusterState,
-        gate: Gate,
+        barrier: Barrier,
     ) -> None:
         self._clock = clock
         self._config = config
         self._counters = counters
         self._transactions = transactions
         self._cluster_state = cluster_state
-        self._gate = gate
+        self._barrier = barrier
 
     def join(
         self,
@@ -127,13 +127,13 @@ class LocalVerification:
             self._counters.verification_ms.add(self._clock.monotonic_ms() - began_ms)
         is_settled = refusal is not None or (not was_added and (has_waited or not implicit_add))
         transactions = self._transactions
-        if self._gate.is_always_open or is_settled or transactions.may_be_added_again(transactional_id):
+        if self._barrier.never_waits or is_settled or transactions.may_be_added_again(transactional_id):
             then(refusal)
         elif transactions.is_synced(transactional_id):
             then(None)
         else:
             # Whether the wait has brought the record to the disk shows when the caller asks again.
-            self._gate.answer(lambda _: then(None))
+            self._barrier.answer(lambda _: then(None))
 
     def join_all(
         self,

@@ -70,11 +70,11 @@ class Deleting(msgspec.Struct, kw_only=True):
     offset: int
     result: DeleteRecordsPartitionResult
     leaderships_lost: int
-    """The gate's number when the records were deleted here."""
+    """The barrier's number when the records were deleted here."""
 
     @staticmethod
     def of(partition: Partition, offset: int, result: DeleteRecordsPartitionResult) -> Deleting:
-        return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.gate.leaderships_lost)
+        return Deleting(partition=partition, offset=offset, result=result, leaderships_lost=partition.barrier.leaderships_lost)
 
     def is_over(self) -> bool:
         """Note how far the replicas have come; whether that is far enough, or another broker has led meanwhile."""

@@ -16,7 +16,7 @@ from ottla.broker.handlers.support.common import fenced_code
 from ottla.broker.hooks.interception import DecisionDelayed, Latch
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -25,7 +25,7 @@ TV2_FROM = 5
 
 
 class Ports(Protocol):
-    gate: Gate
+    barrier: Barrier
     transactions: Transactions
     lifecycle: Lifecycle
 
@@ -44,9 +44,9 @@ def handle(ports: Ports, request: EndTxnRequest, context: RequestContext) -> End
         return _when_released(ports, request, context, held.latch)
     except KafkaError as error:
         return failed(request, context.version, error.code)
-    if ports.gate.is_replicated:
+    if ports.barrier.is_replicated:
         # The wait below ends when the decision is committed. The record that completes the transaction needs no waiting for.
-        ports.gate.take_standing()
+        ports.barrier.take_dependencies()
     response = EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=identity.producer_id, producer_epoch=identity.epoch)
     transactions = ports.transactions
     if transactions.has_ended(request.transactional_id):

@@ -24,7 +24,6 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.handlers.support.current_leaders import with_fetch_endpoints
 from ottla.broker.handlers.support.fetch_answers import diverging_answer, not_here, read_elsewhere, refusal, response
 from ottla.broker.handlers.support.parked import ParkedFetch, Waiter
-from ottla.broker.limits.budgets import ResponseBudget
 from ottla.broker.limits.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -34,6 +33,7 @@ from ottla.broker.limits.fetch_sessions import (
     PartitionKey,
     RequestedPartition,
 )
+from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
-from ottla.broker.partitions.log_failures import note_damage
+from ottla.broker.partitions.disk_errors import note_damage
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.replication.leader import check_leader_epoch
 from ottla.protocol.errors import Code, KafkaError

@@ -36,7 +36,7 @@ from ottla.broker.limits.inflating import InflatingMemory
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.inflating import Allowance
@@ -77,7 +77,7 @@ class Ports(Protocol):
     live_config: LiveConfig
     clock: Clock
     timers: Timers
-    gate: Gate
+    barrier: Barrier
     counters: Counters
     inflating: InflatingMemory
     verification: Verification
@@ -116,7 +116,7 @@ def handle(ports: Ports, request: ProduceRequest, context: RequestContext) -> An
 def _answer(asked: _Asked, request: ProduceRequest, response: ProduceResponse, leaderships_lost: int | None = None) -> Answer:
     """The answer as the producer has asked for it: none, at once, or once all replicas in sync have the batches.
 
-    ``leaderships_lost`` is the gate's number from before the first step; None where there was no step since the append.
+    ``leaderships_lost`` is the barrier's number from before the first step; None where there was no step since the append.
     """
     if not request.acks:
         return None
@@ -155,7 +155,7 @@ def _one_after(pause: Pause, asked: _Asked, request: ProduceRequest) -> Steps[An
 def _in_steps(asked: _Asked, request: ProduceRequest) -> Steps[Answer]:
     """Handle one partition after the other. A small request ends within the first step."""
     ports, context, allowance = asked.ports, asked.context, asked.allowance
-    lost, pace = ports.gate.leaderships_lost, Pace()
+    lost, pace = ports.barrier.leaderships_lost, Pace()
     refused = yield from whole_refusal(ports, context, request, pace)
     has_waited = False
     if asked.transactional_id is not None and refused is Code.NONE:

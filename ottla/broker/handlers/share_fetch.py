@@ -19,7 +19,7 @@ from ottla.broker.handlers.support.parked import MAX_WAIT_MS, ParkedFetch, Waite
 from ottla.broker.handlers.support.share_acknowledgements import RENEWAL_FROM, Outcomes, acknowledge_all, by_topic, code_and_message
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
-from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later

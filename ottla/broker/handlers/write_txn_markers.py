@@ -17,7 +17,7 @@ from ottla.broker.coordinators.groups import Groups
 from ottla.broker.handlers.support.each import Handled, each
 from ottla.broker.loop.env import Timers
 from ottla.broker.loop.pending_response import Later
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.internal_topics import OFFSETS_TOPIC
@@ -49,7 +49,7 @@ REPLICATED_WITHIN_MS = 30_000
 class Ports(Protocol):
     partitions: Partitions
     groups: Groups
-    gate: Gate
+    barrier: Barrier
     timers: Timers
 
 
@@ -62,9 +62,9 @@ def write_markers(ports: Ports, request: WriteTxnMarkersRequest) -> Steps[WriteT
 
     The answer waits until they are committed: a marker that is lost with its leader would never be sent again.
     """
-    if not ports.gate.is_replicated:
+    if not ports.barrier.is_replicated:
         return (yield from _write_all(ports, request))
-    lost = ports.gate.leaderships_lost
+    lost = ports.barrier.leaderships_lost
     return _when_replicated(ports, (yield from _write_all(ports, request)), lost)
 
 
@@ -82,7 +82,7 @@ def _when_replicated(ports: Ports, response: WriteTxnMarkersResponse, leadership
             if not waiting:
                 later.resolve(response)
 
-        ports.gate.answer_behind(partition.log, partition.log.log_end_offset, decided)
+        ports.barrier.answer_after(partition.log, partition.log.log_end_offset, decided)
 
     awaited = list[tuple[WritableTxnMarkerPartitionResult, Partition]]()
     for marker in response.markers:

@@ -1,7 +1,7 @@
 """Limits that hold for all connections of a broker together.
 
-- `budgets`: limits the memory of all connections together: unfinished and waiting requests, and answers that clients have not read
-  yet.
 - `fetch_sessions`: incremental fetch sessions (KIP-227): requests and responses name only the partitions that have changed.
 - `inflating`: limits the memory that all requests together use for inflating batches.
+- `memory_budgets`: limits the memory of all connections together: unfinished and waiting requests, and responses that clients have
+  not read yet.
 """

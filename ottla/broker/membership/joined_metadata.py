@@ -113,7 +113,7 @@ class JoinedMetadata:
             live_config=parts.config,
             directory=parts.directory,
             disk=parts.disk,
-            gate=parts.gate,
+            barrier=parts.barrier,
             peers=self.peers,
             controller=self._in_sync_changes,
             broker_epoch=lambda: self.lifecycle.broker_epoch,

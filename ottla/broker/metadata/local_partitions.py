@@ -19,9 +19,9 @@ from ottla.broker.config.topics import log_config
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.metadata_faults import MetadataFaults
+from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.disk_errors import log_offline
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
-from ottla.broker.partitions.log_failures import log_offline
 from ottla.broker.partitions.partitions import NotLeader, Partition, Partitions
 from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState
 from ottla.coordinator.metadata.metadata_delta import MetadataDelta
@@ -62,7 +62,7 @@ class MetadataParts(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     config: LiveConfig
     directory: LogDirectory
     disk: DiskHealth
-    gate: Gate
+    barrier: Barrier
     partitions: Partitions
 
 
@@ -134,7 +134,7 @@ class LocalPartitions:
         self._config = parts.config
         self._directory = parts.directory
         self._disk = parts.disk
-        self._gate = parts.gate
+        self._barrier = parts.barrier
         self._partitions = parts.partitions
         self._state = state
         self._replicas = replicas
@@ -351,7 +351,7 @@ class LocalPartitions:
             if self._directory.has_forgotten:
                 self._directory.has_forgotten = False
                 for path in self._directory.checkpoints.paths:
-                    self._gate.wrote_file(path, self._directory.path)
+                    self._barrier.wrote_file(path, self._directory.path)
         # After a failed sync no log accepts appends, new logs included.
         partition_log.is_failed |= self._disk.has_failed
         return self._partitions.add(partition_log, is_led=False)

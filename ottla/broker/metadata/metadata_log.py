@@ -10,8 +10,8 @@ import msgspec
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.local_partitions import has_losses
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.metadata.cluster import ClusterState
@@ -84,7 +84,7 @@ class LocalMetadataLog:
         stepping: Stepping,
         directory: LogDirectory,
         disk: DiskHealth,
-        gate: Gate,
+        barrier: Barrier,
         state: ClusterState,
         carry_out_effect: Callable[[Effect], None] | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class LocalMetadataLog:
         if self.log.offline_reason is not None:
             raise _no_metadata(self.log.offline_reason)
         # The partition of the metadata log is not added to `Partitions`, so that no client can name it.
-        self.partition = Partition(env, self.log, gate, disk, state.node_id)
+        self.partition = Partition(env, self.log, barrier, disk, state.node_id)
         self._runtime = Runtime(env, self.partition, self._replay, stepping, carry_out_effect, refused=lambda error: error)
 
     def _replay(self, record: LogRecord, offset: int, producer_id: int) -> None:
@@ -108,7 +108,7 @@ class LocalMetadataLog:
             is_new = self._runtime.load() == 0
         except KafkaError as error:
             raise _no_metadata(str(error.message)) from error
-        self.partition.gate.recovered(self.log)
+        self.partition.barrier.recovered(self.log)
         return is_new
 
     def begin_epoch(self) -> None:

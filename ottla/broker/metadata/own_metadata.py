@@ -41,7 +41,7 @@ class OwnMetadata:
             stepping=parts.stepping,
             directory=parts.directory,
             disk=parts.disk,
-            gate=parts.gate,
+            barrier=parts.barrier,
             state=self.state,
         )
         self.cluster = ClusterCommands(

@@ -14,9 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.transactions import Transactions
-from ottla.broker.limits.budgets import RequestBudget, ResponseBudget
 from ottla.broker.limits.fetch_sessions import FetchSessions
 from ottla.broker.limits.inflating import InflatingMemory
+from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
 from ottla.broker.loop.counters import DURATION_BOUNDS_S, Counters, Recent
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.lifecycle import Lifecycle

@@ -16,19 +16,19 @@ import structlog
 
 from ottla.addresses import client_address
 from ottla.broker.hooks.interception import Interception, RequestTopics
-from ottla.broker.limits.budgets import SMALL_BYTES
+from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.network import dispatch
 from ottla.broker.network.answers import Answers, Slot, merged
+from ottla.broker.network.connection_memory import ConnectionMemory
 from ottla.broker.network.dispatch import ELEMENT_BYTES, Dispatcher, RequestRefused, Route, UnsupportedApiVersions
 from ottla.broker.network.framing import Frames, FrameSizeError
 from ottla.broker.network.intercepted import intercepted
 from ottla.broker.network.listener import Connections
-from ottla.broker.network.memory import ConnectionMemory
 from ottla.broker.network.pause_reasons import Hold
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import DECODE_FAILURES
 from ottla.protocol.primitives import Buffer, TooManyElements, message_elements
 from ottla.protocol.steps import Steps
@@ -55,7 +55,7 @@ class Ports(dispatch.Ports[S], Protocol[S]):
     clock: Clock
     timers: Timers
     stepping: Stepping
-    gate: Gate
+    barrier: Barrier
     connections: Connections
     interception: Interception | None
 
@@ -270,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
             if steps is not None:
                 self._work(route, correlation_id, steps, cost_bytes)
                 return
-        lossy_rounds = self._ports.gate.lossy_rounds
+        lossy_rounds = self._ports.barrier.lossy_rounds
         response = dispatcher.handle(route, request)
         if response is None:
             return
@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         self._memory.charge(self)
         self._hold(Hold.STEPS)
         slot = self._answers.reserve()
-        lossy_rounds = self._ports.gate.lossy_rounds
+        lossy_rounds = self._ports.barrier.lossy_rounds
 
         def done(answer: list[Buffer] | Later | None) -> None:
             if type(answer) is Later:
@@ -348,24 +348,24 @@ class Connection(asyncio.BufferedProtocol):
     # answers
 
     def _answer(self, parts: list[Buffer]) -> None:
-        gate = self._ports.gate
-        if gate.is_always_open or not gate.is_shut:
+        barrier = self._ports.barrier
+        if barrier.never_waits or not barrier.is_pending:
             self._answers.put(parts)
         else:
-            self._fill_when_durable(self._answers.reserve(), parts, gate.lossy_rounds)
+            self._fill_when_durable(self._answers.reserve(), parts, barrier.lossy_rounds)
 
     def _fill_when_durable(self, slot: Slot, parts: list[Buffer], lossy_rounds: int) -> None:
         """Fill an answer's place when everything that the answer tells of is on the disk, else close the connection.
 
-        ``lossy_rounds`` is `Gate.lossy_rounds` of when the request began to be handled.
+        ``lossy_rounds`` is `Barrier.lossy_rounds` of when the request began to be handled.
         """
-        gate = self._ports.gate
-        if gate.lossy_rounds != lossy_rounds:
+        barrier = self._ports.barrier
+        if barrier.lossy_rounds != lossy_rounds:
             self.close(NOT_DURABLE)
-        elif gate.is_always_open or not gate.is_shut:
+        elif barrier.never_waits or not barrier.is_pending:
             self._fill(slot, parts)
         else:
-            gate.answer(lambda durable: self._fill(slot, parts) if durable else self.close(NOT_DURABLE))
+            barrier.answer(lambda durable: self._fill(slot, parts) if durable else self.close(NOT_DURABLE))
 
     def _fill_later(self, route: Route, correlation_id: int, later: Later, slot: Slot, lossy_rounds: int) -> None:
         def ready(response: Any) -> None:

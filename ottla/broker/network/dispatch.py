@@ -12,7 +12,7 @@ from ottla.broker.apis.api import Declared, RequestContext
 from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.hooks.transaction_history import TransactionListener
-from ottla.broker.limits.budgets import SMALL_BYTES
+from ottla.broker.limits.memory_budgets import SMALL_BYTES
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock
 from ottla.broker.loop.lifecycle import Lifecycle
@@ -20,7 +20,7 @@ from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.answers import merged
 from ottla.broker.network.request_history import UNFINISHED, Reporter, reported_once_there, reporter
 from ottla.broker.network.wait_committed import once_committed
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.protocol.codec import API_VERSIONS_KEY, Api, decode_body, read_client_id, response_parts
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.primitives import Buffer, TooManyElements, count_apart, message_elements
@@ -55,7 +55,7 @@ class Ports(Protocol[S]):
     counters: Counters
     lifecycle: Lifecycle
     live_config: LiveConfig
-    gate: Gate
+    barrier: Barrier
     transaction_listener: TransactionListener | None
 
     @property
@@ -97,13 +97,24 @@ class Route(NamedTuple):
 class Dispatcher:
     """Dispatches the requests of one connection. An exception in a handler is logged, and only fails its own request."""
 
-    __slots__ = ("_apis", "_connection_id", "_gate", "_listener", "_now_ms", "_peer", "_ports", "_requests", "_routes", "_services")
+    __slots__ = (
+        "_apis",
+        "_barrier",
+        "_connection_id",
+        "_listener",
+        "_now_ms",
+        "_peer",
+        "_ports",
+        "_requests",
+        "_routes",
+        "_services",
+    )
 
     def __init__(self, ports: Ports[S], listener: str, peer: str, connection_id: int) -> None:
         self._ports: Ports[Any] = ports
         self._apis: ApiRegistry[Any] = ports.apis
         self._services: Any = ports.services
-        self._gate = ports.gate
+        self._barrier = ports.barrier
         self._now_ms = ports.clock.now_ms
         self._listener = listener
         self._peer = peer
@@ -169,10 +180,10 @@ class Dispatcher:
 
     def handle(self, route: Route, request: Any) -> Any:
         """Call the handler; returns its response, `Later`, steps or None."""
-        gate = self._gate
-        waits = gate.is_replicated and route.api.key not in AT_ONCE
+        barrier = self._barrier
+        waits = barrier.is_replicated and route.api.key not in AT_ONCE
         if waits:
-            gate.take_standing()
+            barrier.take_dependencies()
         report = route.report
         come_ms = 0 if report is None else self._now_ms()
         try:
@@ -189,7 +200,7 @@ class Dispatcher:
             response = self._failed(route, request)
         if not waits:
             return response
-        return once_committed(gate, response, lambda code: route.api.failed(request, route.context.version, code))
+        return once_committed(barrier, response, lambda code: route.api.failed(request, route.context.version, code))
 
     def _reported_later(self, route: Route, report: Reporter, come_ms: int, request: Any, response: Any) -> Steps[Any] | Later:
         """What reports the response once it is there, in place of the response."""

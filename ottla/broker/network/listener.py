@@ -12,7 +12,7 @@ from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings, connection_limits
-from ottla.broker.limits.budgets import RequestBudget, ResponseBudget
+from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
 from ottla.broker.loop.env import Env
 from ottla.broker.network.framing import ReceiveBuffers
 

@@ -11,7 +11,7 @@ from types import GeneratorType
 from typing import Any
 
 from ottla.broker.loop.pending_response import Later
-from ottla.broker.partitions.gate import Gate, LogPosition, Replicated
+from ottla.broker.partitions.barrier import Barrier, LogPosition, Replicated
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import Steps
 
@@ -19,33 +19,37 @@ Refusal = Callable[[Code], Any]
 """The response that refuses a request with an error."""
 
 
-def once_committed(gate: Gate, response: Any, refusal: Refusal) -> Any:
-    """What a handler has returned, delayed until the logs that it has noted (`Gate.stand_on`) are committed.
+def once_committed(barrier: Barrier, response: Any, refusal: Refusal) -> Any:
+    """What a handler has returned, delayed until the logs that it has noted (`Barrier.depend_on`) are committed.
 
     Where another broker leads such a partition by then, the request is answered with NOT_COORDINATOR.
     """
-    standing = gate.take_standing()
+    dependencies = barrier.take_dependencies()
     if type(response) is GeneratorType:
-        return _in_steps(gate, response, standing, refusal)
-    return _settled(gate, response, standing, refusal)
+        return _in_steps(barrier, response, dependencies, refusal)
+    return _settled(barrier, response, dependencies, refusal)
 
 
-def _settled(gate: Gate, response: Any, standing: Mapping[Replicated, LogPosition], refusal: Refusal) -> Any:
-    if not standing or response is None:
+def _settled(barrier: Barrier, response: Any, dependencies: Mapping[Replicated, LogPosition], refusal: Refusal) -> Any:
+    if not dependencies or response is None:
         return response
     if type(response) is Later:
-        return _once_ready(gate, response, list(standing), refusal)
-    return _delayed(gate, response, standing, refusal, Later())
+        return _once_ready(barrier, response, list(dependencies), refusal)
+    return _delayed(barrier, response, dependencies, refusal, Later())
 
 
-def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, LogPosition], refusal: Refusal, later: Later) -> Any:
+def _delayed(
+    barrier: Barrier, response: Any, dependencies: Mapping[Replicated, LogPosition], refusal: Refusal, later: Later
+) -> Any:
     """The response where everything is committed already, else ``later``, which gets it.
 
     Where a partition has another leader epoch by now, what the response tells of may be lost.
     """
-    if any(not partition.is_led or partition.log.leader_epoch != stood.leader_epoch for partition, stood in standing.items()):
+    if any(
+        not partition.is_led or partition.log.leader_epoch != position.leader_epoch for partition, position in dependencies.items()
+    ):
         return refusal(Code.NOT_COORDINATOR)
-    awaited = {partition: s.end_offset for partition, s in standing.items() if s.end_offset > partition.log.high_watermark}
+    awaited = {partition: s.end_offset for partition, s in dependencies.items() if s.end_offset > partition.log.high_watermark}
     if not awaited:
         return response
     waiting = len(awaited)
@@ -59,17 +63,17 @@ def _delayed(gate: Gate, response: Any, standing: Mapping[Replicated, LogPositio
             later.resolve(response)
 
     for partition, end_offset in awaited.items():
-        gate.answer_behind(partition.log, end_offset, committed)
+        barrier.answer_after(partition.log, end_offset, committed)
     return later
 
 
-def _once_ready(gate: Gate, ready: Later, partitions: list[Replicated], refusal: Refusal) -> Later:
+def _once_ready(barrier: Barrier, ready: Later, partitions: list[Replicated], refusal: Refusal) -> Later:
     """The answer to a request that waits: it may tell of all that the logs have when it is made."""
     later = Later(is_durable=ready.is_durable, on_abandoned=ready.abandon)
 
     def made(response: Any) -> None:
         later.is_large = ready.is_large
-        delayed = _delayed(gate, response, {partition: LogPosition.on(partition) for partition in partitions}, refusal, later)
+        delayed = _delayed(barrier, response, {partition: LogPosition.on(partition) for partition in partitions}, refusal, later)
         if delayed is not later:
             later.resolve(delayed)
 
@@ -77,11 +81,11 @@ def _once_ready(gate: Gate, ready: Later, partitions: list[Replicated], refusal:
     return later
 
 
-def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, LogPosition], refusal: Refusal) -> Steps[Any]:
+def _in_steps(barrier: Barrier, steps: Steps[Any], dependencies: dict[Replicated, LogPosition], refusal: Refusal) -> Steps[Any]:
     """Run steps, and note on which logs each of them stands. Requests of others are handled in between."""
     failure: BaseException | None = None
     while True:
-        gate.take_standing()
+        barrier.take_dependencies()
         try:
             step = next(steps) if failure is None else steps.throw(failure)
         except StopIteration as ended:
@@ -90,19 +94,19 @@ def _in_steps(gate: Gate, steps: Steps[Any], standing: dict[Replicated, LogPosit
         except KafkaError as error:
             response = refusal(error.code)
             break
-        _add(standing, gate.take_standing())
+        _add(dependencies, barrier.take_dependencies())
         failure = None
         try:
             yield step
         except Exception as error:
             # What the step has done in another thread was refused.
             failure = error
-    _add(standing, gate.take_standing())
-    return _settled(gate, response, standing, refusal)
+    _add(dependencies, barrier.take_dependencies())
+    return _settled(barrier, response, dependencies, refusal)
 
 
-def _add(standing: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
+def _add(dependencies: dict[Replicated, LogPosition], newer: Mapping[Replicated, LogPosition]) -> None:
     """Note what a step stands on. The leader epoch stays that of the first step: what was written in it is lost with it."""
-    for partition, stood in newer.items():
-        first = standing.setdefault(partition, stood)
-        standing[partition] = LogPosition(first.leader_epoch, stood.end_offset)
+    for partition, position in newer.items():
+        first = dependencies.setdefault(partition, position)
+        dependencies[partition] = LogPosition(first.leader_epoch, position.end_offset)

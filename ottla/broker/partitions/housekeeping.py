@@ -11,8 +11,8 @@ from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env, Timer
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code, KafkaError
 from ottla.protocol.steps import Steps
@@ -44,7 +44,7 @@ class Housekeeping:
         directory: LogDirectory,
         partitions: Partitions,
         disk: DiskHealth,
-        gate: Gate,
+        barrier: Barrier,
         disk_failed: Callable[[BaseException], None],
     ) -> None:
         """``disk_failed`` is called with the error when a sync has failed."""
@@ -55,7 +55,7 @@ class Housekeeping:
         self._directory = directory
         self._partitions = partitions
         self._disk = disk
-        self._gate = gate
+        self._barrier = barrier
         self._disk_failed = disk_failed
         self._timers: dict[str, Timer] = {}
         self.uncleanable: set[Log] = set()
@@ -198,4 +198,4 @@ class Housekeeping:
             self._disk.refused(directory.path, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"{directory.path}: {error.strerror or error}") from error
         self._disk.accepted(directory.path)
-        self._gate.wrote_file(path, directory.path)
+        self._barrier.wrote_file(path, directory.path)

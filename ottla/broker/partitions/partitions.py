@@ -8,9 +8,9 @@ from typing import TypeVar, Unpack
 import structlog
 
 from ottla.broker.loop.env import Env
+from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.disk_errors import disk_refused, note_damage, storage_error, take_offline
 from ottla.broker.partitions.disk_health import PROBE_MIN_BYTES, DiskHealth
-from ottla.broker.partitions.gate import Gate
-from ottla.broker.partitions.log_failures import disk_refused, note_damage, storage_error, take_offline
 from ottla.coordinator.replication.in_sync import InSync
 from ottla.coordinator.replication.leader import ACKS_ALL, EpochEnd, Leader, sole_leader
 from ottla.invariants import CHECKED
@@ -66,9 +66,9 @@ class Partition:
         "_lost",
         "_on_written",
         "appended_bytes",
+        "barrier",
         "bytes_in",
         "fetchable_bytes",
-        "gate",
         "leader_id",
         "log",
         "messages_in",
@@ -77,11 +77,13 @@ class Partition:
         "waiters",
     )
 
-    def __init__(self, env: Env, partition_log: Log, gate: Gate, disk: DiskHealth, broker_id: int, *, is_led: bool = True) -> None:
+    def __init__(
+        self, env: Env, partition_log: Log, barrier: Barrier, disk: DiskHealth, broker_id: int, *, is_led: bool = True
+    ) -> None:
         """``is_led``: the broker is the only replica, and leads. Else nobody is known to lead yet."""
         self._env = env
-        self.gate = gate
-        self._on_written = gate.on_written
+        self.barrier = barrier
+        self._on_written = barrier.on_written
         self._disk = disk
         self.log = partition_log
         self.appended_bytes = 0
@@ -131,13 +133,13 @@ class Partition:
         assert leader_epoch >= self.log.leader_epoch, f"{self.log.name}: {leader_epoch} after {self.log.leader_epoch}"
         self._leader, self.leader_id = None, leader_id
         self.log.leader_epoch = leader_epoch
-        self.gate.forget(self.log)
-        self._lost = self.gate.leaderships_lost
+        self.barrier.forget(self.log)
+        self._lost = self.barrier.leaderships_lost
         if self.waiters:
             self._wake()
 
     def was_lost_since(self, leaderships_lost: int) -> bool:
-        """Whether this broker does not lead, or has not all the time since `Gate.leaderships_lost` had this value."""
+        """Whether this broker does not lead, or has not all the time since `Barrier.leaderships_lost` had this value."""
         return self._leader is None or self._lost > leaderships_lost
 
     def advance(self) -> None:
@@ -151,7 +153,7 @@ class Partition:
         if high_watermark > self.log.high_watermark:
             self.log.move_high_watermark(high_watermark)
             self.reveals += 1
-            self.gate.committed(self.log)
+            self.barrier.committed(self.log)
             if self.waiters:
                 self._wake()
 
@@ -309,10 +311,10 @@ class Partition:
 class Partitions:
     """All partitions in service, by topic and number."""
 
-    def __init__(self, env: Env, directory: LogDirectory, gate: Gate, disk: DiskHealth, broker_id: int) -> None:
+    def __init__(self, env: Env, directory: LogDirectory, barrier: Barrier, disk: DiskHealth, broker_id: int) -> None:
         self._env = env
         self._broker_id = broker_id
-        self._gate = gate
+        self._barrier = barrier
         self._disk = disk
         self.directory = directory
         self._by_name: dict[TopicPartition, Partition] = {}
@@ -323,7 +325,7 @@ class Partitions:
 
     def add(self, partition_log: Log, *, is_led: bool = True) -> Partition:
         """Put a partition into service. ``is_led``: this broker is its only replica. Else `lead` or `follow` come next."""
-        partition = Partition(self._env, partition_log, self._gate, self._disk, self._broker_id, is_led=is_led)
+        partition = Partition(self._env, partition_log, self._barrier, self._disk, self._broker_id, is_led=is_led)
         self._by_name[partition_log.topic, partition_log.partition] = partition
         return partition
 

@@ -140,8 +140,8 @@ class Runtime:
                 base_offset = self.partition.append_own(batch).base_offset
             except KafkaError as error:
                 raise self._refused(error) from error
-            if self.partition.gate.is_replicated:
-                self.partition.gate.stand_on(self.partition)
+            if self.partition.barrier.is_replicated:
+                self.partition.barrier.depend_on(self.partition)
         for at, record in enumerate(result.records):
             self._replay(record, base_offset + at, producer_id)
         if result.effects:

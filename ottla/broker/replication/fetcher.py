@@ -15,7 +15,7 @@ import structlog
 
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Timer, Timers
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.peers.peer import Peer
 from ottla.broker.peers.requests import PeerFailure
@@ -69,7 +69,7 @@ class ReplicaFetcher:
         peer: Callable[[], Peer | None],
         hang_up: Callable[[], None],
         logs: FollowerLogs,
-        gate: Gate,
+        barrier: Barrier,
     ) -> None:
         """``peer`` gives the connection to the leader; None where it cannot be reached now. ``hang_up`` closes that connection."""
         self._timers = timers
@@ -77,7 +77,7 @@ class ReplicaFetcher:
         self._peer = peer
         self._hang_up = hang_up
         self._logs = logs
-        self._gate = gate
+        self._barrier = barrier
         self._session = FetchSession()
         self._followed: dict[TopicIdPartition, _Followed] = {}
         self._is_in_flight = False
@@ -201,12 +201,12 @@ class ReplicaFetcher:
         try:
             self._take(answer)
         finally:
-            if self._gate.is_always_open:
+            if self._barrier.never_waits:
                 self._fetch_after(0)
             else:
                 # The leader takes what is below the offset of the next fetch for safe, so the disk must have it before.
                 self._is_in_flight = True
-                self._gate.answer(self._synced)
+                self._barrier.answer(self._synced)
 
     def _synced(self, is_durable: bool) -> None:
         """The disk has what came with the last answer. A log for which it has not is offline."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import structlog
 
 from ottla.broker.loop.env import Clock
+from ottla.broker.partitions.barrier import Barrier
+from ottla.broker.partitions.disk_errors import disk_refused, note_damage, take_offline
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
-from ottla.broker.partitions.log_failures import disk_refused, note_damage, take_offline
 from ottla.broker.partitions.partitions import Partition
 from ottla.coordinator.replication.follower import Action, Append, FollowerLog, Following, StartAt, Truncate, taken_over
 from ottla.coordinator.replication.leader import EpochEnd
@@ -41,11 +41,11 @@ def end_of_epoch(partition_log: Log, diverging: EpochEnd | None) -> EpochEnd | N
 class FollowerLogs:
     """Appends to, and truncates, the logs of followed partitions."""
 
-    def __init__(self, clock: Clock, directory: LogDirectory, disk: DiskHealth, gate: Gate) -> None:
+    def __init__(self, clock: Clock, directory: LogDirectory, disk: DiskHealth, barrier: Barrier) -> None:
         self._clock = clock
         self._directory = directory
         self._disk = disk
-        self._gate = gate
+        self._barrier = barrier
 
     def opened(self, partition: Partition) -> None:
         """A start has opened the log of a partition with other replicas. What is above its high watermark may still be lost."""
@@ -96,11 +96,11 @@ class FollowerLogs:
 
         Also where the log has refused one of the batches, because those before are there, and the next fetch begins behind them.
         """
-        if self._gate.group_commit is not None:
+        if self._barrier.group_commit is not None:
             segments = partition_log.segments
             first = segments.index(last[0]) if last and last[0] in segments else 0
             for segment in segments[first:]:
-                self._gate.group_commit.wrote(partition_log, segment)
+                self._barrier.group_commit.wrote(partition_log, segment)
 
     def _truncate(self, partition: Partition, offset: int) -> None:
         partition_log = partition.log
@@ -118,4 +118,4 @@ class FollowerLogs:
     def _changed(self, partition_log: Log) -> None:
         """With ``ottla.durability=power`` the follower asks for more only after the disk has the truncation."""
         if partition_log.segments:
-            self._gate.wrote_file(partition_log.active.log.path, partition_log.directory)
+            self._barrier.wrote_file(partition_log.active.log.path, partition_log.directory)

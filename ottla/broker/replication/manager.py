@@ -12,8 +12,8 @@ import structlog
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import NOBODY, Partition
 from ottla.broker.peers.directory import FETCH, BrokerPeers
 from ottla.broker.peers.peer import Peer
@@ -45,7 +45,7 @@ class ReplicaManager:
         live_config: LiveConfig,
         directory: LogDirectory,
         disk: DiskHealth,
-        gate: Gate,
+        barrier: Barrier,
         peers: BrokerPeers,
         controller: Controller,
         broker_epoch: Callable[[], int],
@@ -59,14 +59,14 @@ class ReplicaManager:
         self._env = env
         self._live_config = live_config
         self._directory = directory
-        self._gate = gate
-        gate.is_replicated = True
+        self._barrier = barrier
+        barrier.is_replicated = True
         self._peers = peers
         self._own_epoch = broker_epoch
         self._live_epoch = live_epoch
         self._check_directory = check_directory
         self.broker_id = live_config.settings.node_id
-        self._logs = FollowerLogs(env, directory, disk, gate)
+        self._logs = FollowerLogs(env, directory, disk, barrier)
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
         )
@@ -183,7 +183,7 @@ class ReplicaManager:
             def hang_up() -> None:
                 self._peers.hang_up(leader_id, FETCH)
 
-            fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, hang_up, self._logs, self._gate)
+            fetcher = self._fetchers[leader_id] = ReplicaFetcher(self._env, self, peer, hang_up, self._logs, self._barrier)
         return fetcher
 
     # time

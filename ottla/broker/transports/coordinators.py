@@ -29,7 +29,7 @@ class OtherCoordinators:
             clock=services.clock,
             config=services.live_config,
             counters=services.counters,
-            gate=services.gate,
+            barrier=services.barrier,
             partitions=services.partitions,
             transactions=services.transactions,
             state=self._state,

@@ -26,5 +26,5 @@ class LocalCoordinators:
             counters=services.counters,
             transactions=services.transactions,
             cluster_state=services.cluster.state,
-            gate=services.gate,
+            barrier=services.barrier,
         )

@@ -19,7 +19,7 @@ from ottla.broker.coordinators.transactions import Transactions
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Clock
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.peers.requests import Failure, PeerFailure
 from ottla.broker.transports.leaders import Peers, leader_of
@@ -90,7 +90,7 @@ class CoordinatorVerification:
         clock: Clock,
         config: LiveConfig,
         counters: Counters,
-        gate: Gate,
+        barrier: Barrier,
         partitions: Partitions,
         transactions: Transactions,
         state: ClusterState,
@@ -100,7 +100,7 @@ class CoordinatorVerification:
         self._clock = clock
         self._config = config
         self._counters = counters
-        self._gate = gate
+        self._barrier = barrier
         self._partitions = partitions
         self._transactions = transactions
         self._state = state
@@ -230,7 +230,7 @@ class CoordinatorVerification:
                 self._keep(question, guard, refused)
                 then(refused)
 
-            self._gate.answer_behind(coordinator.log, coordinator.log.log_end_offset, committed)
+            self._barrier.answer_after(coordinator.log, coordinator.log.log_end_offset, committed)
 
         transactional_id, identity, partition, implicit_add = question
         self._local.join(transactional_id, identity, partition, answered, implicit_add=implicit_add, has_waited=has_waited)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers.fetch import PARTITIONS_AT_ONCE, Fetch
-from ottla.broker.limits.budgets import CHECK_MS, ResponseBudget
+from ottla.broker.limits.memory_budgets import CHECK_MS, ResponseBudget
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import build_batch

@@ -12,7 +12,7 @@ from ottla.broker.handlers.end_txn import handle as end_txn
 from ottla.broker.handlers.support.produce_replication import when_replicated
 from ottla.broker.handlers.write_txn_markers import write_markers
 from ottla.broker.loop.pending_response import Later
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.coordinator.transaction.requests import ProducerIdAndEpoch
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.delete_records import DeleteRecordsPartitionResult
@@ -28,7 +28,7 @@ class HandlerPortsWorld(FollowedPartitionWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ports = cast(Any, SimpleNamespace(partitions=self.partitions, groups=None, gate=self.gate, timers=self.env))
+        self.ports = cast(Any, SimpleNamespace(partitions=self.partitions, groups=None, barrier=self.barrier, timers=self.env))
 
 
 @pytest.mark.parametrize("is_regained", [False, True])
@@ -50,7 +50,7 @@ def test_marker_is_not_confirmed_when_the_leader_changes_before_the_last_step(is
 def test_batch_is_not_acknowledged_when_the_leader_changes_before_the_last_step() -> None:
     world = HandlerPortsWorld()
     world.write()
-    began = world.gate.leaderships_lost
+    began = world.barrier.leaderships_lost
     world.partition.follow(2, 1)
     world.lead(2)
     answer = PartitionProduceResponse(index=0, base_offset=0)
@@ -87,7 +87,7 @@ def test_end_txn_lost_with_the_leadership_gets_not_coordinator() -> None:
         def when_ended(self, transactional_id: str, then: Any) -> None:
             then(False)
 
-    ports = cast(Any, SimpleNamespace(transactions=Transactions(), gate=Gate(None), lifecycle=None))
+    ports = cast(Any, SimpleNamespace(transactions=Transactions(), barrier=Barrier(None), lifecycle=None))
     request = EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True)
     answers: list[Any] = []
     later = cast(Later, end_txn(ports, request, cast(Any, SimpleNamespace(version=5))))

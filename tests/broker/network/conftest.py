@@ -11,7 +11,7 @@ from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.listener import Connections
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from tests.broker.network.connected import Transport, limits
 from tests.support.world import simulated_env
 
@@ -29,7 +29,7 @@ def broker() -> Any:
         connections=Connections(env, settings, 1 << 20),
         lifecycle=Lifecycle(),
         counters=Counters(),
-        gate=Gate(None),
+        barrier=Barrier(None),
         interception=None,
         transaction_listener=None,
         apis=BROKER_APIS,

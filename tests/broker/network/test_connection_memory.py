@@ -10,8 +10,8 @@ import pytest
 
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.connection_memory import MAX_WAITING_ANSWERS
 from ottla.broker.network.dispatch import ELEMENTS_AT_ONCE
-from ottla.broker.network.memory import MAX_WAITING_ANSWERS
 from ottla.protocol.codec import request_frame
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

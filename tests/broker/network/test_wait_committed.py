@@ -22,11 +22,11 @@ class CoordinatorPartitionWorld(FollowedPartitionWorld):
 
     def write(self) -> None:
         super().write()
-        self.gate.stand_on(self.partition)
+        self.barrier.depend_on(self.partition)
 
     def leave(self, response: Any) -> None:
         """As a connection: wait for what comes later."""
-        left = once_committed(self.gate, response, lambda code: code)
+        left = once_committed(self.barrier, response, lambda code: code)
         if isinstance(left, Later):
             left.on_ready(self.answers.append)
         else:
@@ -45,8 +45,8 @@ def test_response_waits_until_its_own_write_is_committed() -> None:
 def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
-    world.gate.take_standing()
-    world.gate.stand_on(world.partition)
+    world.barrier.take_dependencies()
+    world.barrier.depend_on(world.partition)
     world.leave("read")
     world.write()
     world.fetched(1)
@@ -56,10 +56,10 @@ def test_response_waits_for_the_state_it_read_and_not_for_later_writes() -> None
 def test_response_without_dependencies_leaves_at_once() -> None:
     world = CoordinatorPartitionWorld()
     world.write()
-    world.gate.take_standing()
+    world.barrier.take_dependencies()
     world.leave("nothing")
     world.fetched(1)
-    world.gate.stand_on(world.partition)
+    world.barrier.depend_on(world.partition)
     world.leave("committed")
     assert world.answers == ["nothing", "committed"]
 
@@ -74,7 +74,7 @@ def test_response_becomes_not_coordinator_when_the_leader_changes() -> None:
 
 def test_parked_response_waits_for_all_writes_before_it_is_made() -> None:
     world = CoordinatorPartitionWorld()
-    world.gate.stand_on(world.partition)
+    world.barrier.depend_on(world.partition)
     parked = Later()
     world.leave(parked)
     world.write()
@@ -104,10 +104,10 @@ def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_a
         world.write()
         yield None
         if is_elected_again:
-            world.gate.stand_on(world.partition)
+            world.barrier.depend_on(world.partition)
         return "written"
 
-    handled = once_committed(world.gate, steps(), lambda code: code)
+    handled = once_committed(world.barrier, steps(), lambda code: code)
     next(handled)
     world.partition.follow(2, 1)
     if is_elected_again:
@@ -119,8 +119,8 @@ def test_write_of_a_step_before_an_election_gets_not_coordinator(*, is_elected_a
 
 def test_parked_request_is_abandoned_with_its_client() -> None:
     world, gone = CoordinatorPartitionWorld(), list[str]()
-    world.gate.stand_on(world.partition)
-    later = once_committed(world.gate, Later(on_abandoned=lambda: gone.append("gone")), lambda code: code)
+    world.barrier.depend_on(world.partition)
+    later = once_committed(world.barrier, Later(on_abandoned=lambda: gone.append("gone")), lambda code: code)
     later.abandon()
     assert gone == ["gone"]
 
@@ -138,10 +138,10 @@ def test_response_in_steps_waits_for_the_writes_of_every_step(*, fails: bool) ->
             raise KafkaError(Code.INVALID_REQUEST) from None
         return "written"
 
-    handled = once_committed(world.gate, steps(), lambda code: code)
+    handled = once_committed(world.barrier, steps(), lambda code: code)
     next(handled)
     # Another request comes in between.
-    world.gate.take_standing()
+    world.barrier.take_dependencies()
     next(handled)
     with pytest.raises(StopIteration) as ended:
         if fails:

@@ -66,7 +66,7 @@ def world(fs: Slow) -> Iterator[World]:
 
 
 def rounds(world: World) -> int:
-    commit = world.broker.broker.gate.group_commit  # type: ignore[attr-defined]
+    commit = world.broker.broker.barrier.group_commit  # type: ignore[attr-defined]
     return int(commit.rounds)
 
 
@@ -306,7 +306,7 @@ def test_a_topic_may_be_deleted_while_it_is_synced(world: World, fs: Slow, monke
     client.send(ask.request, ask.version)  # type: ignore[union-attr]
     world.broker.broker.cluster.delete_topic("t")  # type: ignore[attr-defined]
     assert perform(world, "produce A u seq=0") == "NONE @0"
-    assert not world.broker.broker.gate.group_commit.has_failed  # type: ignore[attr-defined]
+    assert not world.broker.broker.barrier.group_commit.has_failed  # type: ignore[attr-defined]
 
 
 @pytest.mark.entry("STO-20")
@@ -405,7 +405,7 @@ def test_a_round_that_cannot_open_one_file_goes_on_without_it_or_again(world: Wo
         fs.unopened["/data/u-0/00000000000000000000.log"] = OSError(errno.EMFILE, "Too many open files")
         world.broker.env.call_later(500, fs.unopened.clear)  # type: ignore[attr-defined]
         assert perform(world, "produce B u") == "NONE @1"
-    assert not broker.gate.group_commit.has_failed
+    assert not broker.barrier.group_commit.has_failed
     assert not broker.disk.has_failed
     assert perform(world, "produce A t") == "NONE @1"
     assert perform(world, "commit A") == "NONE p1 e1"
@@ -416,12 +416,12 @@ def test_a_decision_is_carried_out_although_another_file_of_its_round_is_damaged
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
     fs.unopened["/data/u-0/00000000000000000000.log"] = Damaged("u", "a symbolic link is in the place of a file")
-    broker.gate.group_commit.wrote(broker.partitions.get("u", 0).log)
+    broker.barrier.group_commit.wrote(broker.partitions.get("u", 0).log)
     perform(world, "commit A once")
     world.forget_connection()
     assert perform(world, "describe x").startswith("CompleteCommit")
     assert broker.partitions.get("u", 0).log.is_offline
-    assert not broker.gate.group_commit.has_failed
+    assert not broker.barrier.group_commit.has_failed
 
 
 def test_group_commit_forgets_a_deleted_log(world: World) -> None:
@@ -429,10 +429,10 @@ def test_group_commit_forgets_a_deleted_log(world: World) -> None:
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
     assert len(broker.partitions.get("t", 0).log.segments) == 8
-    remembered = len(broker.gate.group_commit._newest)
+    remembered = len(broker.barrier.group_commit._newest)
     perform(world, "delete t")
     gc.collect()
-    assert len(broker.gate.group_commit._newest) == remembered - 1
+    assert len(broker.barrier.group_commit._newest) == remembered - 1
 
 
 def test_a_new_topic_of_an_old_name_waits_for_checkpoints_that_have_forgotten_the_old_one(world: World, fs: Slow) -> None:

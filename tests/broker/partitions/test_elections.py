@@ -9,8 +9,8 @@ import pytest
 
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.local_partitions import SoleReplicas
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Replaying, Runtime
 from ottla.coordinator.metadata.metadata_records import metadata_record
@@ -356,7 +356,7 @@ def test_uncommitted_decisions_are_not_acknowledged(node: Node, world: World, as
     perform(world, "topic t")
     perform(world, "A = init x")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
-    node.server.gate.is_replicated = True
+    node.server.barrier.is_replicated = True
     topic = OFFSETS_TOPIC if asks == "group" else TRANSACTION_TOPIC
     log = node.server.partitions.get(topic, 0).log
     node.lose(topic)
@@ -410,7 +410,7 @@ def long_log() -> Log:
 
 def loading(log: Log, known: dict[bytes | None, bytes | None]) -> Runtime:
     env = simulated_env()
-    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
+    partition = Partition(env, log, Barrier(None), DiskHealth(env, "/"), 0)
 
     def replay(record: LogRecord, offset: int, producer_id: int) -> None:
         known[record.key] = record.value

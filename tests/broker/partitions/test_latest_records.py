@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.latest_records import latest_batches
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Replaying, Runtime
@@ -112,7 +112,7 @@ class Env:
 
 def runtime(log: Log, replay: Any) -> Runtime:
     env = cast(Any, Env())
-    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
+    partition = Partition(env, log, Barrier(None), DiskHealth(env, "/"), 0)
     return Runtime(env, partition, replay, Stepping(env, pytest.fail))
 
 

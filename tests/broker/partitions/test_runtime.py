@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.partitions.runtime import Runtime
 from ottla.coordinator.result import Effect, LogRecord, Result
@@ -29,7 +29,7 @@ def test_an_effect_that_is_refused_is_not_taken_for_a_refused_append() -> None:
     def refuse(_: Effect) -> None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
 
-    partition = Partition(env, log, Gate(None), DiskHealth(env, "/"), 0)
+    partition = Partition(env, log, Barrier(None), DiskHealth(env, "/"), 0)
     runtime = Runtime(env, partition, lambda record, *_: replayed.append(record), Stepping(env, pytest.fail), refuse)
     with pytest.raises(RuntimeError, match="Wake"):
         runtime.execute(Result(None, records=[LogRecord(b"k", b"v")], effects=[Wake()]))

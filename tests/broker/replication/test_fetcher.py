@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from ottla.broker.config.settings import BrokerConfig
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.fetcher import ReplicaFetcher
 from ottla.coordinator.replication.follower import FetchState, Following
@@ -28,16 +28,16 @@ class FollowerWorld(LoopWorld):
     def __init__(self, carry_out: Callable[[Partition, Following, Any], Any], partitions: int) -> None:
         super().__init__()
         env = self.env
-        gate = Gate(None)
+        barrier = Barrier(None)
         self.sent: list[tuple[Any, Any]] = []
         peer = SimpleNamespace(send=lambda message, then, **options: self.sent.append((message, then)))
         broker = SimpleNamespace(broker_id=1, broker_epoch=7, settings=BrokerConfig({}).settings)
         logs = SimpleNamespace(carry_out=carry_out)
-        self.fetcher = ReplicaFetcher(env, cast(Any, broker), lambda: cast(Any, peer), lambda: None, cast(Any, logs), gate)
+        self.fetcher = ReplicaFetcher(env, cast(Any, broker), lambda: cast(Any, peer), lambda: None, cast(Any, logs), barrier)
         self.partitions = []
         for index in range(partitions):
             log = Log(env.fs, f"/t-{index}", "t", index, LogConfig(), b"t" * 16)
-            self.partitions.append(Partition(env, log, gate, DiskHealth(env, "/"), 1, is_led=False))
+            self.partitions.append(Partition(env, log, barrier, DiskHealth(env, "/"), 1, is_led=False))
         self.followings = [self.follow(partition) for partition in self.partitions]
         env.advance(1)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.durability import GroupCommit
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.broker.replication.follower_log import FollowerLogs
 from ottla.coordinator.replication.follower import Append, Following
@@ -34,20 +34,20 @@ def test_every_segment_that_an_answer_has_written_to_is_synced_before_the_next_f
     """The leader takes what is below the next fetch's offset for safe, so that no segment may be left out."""
     fs = Synced()
     env = cast(Any, simulated_env(fs))
-    gate = Gate(GroupCommit(env, Stepping(env, lambda: None), lambda error: None, lambda path, error: None))
+    barrier = Barrier(GroupCommit(env, Stepping(env, lambda: None), lambda error: None, lambda path, error: None))
     disk = DiskHealth(env, "/")
-    partition = Partition(env, Log(env.fs, "/t-0", "t", 0, LogConfig(segment_bytes=100), bytes(16)), gate, disk, 1, is_led=False)
+    partition = Partition(env, Log(env.fs, "/t-0", "t", 0, LogConfig(segment_bytes=100), bytes(16)), barrier, disk, 1, is_led=False)
     partition.follow(2, 0)
     records = bytearray()
     for offset in range(3):
         batch = build_batch([(None, bytes(50))], START_MS)
         assign(batch, offset, 0)
         records += batch
-    logs = FollowerLogs(env, cast(Any, None), disk, gate)
+    logs = FollowerLogs(env, cast(Any, None), disk, barrier)
     action = Append(records=bytes(records), high_watermark=0, start_offset=0)
     assert logs.carry_out(partition, Following(leader_id=2, leader_epoch=0), action) is None
     synced: list[bool] = []
-    gate.answer(synced.append)
+    barrier.answer(synced.append)
     env.settle()
     assert synced == [True]
     assert len(partition.log.segments) == 3

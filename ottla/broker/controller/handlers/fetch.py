@@ -18,7 +18,7 @@ from ottla.broker.apis.authorisation import authorisations
 from ottla.broker.controller.metadata import ControllerMetadata
 from ottla.broker.controller.services import ControllerDeclaration
 from ottla.broker.handlers.support.parked import ParkedFetch, Waiter
-from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Clock, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
-from ottla.broker.limits.budgets import ResponseBudget
+from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later

@@ -11,7 +11,7 @@ from ottla.broker.handlers.support.produce_partition import IDS_FROM
 from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.metadata.cluster import ClusterCommands
-from ottla.broker.partitions.gate import Gate
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.coordinator.replication.leader import ACKS_ALL
 from ottla.protocol.errors import Code
@@ -24,7 +24,7 @@ class Ports(Protocol):
     partitions: Partitions
     cluster: ClusterCommands
     timers: Timers
-    gate: Gate
+    barrier: Barrier
     live_config: LiveConfig
 
     def advertised(self, listener: str) -> tuple[str, int]: ...
@@ -35,7 +35,7 @@ def when_replicated(
 ) -> Answer:
     """The answer to a request whose batches are appended. It waits where the high watermark has not passed all of them yet.
 
-    ``leaderships_lost`` is the gate's number from before the first of them; None where no other work was done since.
+    ``leaderships_lost`` is the barrier's number from before the first of them; None where no other work was done since.
     """
     if request.acks != ACKS_ALL:
         return with_produce_endpoints(ports, context.listener, response)
@@ -49,7 +49,7 @@ def when_replicated(
             partition = ports.partitions.known(name, answer.index) if answer.error_code == Code.NONE else None
             if partition is None:
                 continue
-            if partition.was_lost_since(ports.gate.leaderships_lost if leaderships_lost is None else leaderships_lost):
+            if partition.was_lost_since(ports.barrier.leaderships_lost if leaderships_lost is None else leaderships_lost):
                 _refuse(partition, answer)
             elif not partition.leader.is_sole:
                 waiting.add(partition, answer)
@@ -93,7 +93,7 @@ class ReplicationWait:
             if not self._waiting and self._later is not None:
                 self._finish()
 
-        self._ports.gate.answer_behind(partition.log, end_offset, decided)
+        self._ports.barrier.answer_after(partition.log, end_offset, decided)
 
     def begin(self, timeout_ms: int) -> Answer:
         """The answer, or a `Later` where a batch is not committed yet."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.limits.budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
+from ottla.broker.limits.memory_budgets import CHECK_MS, FIRST_MS, RequestBudget, ResponseBudget
 from ottla.simulation.env import SimulatedEnv
 from tests.support.world import simulated_env
 

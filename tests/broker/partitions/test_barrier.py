@@ -1,14 +1,14 @@
-"""The gate: what stands behind a write leaves at once, or when the disk has it, and never where it is lost."""
+"""The barrier: what stands behind a write leaves at once, or when the disk has it, and never where it is lost."""
 
 from __future__ import annotations
 
 import pytest
 
-import ottla.broker.partitions.gate
+import ottla.broker.partitions.barrier
 from ottla.broker.loop.stepping import Stepping
+from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.durability import GroupCommit
-from ottla.broker.partitions.gate import Gate
 from ottla.broker.partitions.partitions import Partition
 from ottla.coordinator.replication.leader import sole_leader
 from ottla.protocol.records import build_batch
@@ -21,45 +21,45 @@ from tests.support.world import LoopWorld
 
 
 class GateWorld(LoopWorld):
-    """A gate over one small file, and what has left through it."""
+    """A barrier over one small file, and what has left through it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.failures: list[BaseException] = []
         commit = GroupCommit(self.env, Stepping(self.env, pytest.fail), self.failures.append, lambda path, error: None)
-        self.gate = Gate(commit)
+        self.barrier = Barrier(commit)
         self.log = Log(self.env.fs, "/t-0", "t", 0, LogConfig())
         self.left: list[object] = []
         self.env.fs.make_dir("/d")
 
     def write(self) -> None:
         self.env.fs.write_file("/d/checkpoint", b"1")
-        self.gate.wrote_file("/d/checkpoint", "/d")
+        self.barrier.wrote_file("/d/checkpoint", "/d")
 
 
 def test_with_durability_process_all_leaves_at_once() -> None:
-    gate, left = Gate(None), list[object]()
-    gate.wrote_file("/d/checkpoint", "/d")
-    gate.answer(left.append)
-    gate.effect(lambda: left.append("effect"))
+    barrier, left = Barrier(None), list[object]()
+    barrier.wrote_file("/d/checkpoint", "/d")
+    barrier.answer(left.append)
+    barrier.effect(lambda: left.append("effect"))
     assert left == [True, "effect"]
-    assert gate.is_always_open
-    assert not gate.is_shut
-    assert gate.on_written is None
+    assert barrier.never_waits
+    assert not barrier.is_pending
+    assert barrier.on_written is None
 
 
 def test_with_durability_power_it_leaves_when_the_disk_has_it() -> None:
     world = GateWorld()
-    world.gate.answer(world.left.append)
+    world.barrier.answer(world.left.append)
     assert world.left == [True], "nothing was written"
     world.write()
-    assert world.gate.is_shut
-    world.gate.answer(world.left.append)
-    world.gate.effect_behind(world.log, 0, lambda: world.left.append("effect"))
+    assert world.barrier.is_pending
+    world.barrier.answer(world.left.append)
+    world.barrier.effect_after(world.log, 0, lambda: world.left.append("effect"))
     assert world.left == [True]
     world.env.settle()
     assert world.left == [True, True, "effect"]
-    assert not world.gate.is_shut
+    assert not world.barrier.is_pending
 
 
 def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,31 +70,31 @@ def test_failed_sync_reports_failure_to_responses_and_drops_effects(monkeypatch:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("ottla.broker.partitions.durability.sync_file", fail)
-    world.gate.answer(world.left.append)
-    world.gate.effect(lambda: world.left.append("effect"))
+    world.barrier.answer(world.left.append)
+    world.barrier.effect(lambda: world.left.append("effect"))
     world.env.settle()
     assert world.left == [False]
     assert len(world.failures) == 1
-    world.gate.effect(lambda: world.left.append("effect"))
+    world.barrier.effect(lambda: world.left.append("effect"))
     assert world.left == [False]
 
 
 def test_effect_after_the_log_end_is_an_error() -> None:
     world = GateWorld()
     with pytest.raises(AssertionError, match="log end"):
-        world.gate.effect_behind(world.log, 1, world.env.settle)
+        world.barrier.effect_after(world.log, 1, world.env.settle)
 
 
 def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() -> None:
     """On a partition with a follower, which fetches in pieces."""
     world = GateWorld()
-    gate, left = Gate(None), list[str]()
-    partition = Partition(world.env, world.log, gate, DiskHealth(world.env, "/"), 1)
+    barrier, left = Barrier(None), list[str]()
+    partition = Partition(world.env, world.log, barrier, DiskHealth(world.env, "/"), 1)
     partition.lead(make_leader(leader_epoch=4, now_ms=world.env.now_ms()))
     partition.waiters[lambda: left.append("a parked fetch")] = None
     for _ in range(3):
         partition.append_own(build_batch([(b"k", b"v")], START_MS))
-        gate.effect_behind(world.log, world.log.log_end_offset, lambda end=world.log.log_end_offset: left.append(f"behind {end}"))
+        barrier.effect_after(world.log, world.log.log_end_offset, lambda end=world.log.log_end_offset: left.append(f"behind {end}"))
     assert (world.log.high_watermark, left) == (0, [])
 
     def fetched(offset: int) -> None:
@@ -112,7 +112,7 @@ def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() ->
 
     fetched(2)
     assert left == ["behind 1", "behind 2"]
-    gate.forget(world.log)
+    barrier.forget(world.log)
     fetched(3)
     assert (world.log.high_watermark, left) == (3, ["behind 1", "behind 2"]), "another broker decides now"
     world.env.settle()
@@ -125,24 +125,24 @@ def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() ->
 def test_a_stopped_gate_lets_nothing_leave() -> None:
     world = GateWorld()
     world.write()
-    world.gate.answer(world.left.append)
-    world.gate.stop()
+    world.barrier.answer(world.left.append)
+    world.barrier.stop()
     world.env.settle()
-    world.gate.effect(lambda: world.left.append("effect"))
+    world.barrier.effect(lambda: world.left.append("effect"))
     assert world.left == []
 
 
 def test_responses_that_wait_for_a_log_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that never comes must not fill the memory. Whoever is told so asks again."""
-    monkeypatch.setattr(ottla.broker.partitions.gate, "MAX_ANSWERS_A_LOG", 2)
-    gate, left = Gate(None), list[tuple[int, bool]]()
+    monkeypatch.setattr(ottla.broker.partitions.barrier, "MAX_ANSWERS_A_LOG", 2)
+    barrier, left = Barrier(None), list[tuple[int, bool]]()
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
     log.append_own(build_batch([(None, b"a")], START_MS), START_MS)
     log.high_watermark = 0
     for number in range(3):
-        gate.answer_behind(log, 1, lambda is_committed, number=number: left.append((number, is_committed)))  # type: ignore[misc]
+        barrier.answer_after(log, 1, lambda is_committed, number=number: left.append((number, is_committed)))  # type: ignore[misc]
     assert left == [(2, False)]
-    gate.effect_behind(log, 1, lambda: left.append((3, True)))
+    barrier.effect_after(log, 1, lambda: left.append((3, True)))
     log.high_watermark = 1
-    gate.committed(log)
+    barrier.committed(log)
     assert left == [(2, False), (0, True), (1, True), (3, True)]

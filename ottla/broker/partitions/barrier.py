@@ -2,7 +2,7 @@
 
 The caller names the log and offset that the answer or effect depends on, or lets it depend on everything written so far. It happens
 when these writes are committed, that is below the high watermark, and as durable as ``ottla.durability`` promises. With ``process``
-on one broker that is at once (`Gate.is_always_open`). With ``power`` it waits for `GroupCommit`. The partition's replication state
+on one broker that is at once (`Barrier.never_waits`). With ``power`` it waits for `GroupCommit`. The partition's replication state
 moves the high watermark, and says so (`broker.partitions.partitions.Partition`).
 """
 
@@ -41,16 +41,19 @@ class LogPosition(NamedTuple):
         return LogPosition(partition.log.leader_epoch, partition.log.log_end_offset)
 
 
-class Gate:
-    """Delays answers and effects. ``group_commit`` is None where they do not wait for the disk."""
+class Barrier:
+    """The barrier of a broker: delays responses and effects until what they depend on is committed and durable.
 
-    __slots__ = ("_uncommitted", "group_commit", "is_always_open", "is_replicated", "leaderships_lost", "on_written", "standing")
+    ``group_commit`` is None with ``ottla.durability=process``.
+    """
+
+    __slots__ = ("_uncommitted", "dependencies", "group_commit", "is_replicated", "leaderships_lost", "never_waits", "on_written")
 
     def __init__(self, group_commit: GroupCommit | None) -> None:
         self.group_commit = group_commit
         # For each log what waits for its high watermark, with the offset that this has to reach. A dropped log takes both along.
         self._uncommitted: WeakKeyDictionary[Log, list[tuple[int, OnDurable]]] = WeakKeyDictionary()
-        self.is_always_open = group_commit is None
+        self.never_waits = group_commit is None
         self.on_written: Callable[[Log], None] | None = None if group_commit is None else group_commit.wrote
         """Must be called with each log that has grown; None where nothing waits for the disk."""
 
@@ -62,19 +65,19 @@ class Gate:
         A request that is handled over several turns of the loop notes this number. `Partition.was_lost_since` then tells whether
         what it has written may be gone, also where this broker leads again.
         """
-        self.standing: dict[Replicated, LogPosition] = {}
+        self.dependencies: dict[Replicated, LogPosition] = {}
         """The partitions of coordinators of which the answer tells that is being made."""
 
-    def stand_on(self, partition: Replicated) -> None:
+    def depend_on(self, partition: Replicated) -> None:
         """Note that the answer that is being made tells of what a coordinator's log has. Only where `is_replicated`."""
-        self.standing[partition] = LogPosition.on(partition)
+        self.dependencies[partition] = LogPosition.on(partition)
 
-    def take_standing(self) -> dict[Replicated, LogPosition]:
-        standing, self.standing = self.standing, {}
-        return standing
+    def take_dependencies(self) -> dict[Replicated, LogPosition]:
+        dependencies, self.dependencies = self.dependencies, {}
+        return dependencies
 
     @property
-    def is_shut(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether data that was written so far is not on the disk yet, so that answers must wait."""
         return self.group_commit is not None and self.group_commit.is_pending
 
@@ -131,7 +134,7 @@ class Gate:
         else:
             self.group_commit.then(on_synced)
 
-    def effect_behind(self, log: Log, offset: int, then: Callable[[], None]) -> None:
+    def effect_after(self, log: Log, offset: int, then: Callable[[], None]) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable; never where they may be lost."""
 
         def committed(is_committed: bool) -> None:
@@ -142,7 +145,7 @@ class Gate:
 
     # the high watermark
 
-    def answer_behind(self, log: Log, offset: int, then: OnDurable) -> None:
+    def answer_after(self, log: Log, offset: int, then: OnDurable) -> None:
         """Call ``then`` after the records of ``log`` below ``offset`` are committed and durable.
 
         ``then(False)`` means that they may be lost: another broker leads the partition by now, or the disk has failed. It is also

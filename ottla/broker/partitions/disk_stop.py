@@ -7,7 +7,7 @@ from ottla.storage.identity import NOT_OURS
 from ottla.storage.log_dir import LogDirectory
 
 
-class WriteStop:
+class DiskStop:
     """Ends the writes of a broker or of a controller, until its next start."""
 
     __slots__ = ("_directory", "_disk")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.limits.budgets import SMALL_BYTES, BudgetHolder, RequestBudget, ResponseBudget
+from ottla.broker.limits.memory_budgets import SMALL_BYTES, BudgetHolder, RequestBudget, ResponseBudget
 from ottla.broker.network.answers import Answers
 from ottla.broker.network.framing import Frames
 from ottla.broker.network.pause_reasons import Hold
