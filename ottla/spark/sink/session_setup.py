@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASK_PACKAGES = ("pipeline", "protocol", "spark", "storage")
-TASK_MODULES = ("__init__.py", "invariants.py")
+TASK_MODULES = ("__init__.py", "addresses.py", "arguments.py", "invariants.py")
 """The modules that tasks import. They are sent to executors, so that workers need only the dependencies."""
 _ARCHIVE = "ottla_package.zip"
 

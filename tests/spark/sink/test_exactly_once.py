@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -347,7 +348,8 @@ def test_a_driver_alone_writes_where_tasks_would(
         """librdkafka gives a topic that it does not find half a minute to appear, by default."""
         return settings_of(connecting) | {"topic.metadata.propagation.max.ms": 500}
 
-    monkeypatch.setattr("ottla.spark.sink.driver.settings_of", impatient)
+    # `ottla.spark.sink` is the function of that name, so the module cannot be named by a path of attributes.
+    monkeypatch.setattr(sys.modules["ottla.spark.sink.driver"], "settings_of", impatient)
     sink = driven()
     sink.start()
     report = sink.write("q", 0, lambda me: me.write([("out", b"k", b"v" * 10, [("h", b"xyz")], 1)], TOPICS), ends(0))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import crc32c
@@ -18,6 +20,21 @@ TASK_MODULES = (
     "ottla.spark.rows.spark_partitioner",
     "ottla.spark.segments.source",
 )
+
+
+def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
+    with zipfile.ZipFile(package_archive(tmp_path)) as archive:
+        sources = {name: archive.read(name).decode() for name in archive.namelist()}
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sources}
+    # What users import from `ottla` itself is looked up at first use; tasks do not use it.
+    del sources["ottla/__init__.py"]
+    missing = {
+        (name, node.module)
+        for name, source in sources.items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ottla") and node.module not in modules
+    }
+    assert missing == set()
 
 
 @pytest.mark.full
