@@ -38,6 +38,7 @@ from ottla.broker.metadata.own_metadata import OwnMetadata
 from ottla.broker.metadata.placement import SolePlacement
 from ottla.broker.metadata.producer_ids import highest_known_id
 from ottla.broker.metadata.request_topics import KnownTopics
+from ottla.broker.metadata.strays import Strays
 from ottla.broker.metrics.metrics_endpoint import MetricsEndpoint
 from ottla.broker.metrics.socket_handover import Inherited, ServeMetrics
 from ottla.broker.network.addresses import Addresses
@@ -226,6 +227,7 @@ class BrokerServer:
         metadata = self.metadata = self._join(parts) if self.settings.is_member else OwnMetadata(parts)
         self.cluster, self.cluster_state = metadata.cluster, metadata.state
         self.producer_ids, self.publisher = metadata.producer_ids, metadata.publisher
+        self.strays = Strays(self.stepping, self.directory, self.cluster_state)
         self.request_topics = KnownTopics(self.cluster_state, self.fetch_sessions)
         self.groups = Groups(
             env=self.env,
@@ -301,6 +303,7 @@ class BrokerServer:
     def _begin_housekeeping(self) -> None:
         repeat = self.housekeeping.repeat
         begin_sweeps(self.housekeeping, self.groups, self.transactions)
+        self.strays.begin()
         self.metadata.begin_housekeeping(repeat)
         self.share_states.begin_housekeeping(repeat)
         self.share_partitions.begin_housekeeping(repeat)

@@ -7,20 +7,26 @@ import click
 from ottla.cli.options import json_option
 from ottla.process import interrupt_on_ctrl_c
 
+HELP = """Import topics from a data directory of Apache Kafka, or from a directory that a broker has set aside.
 
-@click.command("adopt", help="Import topics from a data directory of Apache Kafka.")
+A directory TOPIC-N.ID-stray, which `ottla health` names, is imported with those beside it of the same topic id. DIR may then be the
+data directory that has it. With --as the topic gets another name and a new topic id. Nothing in the source is changed."""
+
+
+@click.command("adopt", help=HELP)
 @click.option(
     "--from",
     "source",
     required=True,
     metavar="KAFKA_DIR",
-    help="Log directory of Apache Kafka, a copy of it, or the directory of one partition.",
+    help="Log directory of Apache Kafka, a copy of it, the directory of one partition, or a stray directory.",
 )
 @click.option("--data-dir", required=True, metavar="DIR", help="Data directory of a stopped ottla broker, or a new directory.")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="Topic to import; repeatable (default: all topics).")
+@click.option("--as", "new_name", metavar="NAME", help="Name of the topic, for the directory of a partition or a stray directory.")
 @json_option
-def command(source: str, data_dir: str, topics: tuple[str, ...], as_json: bool) -> int:
+def command(source: str, data_dir: str, topics: tuple[str, ...], new_name: str | None, as_json: bool) -> int:
     from ottla.cli.directories import adopt
 
     interrupt_on_ctrl_c()
-    return adopt(source, data_dir, list(topics), as_json=as_json)
+    return adopt(source, data_dir, list(topics), new_name, as_json=as_json)

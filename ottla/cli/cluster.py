@@ -29,7 +29,7 @@ RESTART_TIMEOUT_S = 100.0
     "cluster",
     cls=CommandGroup,
     invoke_without_command=True,
-    help="Show the cluster id, controller, brokers, feature levels, and partitions without a leader.",
+    help="Show the cluster id, controller, brokers, feature levels, partitions without a leader, and stray directories.",
 )
 @asks
 @click.pass_context
@@ -83,6 +83,7 @@ def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
                     }
                     for p in described.leaderless
                 ],
+                "strays": [{"broker": stray.broker_id, "text": stray.text} for stray in described.strays],
             }
         )
         return
@@ -100,6 +101,9 @@ def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:
         click.echo()
         rows = [(f"{p.topic}:{p.partition}", p.reason, p.remedy) for p in described.leaderless]
         show_table(["WITHOUT LEADER", "BECAUSE", "WHAT TO DO"], rows)
+    if described.strays:
+        click.echo()
+        show_table(["BROKER", "STRAY DIRECTORY"], [(str(stray.broker_id), stray.text) for stray in described.strays])
 
 
 def _shown(controller: Controller | None) -> str:

@@ -188,11 +188,23 @@ def _advise(plan: GraduationPlan, directory: str, say: Callable[[str], None]) ->
         say(f"It needs Apache Kafka 4.4 or newer (metadata.version {level}); {older}.")
 
 
-def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
-    """Adopt topics. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
+def adopt(
+    source: str,
+    target: str,
+    topics: list[str],
+    new_name: str | None = None,
+    *,
+    as_json: bool = False,
+    say: Callable[[str], None] = print,
+) -> int:
+    """Adopt topics. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be.
+
+    A stray directory may be in the target: no broker reads it, and an adoption only adds directories.
+    """
     from ottla.broker.loop.env import RealEnv
     from ottla.operations.adoption import carry_out, plan_adoption
     from ottla.operations.guards import check_apart, locked_for_reading, locked_for_writing, log_dir_of
+    from ottla.operations.stray_sources import is_stray, parent_of
     from ottla.protocol.uuids import uuid_text
     from ottla.storage.filesystem import described
     from ottla.storage.identity import DirectoryError, DirectoryIdentity
@@ -201,10 +213,11 @@ def adopt(source: str, target: str, topics: list[str], *, as_json: bool = False,
     env = RealEnv()
 
     def work() -> int:
-        check_apart(source, target)
+        if not is_stray(source) or Path(parent_of(source)).resolve() != Path(target).resolve():
+            check_apart(source, target)
         identity = DirectoryIdentity(uuid_text(env.random_uuid()), 1, uuid_text(env.random_uuid()))
         with locked_for_reading(log_dir_of(source)):
-            plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None))
+            plan = plan_adoption(RealFilesystem(read_only=True), source, topics, iter(env.random_uuid, None), new_name)
             with locked_for_writing(env.fs, target):
                 try:
                     carry_out(env.fs, target, plan, identity, env.now_ms(), Bar("copying"))

@@ -1,4 +1,4 @@
-"""``ottla health``: checks whether a broker answers, its disk is well and there is a controller."""
+"""``ottla health``: checks whether a broker answers, its disk is well and there is a controller, and names stray directories."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from ottla.cli.options import ADDRESS, BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, PA
 
 TIMEOUT_S = 5.0
 WAIT_S = 30.0
+HELP = """Exit with 0 if a broker answers requests, reaches its controller and has a healthy log directory, else with 1 and the
+reason in one line. With --data-dir, exit with 0 if the directory of a stopped broker can be read.
+
+Directories that a broker has set aside are named in warnings, with the command that gives their records back. They do not change
+the exit code."""
 
 
 @click.command(
     "health",
-    help="Exit with 0 if a broker answers requests, reaches its controller and has a healthy log directory, else with 1 and the "
-    "reason in one line.",
+    help=HELP,
 )
 @click.option(
     "--bootstrap",
@@ -30,10 +34,13 @@ WAIT_S = 30.0
     metavar="FILE",
     help=f"Ready file of the broker, which has its address (default: ${READY_FILE_VARIABLE}).",
 )
+@click.option("--data-dir", metavar="DIR", help="Data directory of a stopped broker, in place of a running broker.")
 @click.option("--timeout-s", type=SECONDS, metavar="S", help="Time to wait for a response (default: 5; 30 with --wait).")
 @click.option("--wait", "waits", is_flag=True, help="Retry until the broker is healthy or the time is over.")
 @json_option
-def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | None, waits: bool, as_json: bool) -> int:
+def command(
+    bootstrap: str | None, ready_file: Path | None, data_dir: str | None, timeout_s: float | None, waits: bool, as_json: bool
+) -> int:
     import os
 
     from ottla.addresses import broker_address
@@ -41,6 +48,12 @@ def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | N
     from ottla.cli.health_check import ask, asked_again, listening_address
     from ottla.client.ready_line import NotReady
 
+    if data_dir is not None:
+        if bootstrap is not None or ready_file is not None or waits:
+            raise click.UsageError("--data-dir is for a stopped broker; --bootstrap, --ready-file and --wait are for a running one")
+        from ottla.cli.health_at_rest import check
+
+        return check(data_dir, as_json=as_json)
     if bootstrap is not None and ready_file is not None:
         raise click.UsageError("--bootstrap and --ready-file both say which broker; give one of them")
     ready_file = ready_file or (Path(os.environ[READY_FILE_VARIABLE]) if os.environ.get(READY_FILE_VARIABLE) else None)
@@ -49,15 +62,14 @@ def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | N
             bootstrap = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
             broker_address(bootstrap)
 
-        def ask_once(timeout_s: float) -> str:
+        def ask_once(timeout_s: float) -> tuple[str, list[str]]:
             address = bootstrap if bootstrap is not None else listening_address(ready_file or Path())
-            ask(address, timeout_s)
-            return address
+            return address, ask(address, timeout_s)
 
         if waits:
-            bootstrap = asked_again(ask_once, WAIT_S if timeout_s is None else timeout_s)
+            bootstrap, strays = asked_again(ask_once, WAIT_S if timeout_s is None else timeout_s)
         else:
-            bootstrap = ask_once(TIMEOUT_S if timeout_s is None else timeout_s)
+            bootstrap, strays = ask_once(TIMEOUT_S if timeout_s is None else timeout_s)
     except BadArgument as error:
         raise click.UsageError(f"${BOOTSTRAP_VARIABLE}: {error}") from None
     except NotReady as reason:
@@ -70,7 +82,12 @@ def command(bootstrap: str | None, ready_file: Path | None, timeout_s: float | N
     if as_json:
         from ottla.cli.output import show_json
 
-        show_json({"bootstrap": bootstrap, "healthy": True})
-    else:
-        click.echo(f"{bootstrap} answers")
+        show_json({"bootstrap": bootstrap, "healthy": True, "warnings": strays})
+        return 0
+    click.echo(f"{bootstrap} answers")
+    if strays:
+        from ottla.cli.output import printable
+
+        for line in strays:
+            click.echo(f"warning: {printable(line)}")
     return 0

@@ -19,7 +19,9 @@ AGAIN_S = 0.05
 """The pause between two attempts to reach a broker that is being started, in seconds."""
 SHORTEST_TIMEOUT_S = 0.05
 CLIENT_ID = b"ottla-health"
-"""By it a broker of ottla knows that lines about damaged logs are wanted in DescribeLogDirs."""
+"""By it a broker of ottla knows that lines about damaged logs and stray directories are wanted in DescribeLogDirs."""
+STRAY = "stray directory "
+"""How a line about stray directories begins (`operations.stray_reports.LINE_PREFIX`)."""
 _CORRELATION_ID = 1
 
 T = TypeVar("T")
@@ -34,11 +36,11 @@ def listening_address(ready_file: Path) -> str:
     return joined_address((LOOPBACK.get(host, host), port))
 
 
-def ask(bootstrap: str, timeout_s: float) -> None:
+def ask(bootstrap: str, timeout_s: float) -> list[str]:
     """Check that the broker at ``host:port`` answers, that its log directory is well (DescribeLogDirs), and that there is a
     controller (DescribeQuorum, which brokers forward to it). Raises `NotReady`.
 
-    A controller answers as well, and has no log directory to describe.
+    Returns a line for each of the broker's stray directories. A controller answers as well, and has no log directory to describe.
     """
     host, port = split_address(bootstrap)
     try:
@@ -47,7 +49,7 @@ def ask(bootstrap: str, timeout_s: float) -> None:
             offered = _offered_apis(connection)
             if not offered:
                 raise NotReady(f"{bootstrap} answers, but not as a broker does")
-            failed = _failed_directories(connection) if DESCRIBE_LOG_DIRS in offered else []
+            failed, strays = _directories(connection) if DESCRIBE_LOG_DIRS in offered else ([], [])
             if not failed and DESCRIBE_QUORUM in offered and not _has_controller(connection):
                 failed = ["it does not reach the controller"]
     except (OSError, UnicodeError):
@@ -56,6 +58,7 @@ def ask(bootstrap: str, timeout_s: float) -> None:
         raise NotReady(f"{bootstrap} answers, but not as a broker does") from None
     if failed:
         raise NotReady(f"{bootstrap} answers, but {'; '.join(failed)}; its log lines say what to do")
+    return strays
 
 
 def asked_again(ask_once: Callable[[float], T], timeout_s: float) -> T:
@@ -90,14 +93,15 @@ def _offered_apis(connection: socket.socket) -> set[int]:
     return set() if error_code else {struct.unpack_from(">hhh", answer, 6 + 6 * at)[0] for at in range(count)}
 
 
-def _failed_directories(connection: socket.socket) -> list[str]:
-    """What is wrong with the log directory and its logs, as text. The request names no partition.
+def _directories(connection: socket.socket) -> tuple[list[str], list[str]]:
+    """What is wrong with the log directory and its logs, as text, and the lines about stray directories.
 
-    ottla adds a result for each log that is offline or damaged, with a line of text in place of the path.
+    The request names no partition. ottla adds a result for each log that is offline or damaged, and one without an error for each
+    stray directory, with a line of text in place of the path.
     """
     answer = _call(connection, DESCRIBE_LOG_DIRS, 1, struct.pack(">i", 0))
     _throttle_ms, count = struct.unpack_from(">ii", answer)
-    at, failed = 8, []
+    at, failed, strays = 8, list[str](), list[str]()
     for _ in range(count):
         error_code, size = struct.unpack_from(">hh", answer, at)
         path = answer[at + 4 : at + 4 + size].decode(errors="replace")
@@ -105,9 +109,11 @@ def _failed_directories(connection: socket.socket) -> list[str]:
         at += 8 + size
         if error_code:
             failed.append(f"it cannot use {path} (error {error_code})" if path.startswith("/") else path)
+        elif path.startswith(STRAY):
+            strays.append(path)
         if topics:
             break
-    return failed
+    return failed, strays
 
 
 def _has_controller(connection: socket.socket) -> bool:

@@ -23,6 +23,7 @@ it are functions on `brokers.Brokers`.
 - `ready_line`: reads the file that ``ottla serve --ready-file`` writes, for programs that look for that broker.
 - `reasons`: says why readers of committed records wait, what a group waits for, and what to do.
 - `records`: records for people, and the batches that contain them.
+- `strays`: the stray directories of a cluster's brokers, which were set aside because they belong to no topic.
 - `timeline`: the history of a transactional id, in order, from the coordinator's log and the partitions' markers.
 - `topics`: creates, lists, describes and deletes topics, and reads and changes configs of resources.
 - `transactions`: lists and describes transactions, aborts them from outside, and finds hanging ones (KIP-664).

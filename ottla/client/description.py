@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ottla.client.brokers import BrokerConnections, BrokerNode, nodes_of
 from ottla.client.errors import ClientError, KafkaAnswered, TimedOut, UnsupportedRequest, check
 from ottla.client.leaderless import LeaderlessPartition, leaderless
+from ottla.client.strays import Stray, strays
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionData, TopicData
@@ -35,6 +36,7 @@ class ClusterDescription:
     """Ids of the brokers that are registered and fenced. Clients are not sent to them."""
     features: dict[str, int]
     leaderless: list[LeaderlessPartition]
+    strays: list[Stray]
 
 
 def describe(brokers: BrokerConnections) -> ClusterDescription:
@@ -49,6 +51,7 @@ def describe(brokers: BrokerConnections) -> ClusterDescription:
         fenced=fenced,
         features=dict(sorted(features.items())),
         leaderless=without_leader,
+        strays=strays(brokers, [node for node in nodes.values() if node.node_id not in fenced]),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from ottla.addresses import joined_address
 from ottla.client.errors import ClientError
 from ottla.console.page_request import PARTITIONS_OF_A_TURN, Asked
@@ -43,6 +45,7 @@ def _own(steered: Steered) -> dict[str, Any]:
         "data_dir": steered.serving.directory,
         "is_sound": broker.is_sound and not problems,
         "problems": problems,
+        "strays": to_builtins(broker.strays.summary()),
         "unexpected_errors": broker.unexpected_errors,
         "faults": len(steered.faults),
         # A clock that nobody moves is not shown: the page would change with each second.

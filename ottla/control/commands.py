@@ -45,6 +45,7 @@ async def _state(steered: Steered, _: NoParameters) -> dict[str, Any]:
         "data_dir": serving.directory,
         "is_sound": broker.is_sound and not problems,
         "problems": problems,
+        "strays": msgspec.to_builtins(broker.strays.summary()),
         "unexpected_errors": broker.unexpected_errors,
     }
 

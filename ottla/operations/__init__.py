@@ -23,4 +23,6 @@
   records.
 - `segments`: reads the segment files of a directory batch by batch, in bounded memory, and reports the progress.
 - `snapshots`: snapshots: copies of a data directory whose broker does not run.
+- `stray_sources`: stray directories as the source of an adoption: all partitions of one topic that a broker has set aside.
+- `stray_reports`: what a person is told of stray directories: which topic's data they have, what hides it, and the way back.
 """

@@ -1,4 +1,7 @@
-"""Adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without metadata."""
+"""Adopts topics from an Apache Kafka data directory: a copy of production, a single partition, or files without metadata.
+
+It is also the way back for directories that a broker has set aside: they become a topic again, of their own name or another one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ottla.coordinator.metadata.cluster import TOPIC_RESOURCE, ClusterState, as_allotted
 from ottla.coordinator.metadata.partition_registration import sole_replica
+from ottla.coordinator.metadata.topic_names import check_topic_name
 from ottla.coordinator.metadata.topics import MAX_PARTITIONS_PER_TOPIC, Topic
 from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
@@ -17,13 +21,21 @@ from ottla.operations.metadata_log import DEFAULT_FEATURES, METADATA_CONFIG, REC
 from ottla.operations.replicas import check_is_alone
 from ottla.operations.retained_metadata import NAMED_IN_A_NOTE, KeptEntries, keep_own, kept_by, notes_of_source
 from ottla.operations.segments import sound_batches
+from ottla.operations.stray_sources import is_stray, partition_of_source, strays_of_topic
 from ottla.protocol.errors import DecodeError
 from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.primitives import NO_UUID
 from ottla.protocol.records import build_batch
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage import snapshot
-from ottla.storage.checkpoints import RECOVERY_POINTS, LeaderEpochs, parse_offsets, read_partition_metadata, write_offsets
+from ottla.storage.checkpoints import (
+    RECOVERY_POINTS,
+    LeaderEpochs,
+    parse_offsets,
+    read_partition_metadata,
+    write_offsets,
+    write_partition_metadata,
+)
 from ottla.storage.filesystem import Filesystem, sync_names
 from ottla.storage.identity import (
     METADATA_DIRECTORY,
@@ -75,6 +87,8 @@ class AdoptionPlan:
     partitions: dict[tuple[str, int], PartitionDirectory] = field(default_factory=dict)
     kept: KeptEntries = field(default_factory=KeptEntries)
     next_producer_id: int = 0
+    is_of_strays: bool = False
+    """Whether stray directories are adopted, whose topic may be in the target already, under its own name or another one."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -82,15 +96,19 @@ class AdoptionPlan:
         return sum(p.size_bytes for p in self.partitions.values())
 
 
-def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iterable[bytes]) -> AdoptionPlan:
-    """Read a Kafka data directory, or a single partition's directory, without writing to it.
+def plan_adoption(
+    fs: Filesystem, source: str, wanted: Collection[str], random_uuid: Iterable[bytes], new_name: str | None = None
+) -> AdoptionPlan:
+    """Read a Kafka data directory, a single partition's directory, or a stray directory with those beside it of the same topic.
 
-    ``wanted`` are topic names; an empty collection stands for all topics. Raises OSError, or `DirectoryError` with file and offset.
+    Nothing is written. ``wanted`` are topic names; an empty collection stands for all topics. With ``new_name`` the topic of a
+    partition's directory gets that name, and a new topic id. Raises OSError, `DirectoryError` with file and offset, and
+    INVALID_TOPIC_EXCEPTION for a ``new_name`` that no topic may have.
     """
-    plan = AdoptionPlan()
+    plan = AdoptionPlan(is_of_strays=is_stray(source))
     if fs.is_dir(source) is None:
         raise DirectoryError(f"{source} does not exist; name the directory of a stopped broker, a copy of it, or one partition's")
-    directories = _directories(fs, source, plan.notes)
+    directories = _directories(fs, source, plan.notes, new_name)
     stored = read_metadata(fs, source, plan.notes)
     metadata = stored.state
     plan.next_producer_id = metadata.next_producer_id
@@ -115,7 +133,8 @@ def plan_adoption(fs: Filesystem, source: str, wanted: Collection[str], random_u
         if known is None:
             described = metadata.topics.get(topic)
             topic_id = read_partition_metadata(fs, path) or (described.topic_id if described is not None else NO_UUID)
-            known = plan.topics[topic] = AdoptedTopic(topic, topic_id if topic_id != NO_UUID else next(ids))
+            is_known = topic_id != NO_UUID and new_name is None
+            known = plan.topics[topic] = AdoptedTopic(topic, topic_id if is_known else next(ids))
             known.leader_epochs = _leader_epochs(described) if described is not None else []
             plan.configs[topic] = dict(metadata.config_of(TOPIC_RESOURCE, topic))
         epochs = known.leader_epochs
@@ -131,12 +150,20 @@ def _leader_epochs(topic: Topic) -> list[int]:
     return [partition.leader_epoch for partition in topic.partitions]
 
 
-def _directories(fs: Filesystem, source: str, notes: list[str]) -> dict[TopicPartition, str]:
+def _directories(fs: Filesystem, source: str, notes: list[str], new_name: str | None) -> dict[TopicPartition, str]:
     """The path of each partition's directory. ``source`` may be one itself. ``notes`` get links, which are not followed."""
-    own = parse_directory_name(source.rstrip("/").rpartition("/")[2])
+    own = partition_of_source(source)
     names = fs.list_dir(source)
     if own is not None and any(n.endswith(LOG_SUFFIX) for n in names):
-        return {own: source}
+        found = strays_of_topic(fs, source) if is_stray(source) else {own: source}
+        if is_stray(source):
+            notes.append(f"the stray directories stay; remove them once the topic has what you want: {', '.join(found.values())}")
+        if new_name is None:
+            return found
+        check_topic_name(new_name)
+        return {(new_name, index): path for (_, index), path in found.items()}
+    if new_name is not None:
+        raise DirectoryError(f"{source} is not the directory of one partition, so its topics keep their names; leave out --as")
     directories = {}
     for name in names:
         partition, path = parse_directory_name(name), f"{source}/{name}"
@@ -255,9 +282,17 @@ def _check_target(fs: Filesystem, target: str, plan: AdoptionPlan) -> None:
     check_is_alone(own, target)
     taken = [name for name in plan.topics if name in own.topics]
     if taken:
-        raise DirectoryError(f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic")
-    for topic, index in plan.partitions:
-        directory = f"{target}/{topic}-{index}"
+        # A stray directory may be all that is left of a topic, and the present topic of the name may be wanted as well.
+        raise DirectoryError(
+            f"{target} has a topic {taken[0]} already; delete it there, or name the others by --topic; a partition's directory gets"
+            " another name by --as"
+        )
+    for topic in plan.topics.values():
+        same = own.topics_by_id.get(topic.topic_id)
+        if plan.is_of_strays and same is not None:
+            raise DirectoryError(f"{target} has the topic id of {topic.name} already, as {same.name}; give the copy a name by --as")
+    for name, index in plan.partitions:
+        directory = f"{target}/{name}-{index}"
         if fs.is_dir(directory) is not None:
             raise DirectoryError(f"{directory} is there already, and belongs to no topic of {target}; move it away")
     _, free_bytes = fs.space(target)
@@ -305,6 +340,8 @@ def _copy(fs: Filesystem, target: str, plan: AdoptionPlan, made: list[str], prog
                 if name.endswith(LOG_SUFFIX):
                     done += len(piece)
                     progress(done, total)
+        if read_partition_metadata(fs, directory) not in (None, plan.topics[topic].topic_id):
+            write_partition_metadata(fs, directory, plan.topics[topic].topic_id)
         sync_names(fs, directory)
     for directory, final in growing:
         made.append(final)

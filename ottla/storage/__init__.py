@@ -34,6 +34,7 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `retention`: removes the segments of a log that are too old or exceed the log's size limit (UnifiedLog.deleteOldSegments).
 - `segment`: one segment: ``.log`` with its indexes (org.apache.kafka.storage.internals.log.LogSegment).
 - `snapshot`: producer snapshots (``.snapshot``): the producer state at an offset, so that a start need not read the whole log.
+- `stray_directories`: stray directories: what a broker has set aside as ``NAME.ID-stray``, because it belongs to no topic.
 - `transaction_history`: the transactions of a log as its batches record them: the producers' state, and every marker that was read.
 - `truncation`: truncates a follower's log to where it agrees with its leader's (KIP-101, KIP-279; LocalLog.truncateTo,
   truncateFullyAndStartAt).

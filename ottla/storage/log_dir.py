@@ -29,6 +29,7 @@ from ottla.storage.pending_deletes import Trash
 from ottla.storage.recovery import RecoveryReport, open_log
 from ottla.storage.replacement import finish_replacement
 from ottla.storage.retention import delete_old
+from ottla.storage.stray_directories import StrayDirectories
 from ottla.storage.truncation import end_after, truncate_fully_and_start_at, truncate_to
 
 LOCK_FILE = ".lock"
@@ -54,7 +55,7 @@ class LogDirectory:
         self._is_loaded = False
         # New logs for whose names the checkpoints still have the offsets of deleted logs.
         self._misnamed: list[Log] = []
-        self.trash = Trash(fs)
+        self.trash, self.strays = Trash(fs), StrayDirectories(fs, path)
         # Logs that this process has deleted and that the checkpoints may still name.
         self._deleted: set[TopicPartition] = set()
         self.has_forgotten = False
@@ -128,6 +129,7 @@ class LogDirectory:
                 with suppress(OSError):
                     self.fs.remove_dir(f"{self.path}/{name}")
                 continue
+            self.strays.note(name)
             parsed = parse_directory_name(name)
             if parsed is not None:
                 yield parsed
@@ -265,6 +267,7 @@ class LogDirectory:
         self._in_the_way.add((topic, partition))
         self.fs.rename(self.directory_of(topic, partition), renamed)
         self._in_the_way.discard((topic, partition))
+        self.strays.note(renamed.rpartition("/")[2])
         return renamed
 
     def apply_retention(self, now_ms: int, on_refused: Callable[[Log, OSError], None]) -> Steps[None]:

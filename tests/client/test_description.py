@@ -1,4 +1,4 @@
-"""Who the controller is, and which brokers are fenced."""
+"""Who the controller is, which brokers are fenced, and which directories they have set aside."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.client.description import Controller, describe
+from ottla.client.strays import Stray
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     Listener,
@@ -19,19 +21,26 @@ from ottla.protocol.messages.describe_quorum import (
 from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 
 
+def log_dirs(*results: tuple[int, str]) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(
+        error_code=0, results=[DescribeLogDirsResult(error_code=code, log_dir=text) for code, text in results]
+    )
+
+
 def quorum(leader: int, *nodes: Node) -> DescribeQuorumResponse:
     partition = ResponsePartitionData(leader_id=leader)
     topic = ResponseTopicData(topic_name="__cluster_metadata", partitions=[partition])
     return DescribeQuorumResponse(error_code=0, error_message="", topics=[topic], nodes=list(nodes))
 
 
-def described(quorum_answer: Any, versions: dict[str, tuple[int, int]] | None = None) -> Any:
+def described(quorum_answer: Any, versions: dict[str, tuple[int, int]] | None = None, directories: Any = None) -> Any:
     shown = [DescribeClusterBroker(broker_id=n, host=f"b{n}", port=9092, rack=None, is_fenced=n == 2) for n in (1, 2)]
     broker = ScriptedBroker(versions=versions or {})
     broker.answers = {
         "Metadata": [metadata(nodes={1: "b1"}, leaders={})],
         "DescribeCluster": [DescribeClusterResponse(cluster_id="c", controller_id=1, brokers=shown)],
         "DescribeQuorum": [quorum_answer],
+        "DescribeLogDirs": [directories or log_dirs((0, "/data"))],
     }
     return describe(ScriptedCluster(kafka=broker, b1=broker).brokers())
 
@@ -65,3 +74,14 @@ def test_fenced_brokers_are_among_the_brokers() -> None:
 def test_a_broker_that_knows_no_fenced_ones_names_the_others() -> None:
     known = described(quorum(3000), {"DescribeCluster": (0, 1)})
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1], frozenset())
+
+
+def test_stray_directories_are_what_brokers_say_of_them() -> None:
+    lines = log_dirs((0, "/data"), (56, "t-0 is offline: no file"), (0, "stray directory /data/t-0.a-stray: 5 bytes"))
+    assert described(quorum(3000), directories=lines).strays == [Stray(1, "/data/t-0.a-stray: 5 bytes")]
+
+
+@pytest.mark.parametrize("answer", [TimeoutError(), ConnectionResetError()])
+def test_a_broker_that_does_not_name_its_directories_is_described_all_the_same(answer: Exception) -> None:
+    known = described(quorum(3000), directories=answer)
+    assert ([broker.node_id for broker in known.brokers], known.strays) == ([1, 2], [])

@@ -11,9 +11,11 @@ from ottla.console.overview import overview
 from ottla.console.page_request import PARTITIONS_OF_A_TURN, Asked, clients_of
 from ottla.console.topics import RANGES_SHOWN, ribbon, topic, topics
 from ottla.control.history import Holder
+from ottla.operations.stray_reports import StraySummary
 from tests.console.endless import ENDLESS
 
 T = TypeVar("T")
+NO_STRAYS = SimpleNamespace(summary=lambda: StraySummary(count=0, size_bytes=0, named=[]))
 LOG = SimpleNamespace(
     topic="orders",
     partition=0,
@@ -34,7 +36,8 @@ class CountingBroker:
         self.read_in_turns: list[int] = []
         self._steered = SimpleNamespace(
             serving=SimpleNamespace(
-                broker=SimpleNamespace(partitions=self, bootstrap="", cluster_id="", is_sound=True, problems=[]), directory=""
+                broker=SimpleNamespace(partitions=self, bootstrap="", cluster_id="", is_sound=True, problems=[], strays=NO_STRAYS),
+                directory="",
             ),
             history=SimpleNamespace(newest=lambda count: []),
             faults=[],

@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla import Broker
+from ottla.cli import main
 from tests.scenarios.brokers import Wire
 from tests.scenarios.play import perform
 from tests.scenarios.world import World
 from tests.support.waiting import logged
 
 pytestmark = pytest.mark.wire
+
+WAIT_S = 60
 
 
 @pytest.fixture
@@ -37,6 +41,49 @@ def test_strays_are_set_aside(world: World, tmp_path: Path) -> None:
     perform(world, "topic ghost")
     assert perform(world, "ends ghost") == "start=0 lso=0 end=0"
     assert perform(world, "produce A ghost") == "NONE @0"
+
+
+def consumed(bootstrap: str, topic: str) -> list[bytes]:
+    """The values that a stock consumer gets of a topic with one partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True, "log_level": 0})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    while not (message := consumer.consume(1, WAIT_S)[0]).error():
+        values.append(message.value())
+    consumer.close()
+    return values
+
+
+def test_stray_directory_is_named_and_its_records_are_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker(data_dir=tmp_path) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        for number in range(10):
+            producer.produce("orders", b"%d" % number, partition=0)
+        assert producer.flush(WAIT_S) == 0
+        broker.stop()
+        # As after a loss of the metadata log: the directory's topic id belongs to no topic.
+        (tmp_path / "orders-0").rename(tmp_path / "lost-0")
+        broker.start()
+        (stray,) = tmp_path.glob("lost-0.*-stray")
+
+        def is_measured() -> bool:
+            assert main(["health", "--bootstrap", broker.bootstrap]) == 0
+            return "unknown number" not in capsys.readouterr().out
+
+        broker.wait_for(is_measured, WAIT_S)
+        assert main(["health", "--bootstrap", broker.bootstrap]) == 0
+        warning = capsys.readouterr().out.splitlines()[1]
+        assert warning.startswith(f"warning: stray directory {stray}: ")
+        assert main(["cluster", "--bootstrap", broker.bootstrap]) == 0
+        assert str(stray) in capsys.readouterr().out
+        state = broker._control().get("/v1/state")
+        assert state["is_sound"]
+        assert [report["directory"] for report in state["strays"]["named"]] == [str(stray)]
+        way_back = warning.rpartition("then: ")[2].split()
+        broker.stop()
+        assert main([*way_back[1:], "--as", "found"]) == 0
+        broker.start()
+        assert consumed(broker.bootstrap, "found") == [b"%d" % number for number in range(10)]
 
 
 def test_internal_topics_are_not_for_clients(world: World) -> None:

@@ -29,6 +29,7 @@ from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.metadata.placement import Placement
 from ottla.broker.metadata.producer_ids import ProducerIds
+from ottla.broker.metadata.strays import Strays
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.housekeeping import Housekeeping
 from ottla.broker.partitions.partitions import Partitions
@@ -69,6 +70,7 @@ class Services(Protocol):
     barrier: Barrier
     log_levels: LogLevels
     directory: LogDirectory
+    strays: Strays
 
     @property
     def placement(self) -> Placement: ...

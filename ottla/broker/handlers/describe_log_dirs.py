@@ -4,8 +4,9 @@
 - 4 (KIP-827): the size of the volume and its free space, in bytes.
 - 5 (KIP-1066): whether the directory is cordoned; it never is.
 
-Kafka has no field for a log that is offline, or in which a reader has met a damaged batch. ``ottla health`` gets a result of its
-own for each such log, with a line of text in place of the path. Other clients would take the lines for directories, and get none.
+Kafka has no field for a log that is offline, or in which a reader has met a damaged batch, and none for a stray directory.
+``ottla health`` gets a result of its own for each, with a line of text in place of the path, and ``ottla cluster`` for each stray
+directory, which is no error. Other clients would take the lines for directories, and get none.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Protocol
 
 from ottla.broker.apis.api import Declaration, RequestContext
 from ottla.broker.apis.authorisation import authorisations
+from ottla.broker.metadata.strays import Strays
 from ottla.broker.partitions.partitions import Partitions
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.describe_log_dirs import (
@@ -27,12 +29,15 @@ from ottla.storage.log_dir import LogDirectory
 
 UNKNOWN_VOLUME_BYTES = -1
 HEALTH_CLIENT_ID = "ottla-health"
-"""The client id by which ``ottla.cli.health_check`` asks for the problems of logs."""
+"""The client id by which ``ottla.cli.health_check`` asks for the problems of logs, and for stray directories."""
+CLUSTER_CLIENT_ID = "ottla-client"
+"""The client id by which ``ottla.client.strays`` asks for stray directories."""
 
 
 class Ports(Protocol):
     partitions: Partitions
     directory: LogDirectory
+    strays: Strays
 
     @property
     def is_sound(self) -> bool: ...
@@ -62,6 +67,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
         total = usable = UNKNOWN_VOLUME_BYTES
     topic_sizes = [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
     problems = ports.problems if context.client_id == HEALTH_CLIENT_ID else []
+    strays = ports.strays.summary().lines if context.client_id in (HEALTH_CLIENT_ID, CLUSTER_CLIENT_ID) else []
     # Kafka answers KAFKA_STORAGE_ERROR for an offline directory. A directory that refuses writes counts as offline meanwhile.
     code = Code.NONE if is_sound else Code.KAFKA_STORAGE_ERROR
     return DescribeLogDirsResponse(
@@ -72,6 +78,7 @@ def handle(ports: Ports, request: DescribeLogDirsRequest, context: RequestContex
                 error_code=code, log_dir=ports.directory.absolute_path, topics=topic_sizes, total_bytes=total, usable_bytes=usable
             ),
             *(DescribeLogDirsResult(error_code=Code.KAFKA_STORAGE_ERROR, log_dir=problem) for problem in problems),
+            *(DescribeLogDirsResult(error_code=Code.NONE, log_dir=stray) for stray in strays),
         ],
     )
 

@@ -15,4 +15,6 @@
 - `placement`: on which brokers the partitions of new topics lie, for the commands that create them.
 - `producer_ids`: allocates producer ids that were never used before (RPCProducerIdManager).
 - `request_topics`: the topics of requests that name them by ids, or name a fetch session alone, as this broker knows them.
+- `strays`: the stray directories of this broker, as health, ``ottla cluster``, the console, the control API and the metrics show
+  them.
 """

@@ -46,8 +46,8 @@ SETTLE_WORK = 8
 LOG_CONFIGS_KEPT = 1_000
 
 STRAY_HINT = (
-    "the metadata has no such topic, or another one of the name; nothing is removed. If a controller has lost the topic,"
-    " ottla cluster rebuild-controller gives it back"
+    "the metadata has no such topic, or another one of the name; nothing is removed. ottla health names it with the way back;"
+    " if a controller has lost the topic, ottla cluster rebuild-controller gives it back"
 )
 """For a person who looks for the data of a topic that is gone."""
 

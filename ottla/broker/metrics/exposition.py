@@ -22,6 +22,7 @@ from ottla.broker.loop.env import Clock
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.metadata.cluster import ClusterCommands
+from ottla.broker.metadata.strays import Strays
 from ottla.broker.metrics.controller_metrics import controller_metrics
 from ottla.broker.metrics.controller_report import ControllerReport
 from ottla.broker.network.listener import Connections
@@ -59,6 +60,7 @@ class Ports(Protocol):
     lifecycle: Lifecycle
     directory: LogDirectory
     disk: DiskHealth
+    strays: Strays
     torn: list[TornTransaction]
     """The transactions of which the last crash has lost a part."""
     startup_ms: float
@@ -226,6 +228,9 @@ def _own(ports: Ports) -> Iterator[Metric]:
     yield _gauge(f"{manager}_offlinelogdirectorycount", "Log directories that have failed", float(ports.disk.has_failed))
     text = "1 for a log directory that takes no writes, or one of whose partitions is offline"
     yield _gauge(f"{manager}_logdirectoryoffline", text, [(directory, float(not ports.is_sound))])
+    strays = ports.strays.summary()
+    yield _gauge("ottla_stray_directories", "Directories that were set aside because they belong to no topic", strays.count)
+    yield _gauge("ottla_stray_directories_bytes", "Bytes in them", strays.size_bytes)
     yield _counter("ottla_disk_refused_writes", "Writes that the disk has refused", ports.disk.refused_writes)
     yield _gauge("ottla_startup_seconds", "Time to load everything, in s", ports.startup_ms / 1000)
     yield _gauge("ottla_unexpected_errors", "Bugs met", ports.lifecycle.unexpected_errors)

@@ -19,6 +19,15 @@ export const overview = {
       ["transactional ids", link(counted(o.transactions), "transactions")],
       ["faults", link(String(o.faults), "steering")],
     ]),
+    ...(o.strays.count === 0 ? [] : [
+      el("h2", {}, "Stray directories"),
+      table(["directory", "size", "partition", "topic id", "hidden by a topic", "way back"], o.strays.named.map((stray) => [
+        stray.directory, stray.size_bytes === null ? "not known" : size(stray.size_bytes), `${stray.topic}:${stray.partition}`,
+        stray.topic_id || "none", stray.is_hidden ? "yes" : "no", stray.way_back,
+      ])),
+      o.strays.count > o.strays.named.length
+        ? el("p", { class: "note" }, `and ${number(o.strays.count - o.strays.named.length)} more, ${size(o.strays.size_bytes)} in all`) : null,
+    ]),
     el("h2", {}, "Partitions whose readers wait for an open transaction"),
     o.held.length === 0 ? el("p", { class: "note" }, "none")
       : table(["partition", "last stable offset", "high watermark", "held back"], o.held.map((held) => [

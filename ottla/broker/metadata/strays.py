@@ -1,0 +1,38 @@
+"""The stray directories of this broker, as health, ``ottla cluster``, the console, the control API and the metrics show them."""
+
+from __future__ import annotations
+
+from ottla.broker.loop.stepping import Stepping
+from ottla.coordinator.metadata.cluster import ClusterState
+from ottla.operations.stray_reports import STRAYS_NAMED, StraySummary, summary
+from ottla.storage.log_dir import LogDirectory
+
+
+class Strays:
+    """Measures the stray directories of a log directory in steps: those of the start, and each that is set aside later."""
+
+    __slots__ = ("_directory", "_state", "_stepping")
+
+    def __init__(self, stepping: Stepping, directory: LogDirectory, state: ClusterState) -> None:
+        self._stepping = stepping
+        self._directory = directory
+        self._state = state
+
+    def begin(self) -> None:
+        """Measure the stray directories from now on."""
+        self._directory.strays.on_found = self._measure
+        if not self._directory.strays.is_measured:
+            self._measure()
+
+    def _measure(self) -> None:
+        self._stepping.run(self._directory.strays.measure(), lambda _: None, self._failed)
+
+    @staticmethod
+    def _failed(error: Exception) -> None:
+        raise error
+
+    def summary(self) -> StraySummary:
+        """The first `STRAYS_NAMED` with the way back of each, and how many there are. The cluster's topics are those of now."""
+        strays = self._directory.strays
+        named = strays.first(STRAYS_NAMED)
+        return summary(named, len(strays), strays.size_bytes, self._state, self._directory.absolute_path)

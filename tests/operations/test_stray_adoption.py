@@ -1,0 +1,125 @@
+"""`ottla adopt` is the way back for stray directories: they become a topic again, at once and as a whole."""
+
+from __future__ import annotations
+
+from itertools import count, groupby
+
+import pytest
+
+from ottla.operations.adoption import carry_out, plan_adoption
+from ottla.protocol.errors import Code, KafkaError
+from ottla.simulation.broker import DATA_DIR, SimulatedBroker
+from ottla.simulation.memory_filesystem import MemoryFilesystem
+from ottla.storage.checkpoints import read_partition_metadata, write_partition_metadata
+from ottla.storage.filesystem import Filesystem
+from ottla.storage.identity import DirectoryError, DirectoryIdentity
+from tests.operations.test_kills import kills, progress, topics_on
+from tests.storage.killing_filesystem import KillingFilesystem
+from tests.support.logs import NOW_MS
+from tests.support.strays import RECORDS, TOPIC, make, stray, with_strays
+
+WHOLE = {"kept": 2 * RECORDS, TOPIC: 2 * RECORDS}
+
+
+@pytest.fixture
+def fs() -> MemoryFilesystem:
+    return MemoryFilesystem()
+
+
+def adopt(fs: Filesystem, target: str = DATA_DIR, new_name: str | None = None, source: str = stray(0)) -> list[str]:
+    """Adopt into the directory itself; returns the notes."""
+    plan = plan_adoption(fs, f"{DATA_DIR}/{source}", [], (bytes([number]) * 16 for number in count(1)), new_name)
+    carry_out(fs, target, plan, DirectoryIdentity("cluster", 1, "directory"), NOW_MS, progress)
+    return plan.notes
+
+
+def id_on(fs: MemoryFilesystem, topic: str) -> bytes:
+    broker = SimulatedBroker(fs=fs).start()
+    topic_id = broker.broker.cluster.state.topics[topic].topic_id
+    broker.stop()
+    assert broker.bugs == 0
+    return topic_id
+
+
+def test_all_partitions_of_the_topic_come_back_with_its_id(fs: MemoryFilesystem) -> None:
+    topic_id = with_strays(fs)
+    notes = adopt(fs)
+    assert any("the stray directories stay" in note and stray(1) in note for note in notes)
+    assert topics_on_memory(fs) == WHOLE
+    assert id_on(fs, TOPIC) == topic_id
+    assert {stray(0), stray(1)} <= set(fs.list_dir(DATA_DIR))
+
+
+def topics_on_memory(fs: MemoryFilesystem) -> dict[str, int]:
+    killing = KillingFilesystem()
+    for path, content in fs.files.items():
+        killing.write_file(path, content)
+    return topics_on(killing, DATA_DIR)
+
+
+def test_topic_that_exists_again_is_not_touched_and_the_data_gets_another_name(fs: MemoryFilesystem) -> None:
+    topic_id = with_strays(fs)
+    broker = SimulatedBroker(fs=fs).start()
+    new_id = make(broker, TOPIC)
+    broker.stop()
+    with pytest.raises(DirectoryError, match=f"has a topic {TOPIC} already; .*--as"):
+        adopt(fs)
+    adopt(fs, new_name="orders-restored")
+    assert topics_on_memory(fs) == {**WHOLE, "orders-restored": 2 * RECORDS}
+    restored_id = id_on(fs, "orders-restored")
+    assert id_on(fs, TOPIC) == new_id
+    assert restored_id not in (topic_id, new_id)
+    assert read_partition_metadata(fs, f"{DATA_DIR}/orders-restored-0") == restored_id
+    assert read_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}") == topic_id
+
+
+def test_id_that_a_topic_has_is_not_given_twice(fs: MemoryFilesystem) -> None:
+    with_strays(fs)
+    adopt(fs, new_name="first")
+    write_partition_metadata(fs, f"{DATA_DIR}/{stray(0)}", id_on(fs, "first"))
+    with pytest.raises(DirectoryError, match=f"has the topic id of {TOPIC} already, as first; give the copy a name by --as"):
+        adopt(fs)
+
+
+def test_other_topics_strays_of_the_same_name_stay_behind(fs: MemoryFilesystem) -> None:
+    with_strays(fs)
+    write_partition_metadata(fs, f"{DATA_DIR}/{stray(1)}", bytes(range(16)))
+    adopt(fs)
+    assert topics_on_memory(fs) == {"kept": 2 * RECORDS, TOPIC: RECORDS}
+
+
+def test_partition_that_was_set_aside_twice_is_for_a_person_to_choose(fs: MemoryFilesystem) -> None:
+    topic_id = with_strays(fs)
+    write_partition_metadata(fs, f"{DATA_DIR}/{stray(1, 'b')}", topic_id)
+    with pytest.raises(DirectoryError, match=r"are both partition 1 of the topic id .*; move the one away"):
+        adopt(fs)
+    # The one that is named is chosen already.
+    write_partition_metadata(fs, f"{DATA_DIR}/{stray(0, 'b')}", topic_id)
+    fs.remove_dir(f"{DATA_DIR}/{stray(1, 'b')}")
+    adopt(fs)
+    assert topics_on_memory(fs) == WHOLE
+
+
+def test_invalid_name_and_name_for_a_whole_directory_are_refused(fs: MemoryFilesystem) -> None:
+    with_strays(fs)
+    with pytest.raises(KafkaError) as refused:
+        adopt(fs, new_name="a b")
+    assert refused.value.code is Code.INVALID_TOPIC_EXCEPTION
+    with pytest.raises(DirectoryError, match="leave out --as"):
+        plan_adoption(fs, DATA_DIR, [], [], "another")
+
+
+@pytest.mark.heavy
+def test_killed_adoption_in_place_leaves_the_strays_or_the_whole_topic() -> None:
+    before = KillingFilesystem()
+    with_strays(before)
+    seen = []
+    for fs in kills(before.files, adopt):
+        found = topics_on(fs, DATA_DIR)
+        assert found in ({"kept": 2 * RECORDS}, WHOLE)
+        if found != WHOLE:
+            adopt(fs)
+            assert topics_on(fs, DATA_DIR) == WHOLE
+        assert {stray(0), stray(1)} <= set(fs.list_dir(DATA_DIR))
+        seen.append(found == WHOLE)
+    assert [is_back for is_back, _ in groupby(seen)] == [False, True]
