@@ -94,7 +94,7 @@ class BrokerServer:
         self.apis, self.placement = BROKER_APIS, SolePlacement(config.settings.node_id)
         self.services: Services = self
         self.live_config = LiveConfig(config)
-        self.lifecycle = Lifecycle()
+        self.lifecycle = Lifecycle(env)
         self.interception, self.transaction_listener = interception, transaction_listener
         self._features, self._first_topics, self._inherited = dict(features or {}), first_topics, inherited
         self.addresses = Addresses(env, self.settings) if inherited is None else inherited.addresses
@@ -288,7 +288,7 @@ class BrokerServer:
         dead_letters = DeadLetterTopics(env, self.live_config, self.cluster, partitions, self.barrier, self.inflating)
         self.share_partitions = SharePartitions(env, stepping, self.live_config, partitions, state, self.share_states, dead_letters)
         self.share_groups = ShareGroupStates(
-            self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
+            env, self.groups, self.share_states, self.cluster, self.partitions, self.share_partitions.fence
         )
         self.share_partitions.on_state_lost = self.share_groups.state_lost
         self.publisher.on_topic_deleted += [self.share_states.topic_deleted, self.share_partitions.topic_deleted]
@@ -313,8 +313,7 @@ class BrokerServer:
 
     def _bug(self) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
-        log.exception("work_failed")
-        self.lifecycle.unexpected_errors += 1
+        self.lifecycle.bug("work_failed")
 
     def _audit(self) -> None:
         read = self.metadata.take_read()

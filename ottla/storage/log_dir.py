@@ -407,7 +407,7 @@ class LogDirectory:
         is_whole = True
         for log in self.logs.values():
             is_whole = tried(log.close, repr(log)) and not log.is_failed and not log.is_offline and is_whole
-        unwritten += run(self.trash.empty(1 << 62))
+        unwritten += [f"{path}: {reason}" for path, reason in run(self.trash.empty(1 << 62))]
         is_whole = tried(lambda: run(self.write_checkpoints()), "checkpoints") and is_whole
         is_whole = tried(self.checkpoints.write_aborted, ABORTED) and is_whole
         if is_whole and tried(self.checkpoints.sync, "checkpoints"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.protocol.steps import Steps
-from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.filesystem import Filesystem
 
 
 class Trash:
@@ -25,13 +25,13 @@ class Trash:
     def add_directory(self, path: str, due_ms: int) -> None:
         self._due.append((due_ms, path, True))
 
-    def empty(self, now_ms: int) -> Steps[list[str]]:
+    def empty(self, now_ms: int) -> Steps[list[tuple[str, str]]]:
         """Remove the paths that are due, beside the event loop, because removing a large file takes long.
 
-        Returns a line for each path that could not be removed; the next start tries again.
+        Returns each path that could not be removed, with the reason; the next start tries again.
         """
         due = [(path, is_dir) for due_ms, path, is_dir in self._due if due_ms <= now_ms]
-        left: list[str] = []
+        left: list[tuple[str, str]] = []
         if not due:
             return left
         self._due = [entry for entry in self._due if entry[0] > now_ms]
@@ -44,7 +44,7 @@ class Trash:
                     else:
                         self._fs.unlink(path)
                 except OSError as error:
-                    left.append(f"{path}: {described(error)}")
+                    left.append((path, error.strerror or str(error)))
 
         yield remove
         return left

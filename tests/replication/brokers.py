@@ -91,7 +91,7 @@ class ReplicaServer:
         self.live_config = LiveConfig(config)
         settings = config.settings
         self.broker_id = settings.node_id
-        self.lifecycle, self.counters = Lifecycle(), Counters()
+        self.lifecycle, self.counters = Lifecycle(env), Counters()
         self.inflating = InflatingMemory(settings.ottla_inflating_memory_bytes)
         self.interception = self.transaction_listener = None
         self.cluster_id = CLUSTER_ID

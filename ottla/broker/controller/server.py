@@ -73,7 +73,7 @@ class ControllerServer:
         self.apis = CONTROLLER_APIS
         self.services: ControllerServices = self
         self.live_config = LiveConfig(config)
-        self.lifecycle = Lifecycle()
+        self.lifecycle = Lifecycle(env)
         self.log_levels = LOG_LEVELS
         self.interception = interception
         self.transaction_listener: TransactionListener | None = None
@@ -101,8 +101,7 @@ class ControllerServer:
 
     def _bug(self) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
-        log.exception("work_failed")
-        self.lifecycle.unexpected_errors += 1
+        self.lifecycle.bug("work_failed")
 
     def _sync_refused(self, path: str, error: OSError) -> None:
         """Take the metadata log offline after a failed sync: no broker may read records that may be lost."""

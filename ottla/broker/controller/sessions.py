@@ -75,8 +75,7 @@ class TimedDecisions:
                 self._errors.failed("decision_delayed", str(error), key=name, decision=name)
                 next_ms = max(delay_ms, REFUSED_WAIT_MS)
             except Exception:
-                log.exception("decision_failed", decision=name)
-                self._lifecycle.unexpected_errors += 1
+                self._lifecycle.bug("decision_failed", decision=name)
             self._again(name, next_ms, decide)
 
         self._timers[name] = self._env.call_by_clock(delay_ms, due)

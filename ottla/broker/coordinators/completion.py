@@ -14,6 +14,7 @@ from ottla.broker.hooks.interception import Interception, Point
 from ottla.broker.hooks.transaction_history import TransactionListener
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.runtime import Runtime
@@ -49,6 +50,7 @@ class SecondPhase:
         listener: TransactionListener | None,
     ) -> None:
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self._lifecycle = lifecycle
         self._barrier = barrier
         self._runtime_of = runtime_of
@@ -128,8 +130,7 @@ class SecondPhase:
         try:
             self._markers.drive(shard, metadata)
         except Exception:
-            log.exception("markers_failed", transactional_id=metadata.transactional_id)
-            self._lifecycle.unexpected_errors += 1
+            self._lifecycle.bug("markers_failed", transactional_id=metadata.transactional_id)
             self._env.call_later(RETRY_MS, lambda: self._send_markers_again(shard, metadata))
 
     def _send_markers_again(self, shard: TransactionShard, metadata: TxnMetadata) -> None:
@@ -156,8 +157,9 @@ class SecondPhase:
             runtime.execute(shard.complete(transactional_id, self._env.steady_ms()))
         except KafkaError as error:
             # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
-            report = log.warning if error.code is Code.COORDINATOR_NOT_AVAILABLE else log.error
-            report("completion_delayed", transactional_id=transactional_id, error=str(error))
+            level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
+            reason = error.code.name
+            self._errors.failed("completion_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
             self.delayed += 1
             self._env.call_later(RETRY_MS, lambda: self._complete_again(shard, metadata))
 

@@ -267,22 +267,26 @@ class Groups:
             for group_id, result in shard.tick(now_ms, batch_bytes(runtime)):
                 try:
                     runtime.execute(result)
-                    self._errors.succeeded(group_id)
                 except KafkaError as error:
-                    self._errors.failed("group_change_postponed", str(error), key=group_id, group=group_id)
+                    self._refused("group_change_postponed", "tick", error, group=group_id)
 
     def expire_offsets(self) -> Steps[None]:
         now_ms = self._env.steady_ms()
-        for shard, runtime in self._shards.items():
-            for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, batch_bytes(runtime)):
-                if not self._shards.serves(shard):
-                    break
-                try:
-                    runtime.execute(tombstones)
-                except KafkaError as error:
-                    log.warning("offsets_not_expired", partition=shard.partition, error=str(error))
+        with self._errors.round("expiry"):
+            for shard, runtime in self._shards.items():
+                for tombstones in shard.expire_offsets(now_ms, GROUPS_PER_STEP, batch_bytes(runtime)):
+                    if not self._shards.serves(shard):
+                        break
+                    try:
+                        runtime.execute(tombstones)
+                    except KafkaError as error:
+                        self._refused("offsets_not_expired", "expiry", error, partition=shard.partition)
+                    yield None
                 yield None
-            yield None
+
+    def _refused(self, event: str, key: str, error: KafkaError, **fields: object) -> None:
+        """Log a refusal of timed work, which is tried again: once for all groups or partitions, with the first one's error."""
+        self._errors.failed(event, error.code.name, key=key, error=str(error), **fields)
 
     # deleted topics
 
@@ -305,10 +309,12 @@ class Groups:
 
     def forget_topics(self) -> Steps[None]:
         """Remove the offsets and share states of deleted topics that are left. The next round repeats what the log refuses."""
-        yield from self._forget(list(self._forgotten))
+        with self._errors.round("deleted topics"):
+            yield from self._forget(list(self._forgotten))
         if self._has_share_states_to_forget:
             self._has_share_states_to_forget = False
-            yield from self._forget_share_states()
+            with self._errors.round("share states"):
+                yield from self._forget_share_states()
 
     def _forget_share_states(self) -> Steps[None]:
         """Remove deleted topics from share groups. The share coordinator removes its own states of them."""
@@ -320,7 +326,7 @@ class Groups:
                     runtime.execute(changed)
                 except KafkaError as error:
                     self._has_share_states_to_forget = True
-                    log.warning("share_states_not_forgotten", partition=shard.partition, error=str(error))
+                    self._refused("share_states_not_forgotten", "share states", error, partition=shard.partition)
                 yield None
 
     def _forget(self, forgotten: list[ForgottenTopic]) -> Steps[None]:
@@ -336,6 +342,6 @@ class Groups:
                     runtime.execute(tombstones)
                     yield None
             except KafkaError as error:
-                log.warning("offsets_not_forgotten", topic=one.topic, partition=one.partition, error=str(error))
+                self._refused("offsets_not_forgotten", "deleted topics", error, topic=one.topic, partition=one.partition)
             else:
                 self._forgotten.pop(one, None)

@@ -13,6 +13,8 @@ import structlog
 
 from ottla.broker.coordinators.groups import Groups
 from ottla.broker.coordinators.share_states import STATE_WORK, ShareStates
+from ottla.broker.loop.env import Clock
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.metadata.cluster import ClusterCommands
 from ottla.broker.partitions.partitions import Partitions
 from ottla.coordinator.group.share.initialization import PartitionsByTopic
@@ -50,12 +52,14 @@ class ShareGroupStates:
 
     def __init__(
         self,
+        clock: Clock,
         groups: Groups,
         share_states: ShareStates,
         cluster: ClusterCommands,
         partitions: Partitions,
         fence: Callable[[ShareKey], None],
     ) -> None:
+        self._errors = RepeatedErrors(clock, log)
         self._groups = groups
         self._share_states = share_states
         self._cluster = cluster
@@ -88,10 +92,14 @@ class ShareGroupStates:
             note = shard.shares.not_initialized if refusals else shard.shares.initialized
             runtime.execute(note(asked.group_id, asked.partitions()))
         except KafkaError as error:
-            log.warning("share_states_not_noted", group=asked.group_id, error=str(error))
+            self._refused("share_states_not_noted", asked.group_id, error)
         if refusals:
-            log.warning("share_states_not_begun", group=asked.group_id, error=str(next(iter(refusals.values()))))
+            self._refused("share_states_not_begun", asked.group_id, next(iter(refusals.values())))
         return refusals
+
+    def _refused(self, event: str, group_id: str, error: KafkaError) -> None:
+        """Log a refusal, which each heartbeat or fetch of a member may repeat: once for all groups, with the first one's error."""
+        self._errors.failed(event, error.code.name, group=group_id, error=str(error))
 
     def state_lost(self, key: ShareKey) -> None:
         """A member fetches a partition that is initialized, and the share coordinator has no state of it: it begins anew."""
@@ -102,7 +110,7 @@ class ShareGroupStates:
                 log.warning("share_state_lost", group=key.group_id, topic_id=uuid_text(key.topic_id), partition=key.partition)
             runtime.execute(result)
         except KafkaError as error:
-            log.warning("share_states_not_noted", group=key.group_id, error=str(error))
+            self._refused("share_states_not_noted", key.group_id, error)
 
     def delete(self, group_id: str, partitions: PartitionsByTopic) -> Steps[dict[bytes, KafkaError]]:
         """Delete states. Returns the first error of each topic, by topic id."""

@@ -329,7 +329,8 @@ class SharePartitions:
             try:
                 self._carry_out(shared, self._configured(shared).release(member_id))
             except KafkaError as error:
-                log.warning("share_records_not_released", group=group_id, partition=repr(shared.source.log), error=str(error))
+                name, reason = repr(shared.source.log), error.code.name
+                self._errors.failed("share_records_not_released", reason, group=group_id, partition=name, error=str(error))
         for key in list(self._of_groups.get(group_id, ())):
             if self.sessions.has_any_of(group_id):
                 break

@@ -10,6 +10,7 @@ from ottla.broker.config.settings import Settings
 from ottla.broker.coordinators.shards import Opening, Shards, batch_bytes
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.partitions import Partition, Partitions
 from ottla.broker.partitions.runtime import Replaying, Runtime
@@ -52,6 +53,7 @@ class ShareStates:
     ) -> None:
         """``delete_records`` raises the start offset of a log."""
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self._stepping = stepping
         self._partitions = partitions
         self._cluster_state = cluster_state
@@ -171,40 +173,47 @@ class ShareStates:
 
     def forget_topics(self) -> Steps[None]:
         """Write tombstones for the share partitions of deleted topics. The next run repeats the ones that the log refuses."""
-        for shard, runtime in self._shards.items():
-            known, gone = self._cluster_state.topics_by_id, set[bytes]()
-            keys = list(shard.persisted)
-            for start in range(0, len(keys), KEYS_PER_STEP):
-                gone |= {key.topic_id for key in keys[start : start + KEYS_PER_STEP] if key.topic_id not in known}
-                yield None
-            if gone:
-                for tombstones in shard.forget_topics(gone, batch_bytes(runtime)):
-                    self._execute(shard, runtime, tombstones)
+        with self._errors.round("deleted topics"):
+            for shard, runtime in self._shards.items():
+                known, gone = self._cluster_state.topics_by_id, set[bytes]()
+                keys = list(shard.persisted)
+                for start in range(0, len(keys), KEYS_PER_STEP):
+                    gone |= {key.topic_id for key in keys[start : start + KEYS_PER_STEP] if key.topic_id not in known}
                     yield None
+                if gone:
+                    for tombstones in shard.forget_topics(gone, batch_bytes(runtime)):
+                        self._execute(shard, runtime, tombstones, "deleted topics")
+                        yield None
 
     def snapshot_cold(self) -> Steps[None]:
         """Write new snapshots of states that were not written for long, so that the records before the snapshots can be deleted."""
         now_ms = self._env.now_ms()
-        for shard, runtime in self._shards.items():
-            for snapshots in shard.cold_snapshots(now_ms, batch_bytes(runtime)):
-                self._execute(shard, runtime, snapshots)
-                yield None
+        with self._errors.round("snapshots"):
+            for shard, runtime in self._shards.items():
+                for snapshots in shard.cold_snapshots(now_ms, batch_bytes(runtime)):
+                    self._execute(shard, runtime, snapshots, "snapshots")
+                    yield None
 
     def delete_what_is_not_needed(self) -> Steps[None]:
         """Raise each log's start offset to the first record that a state still needs."""
-        for shard, runtime in self._shards.items():
-            offset, partition_log = shard.first_needed_offset(), runtime.partition.log
-            if self._shards.serves(shard) and offset is not None and offset > partition_log.log_start_offset:
-                try:
-                    self._delete_records(partition_log, offset)
-                except KafkaError as error:
-                    log.warning("share_states_not_pruned", partition=shard.partition, error=str(error))
-            yield None
+        with self._errors.round("pruning"):
+            for shard, runtime in self._shards.items():
+                offset, partition_log = shard.first_needed_offset(), runtime.partition.log
+                if self._shards.serves(shard) and offset is not None and offset > partition_log.log_start_offset:
+                    try:
+                        self._delete_records(partition_log, offset)
+                    except KafkaError as error:
+                        self._refused("share_states_not_pruned", "pruning", shard, error)
+                yield None
 
-    def _execute(self, shard: ShareShard, runtime: Runtime, result: Result[None]) -> None:
+    def _execute(self, shard: ShareShard, runtime: Runtime, result: Result[None], key: str) -> None:
         if not self._shards.serves(shard):
             return
         try:
             runtime.execute(result)
         except KafkaError as error:
-            log.warning("share_states_not_written", partition=shard.partition, error=str(error))
+            self._refused("share_states_not_written", key, shard, error)
+
+    def _refused(self, event: str, key: str, shard: ShareShard, error: KafkaError) -> None:
+        """Log a refusal of a sweep, which the next round tries again: once for all partitions, with the first one's error."""
+        self._errors.failed(event, error.code.name, key=key, partition=shard.partition, error=str(error))

@@ -18,6 +18,7 @@ from ottla.broker.hooks.transaction_history import UNASKED_OUTCOMES, Kind, Trans
 from ottla.broker.loop.counters import Counters
 from ottla.broker.loop.env import Env
 from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.partitions import Partition, Partitions
@@ -65,6 +66,7 @@ class Transactions:
         """``transport`` carries markers to the brokers that lead the partitions. ``interception`` may stop a transaction, and
         ``listener`` learns of decisions and of how they are carried out."""
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self._stepping = stepping
         self._lifecycle = lifecycle
         self._counters = counters
@@ -348,10 +350,10 @@ class Transactions:
             self._check_decision(shard, transactional_id, result)
             runtime.execute(result)
         except KafkaError as error:
-            if transactional_id not in self._retry_after_ms:
-                # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
-                report = log.warning if error.code is Code.COORDINATOR_NOT_AVAILABLE else log.error
-                report("time_out_delayed", transactional_id=transactional_id, error=str(error))
+            # Too few replicas in sync is a state of the cluster, and passes; any other error is the log's.
+            level = "warning" if error.code is Code.COORDINATOR_NOT_AVAILABLE else "error"
+            reason = error.code.name
+            self._errors.failed("time_out_delayed", reason, level=level, transactional_id=transactional_id, error=str(error))
             self._retry_after_ms[transactional_id] = now_ms + RETRY_MS
             return
         self._retry_after_ms.pop(transactional_id, None)
@@ -359,12 +361,14 @@ class Transactions:
 
     def expire_ids(self) -> Steps[None]:
         now_ms = self._env.steady_ms()
-        for shard, runtime in self._shards.items():
-            for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, batch_bytes(runtime)):
-                if self.runtime_of(shard) is None:
-                    break
-                try:
-                    runtime.execute(tombstones)
-                except KafkaError as error:
-                    log.warning("ids_not_expired", partition=shard.partition, error=str(error))
-                yield None
+        with self._errors.round("expiry"):
+            for shard, runtime in self._shards.items():
+                for tombstones in shard.expire_ids(now_ms, IDS_AT_ONCE, batch_bytes(runtime)):
+                    if self.runtime_of(shard) is None:
+                        break
+                    try:
+                        runtime.execute(tombstones)
+                    except KafkaError as error:
+                        reason = error.code.name
+                        self._errors.failed("ids_not_expired", reason, key="expiry", partition=shard.partition, error=str(error))
+                    yield None

@@ -5,7 +5,8 @@ A retry every 100 ms would otherwise write ten equal lines a second until a pers
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from ottla.broker.loop.env import Clock
@@ -14,48 +15,101 @@ FIRST_INTERVAL_MS: Final = 10_000
 """The time until an error that lasts is logged again. It doubles with each such line."""
 LONGEST_INTERVAL_MS: Final = 600_000
 MAX_ERRORS: Final = 1_000
-"""How many different errors are remembered. The oldest is forgotten first, and logged again if it comes again."""
+"""How many different errors are remembered. Further ones of an event count as one error while all of these last."""
+MAX_EVENTS: Final = 100
+"""How many events may have such further errors. There are fewer events in the code that uses `RepeatedErrors`."""
 
 
 class _Repeated:
     """An error that was logged. ``times`` counts its occurrences since the first one."""
 
-    __slots__ = ("interval_ms", "next_ms", "times")
+    __slots__ = ("interval_ms", "last_ms", "next_ms", "times")
 
     def __init__(self, now_ms: float) -> None:
         self.times = 1
         self.interval_ms = FIRST_INTERVAL_MS
+        self.last_ms = now_ms
         self.next_ms = now_ms + FIRST_INTERVAL_MS
+
+    def is_over(self, now_ms: float) -> bool:
+        """Whether the error has not come for so long that it is new when it comes again."""
+        return now_ms - self.last_ms > LONGEST_INTERVAL_MS
+
+    def is_due(self, now_ms: float) -> bool:
+        """Count an occurrence; whether it is to be logged."""
+        self.times += 1
+        self.last_ms = now_ms
+        if now_ms < self.next_ms:
+            return False
+        self.interval_ms = min(2 * self.interval_ms, LONGEST_INTERVAL_MS)
+        self.next_ms = now_ms + self.interval_ms
+        return True
 
 
 class RepeatedErrors:
     """The errors of operations that one object retries. ``log`` is a logger of structlog.
 
-    An error is the same as an earlier one if its event, reason and key are equal. Other fields, such as counts, may differ.
+    An error is the same as an earlier one if its event, reason and key are equal, and if at most `LONGEST_INTERVAL_MS` lie between
+    them. Other fields, such as counts, may differ. So what is different each time is no reason, but another field.
     """
+
+    __slots__ = ("_clock", "_further", "_known", "_log", "_rounds")
 
     def __init__(self, clock: Clock, log: Any) -> None:
         self._clock = clock
         self._log = log
+        # In the order of the last occurrence.
         self._known: dict[tuple[Hashable, str, str], _Repeated] = {}
+        # By event, where `_known` is full.
+        self._further: dict[str, _Repeated] = {}
+        # Of each round that is under way, whether it had an error.
+        self._rounds: dict[Hashable, bool] = {}
 
     def failed(self, event: str, reason: str, *, key: Hashable = None, level: str = "warning", **fields: Any) -> None:
         """Log an error if it is new, or if it is time to say that it lasts. ``key`` names one of several operations."""
-        now_ms = self._clock.monotonic_ms()
-        known = self._known.get((key, event, reason))
+        if key in self._rounds:
+            self._rounds[key] = True
+        now_ms, error = self._clock.monotonic_ms(), (key, event, reason)
+        known = self._known.pop(error, None)
+        if known is not None and not known.is_over(now_ms):
+            self._known[error] = known
+        elif self._has_room(now_ms):
+            known, self._known[error] = None, _Repeated(now_ms)
+        else:
+            known = self._further.get(event)
+            if known is None or known.is_over(now_ms):
+                known = None
+                if len(self._further) < MAX_EVENTS:
+                    self._further[event] = _Repeated(now_ms)
         if known is None:
-            while len(self._known) >= MAX_ERRORS:
-                del self._known[next(iter(self._known))]
-            self._known[key, event, reason] = _Repeated(now_ms)
             getattr(self._log, level)(event, reason=reason, **fields)
-            return
-        known.times += 1
-        if now_ms >= known.next_ms:
-            known.interval_ms = min(2 * known.interval_ms, LONGEST_INTERVAL_MS)
-            known.next_ms = now_ms + known.interval_ms
+        elif known.is_due(now_ms):
             getattr(self._log, level)(event, reason=reason, times=known.times, **fields)
+
+    def _has_room(self, now_ms: float) -> bool:
+        """Whether another error can be remembered. Forgets the one whose last occurrence is the oldest, if it is over."""
+        if len(self._known) >= MAX_ERRORS:
+            oldest = next(iter(self._known))
+            if not self._known[oldest].is_over(now_ms):
+                return False
+            del self._known[oldest]
+        return True
 
     def succeeded(self, key: Hashable = None) -> None:
         """Forget the errors of an operation: the next one is new."""
         if self._known:
             self._known = {error: known for error, known in self._known.items() if error[0] != key}
+
+    @contextmanager
+    def round(self, key: Hashable) -> Iterator[None]:
+        """One round of an operation with many parts, each of which may fail with this key. A round without errors has succeeded."""
+        self._rounds[key] = False
+        try:
+            yield
+        except BaseException:
+            # A round that was broken off, such as steps that are closed at a stop, has not succeeded.
+            self._rounds[key] = True
+            raise
+        finally:
+            if not self._rounds.pop(key, True):
+                self.succeeded(key)

@@ -20,6 +20,7 @@ from ottla.coordinator.metadata.cluster import BROKER_LOGGER_RESOURCE
 from ottla.protocol.codec import DECODE_FAILURES, decode_response_frame, request_frame
 from ottla.protocol.errors import Code
 from ottla.protocol.messages.envelope import EnvelopeRequest
+from ottla.protocol.remedies import name_of
 from ottla.protocol.steps import Steps
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 33, 44
@@ -94,7 +95,6 @@ class Forwarding:
                 self._errors.failed("request_not_forwarded", answer.reason, key=api.key, api=api.name)
                 then(api.failed(request, context.version, code))
             else:
-                self._errors.succeeded(api.key)
                 then(self._opened(api, request, context, answer))
 
         envelope = EnvelopeRequest(
@@ -102,15 +102,16 @@ class Forwarding:
         )
         self._controller.send(envelope, answered, timeout_ms=TIMEOUT_MS)
 
-    @staticmethod
-    def _opened(api: Declared[Any], request: Any, context: RequestContext, answer: Any) -> Any:
-        code = answer.error_code
+    def _opened(self, api: Declared[Any], request: Any, context: RequestContext, answer: Any) -> Any:
+        code, reason = answer.error_code, name_of(answer.error_code)
         if code == Code.NONE:
             try:
-                return decode_response_frame(api.key, context.version, bytes(answer.response_data or b""))[1]
+                response = decode_response_frame(api.key, context.version, bytes(answer.response_data or b""))[1]
+                self._errors.succeeded(api.key)
+                return response
             except DECODE_FAILURES:
-                code = Code.UNKNOWN_SERVER_ERROR
-        log.warning("envelope_refused", api=api.name, error=code)
+                code, reason = Code.UNKNOWN_SERVER_ERROR, "the response in the envelope cannot be read"
+        self._errors.failed("envelope_refused", reason, key=api.key, api=api.name)
         # What the controller holds against the envelope is none of the client's business (ForwardingManagerImpl).
         known = (Code.UNSUPPORTED_VERSION, Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER)
         return api.failed(request, context.version, Code(code) if code in known else Code.UNKNOWN_SERVER_ERROR)

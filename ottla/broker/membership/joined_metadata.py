@@ -14,6 +14,7 @@ from ottla.arguments import BadArgument
 from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Waiter
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.membership.controller_log import ControllerLog
 from ottla.broker.membership.directory_assignments import DirectoryAssignments
 from ottla.broker.membership.forwarding import Forwarding
@@ -87,6 +88,7 @@ class JoinedMetadata:
         ``give_up`` is called once where this broker cannot go on, and has to be started again."""
         env, settings = parts.env, parts.config.settings
         self._env = env
+        self._errors = RepeatedErrors(parts.env, log)
         self._address = controller_address(settings)
         self._timeout_ms = settings.initial_broker_registration_timeout_ms
         self.state = ClusterState(settings.node_id, ignores_case=parts.directory.ignores_case(), is_member=True)
@@ -160,7 +162,8 @@ class JoinedMetadata:
         try:
             self.state.replay(record, offset)
         except DecodeError as error:
-            log.error("metadata_record_skipped", offset=offset, reason=str(error), hint="the controller is of another release")
+            hint = "the controller is of another release"
+            self._errors.failed("metadata_record_skipped", str(error), level="error", offset=offset, hint=hint)
 
     def _applied(self) -> None:
         self.publisher.publish()

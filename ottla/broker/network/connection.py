@@ -12,8 +12,6 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, Protocol, TypeVar, cast
 
-import structlog
-
 from ottla.addresses import client_address
 from ottla.broker.hooks.interception import Interception, RequestTopics
 from ottla.broker.limits.memory_budgets import SMALL_BYTES
@@ -42,8 +40,6 @@ SLICE_MS = 2.0
 
 NOT_DURABLE = "what it was to be told is not on the disk"
 """Why a connection is closed whose client waits for an answer that tells of a write that may be lost."""
-
-log = structlog.get_logger("connection")
 
 
 S = TypeVar("S")
@@ -146,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
     def close(self, reason: str) -> None:
         """Handle no further request, and close the connection after all finished answers were sent."""
         if self._is_open and self._transport is not None:
-            log.info("connection_closed", peer=self.peer, reason=reason)
+            self._ports.connections.errors.failed("connection_closed", reason, key=self.peer, level="info", peer=self.peer)
             self._flush()
             self._is_open = False
             # The time for reading the last answers counts from now on (`Connections.close_idle`).
@@ -156,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self, reason: str) -> None:
         """Close the connection at once and drop answers that were not sent."""
         if self._transport is not None:
-            log.warning("connection_aborted", peer=self.peer, reason=reason)
+            self._ports.connections.errors.failed("connection_aborted", reason, key=self.peer, peer=self.peer)
             self._is_open = False
             self._transport.abort()
 
@@ -237,8 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         yield
 
     def _failed(self, error: Exception) -> None:
-        log.exception("connection_failed", peer=self.peer)
-        self._ports.lifecycle.unexpected_errors += 1
+        self._ports.lifecycle.bug("connection_failed", peer=self.peer)
         self.close("a bug")
 
     def _request(self, frame: memoryview) -> None:

@@ -6,8 +6,6 @@ from struct import Struct
 from types import GeneratorType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import structlog
-
 from ottla.broker.apis.api import Declared, RequestContext
 from ottla.broker.apis.registry import ApiRegistry
 from ottla.broker.config.live_config import LiveConfig
@@ -43,7 +41,6 @@ ELEMENT_BYTES = 128
 
 _HEADER = Struct(">hhi")
 
-log = structlog.get_logger("connection")
 
 S = TypeVar("S")
 
@@ -215,8 +212,7 @@ class Dispatcher:
 
     def bug(self, event: str, route: Route) -> None:
         """Log and count an unexpected exception. Called in an ``except`` block."""
-        log.exception(event, api=route.codec.name, version=route.context.version, peer=self._peer)
-        self._ports.lifecycle.unexpected_errors += 1
+        self._ports.lifecycle.bug(event, api=route.codec.name, version=route.context.version, peer=self._peer)
 
     def encode(self, route: Route, correlation_id: int, response: Any) -> list[Buffer] | None:
         """Encode a response as pieces of a frame; None where a bug has made a response that cannot be encoded."""

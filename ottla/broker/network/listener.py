@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
+import structlog
 
 from ottla.addresses import joined_address, split_address
 from ottla.arguments import BadArgument
@@ -14,11 +15,14 @@ from ottla.broker.config.definitions import ConfigError
 from ottla.broker.config.settings import Settings, connection_limits
 from ottla.broker.limits.memory_budgets import RequestBudget, ResponseBudget
 from ottla.broker.loop.env import Env
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 
 IDLE_TICK_MS = 1_000
 CLOSING_TICKS = 10
 """How many ticks of `IDLE_TICK_MS` a closed connection has for sending its last answers, counted from `Connection.close`."""
+
+log = structlog.get_logger("connection")
 
 
 class Endpoint(msgspec.Struct):
@@ -137,6 +141,8 @@ class Connections:
 
     def __init__(self, env: Env, settings: Settings, most: int) -> None:
         """``most`` is the number of file descriptors for connections."""
+        self.errors = RepeatedErrors(env, log)
+        """Why connections are closed. A client that is closed again and again connects again at once."""
         self.tick = 0
         self._most = most
         self.buffers = ReceiveBuffers()

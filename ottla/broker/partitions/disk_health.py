@@ -12,6 +12,7 @@ from contextlib import suppress
 import structlog
 
 from ottla.broker.loop.env import Env, Timer
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 
 PROBE_FILE = ".probe"
 PROBE_INTERVAL_MS = 1_000
@@ -36,6 +37,8 @@ class DiskHealth:
 
     def __init__(self, env: Env, directory: str) -> None:
         self._env = env
+        self.errors = RepeatedErrors(env, log)
+        """Errors of single files, which requests may meet again and again while the disk is otherwise well."""
         self._directory = directory
         # The partitions and files with a refused write, in the order of the refusals.
         self._refused: dict[str, None] = {}

@@ -10,6 +10,7 @@ from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env, Timer
 from ottla.broker.loop.lifecycle import Lifecycle
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
@@ -23,8 +24,6 @@ from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDirectory
 
 TRASH_CHECK_MS = 1_000
-LEFTOVERS_LOGGED = 20
-"""How many deleted files that could not be removed are logged one by one."""
 PRODUCERS_AT_ONCE = 5_000
 """How many producers one step of expiry checks, in about a millisecond."""
 
@@ -57,6 +56,7 @@ class Housekeeping:
         self._disk = disk
         self._barrier = barrier
         self._disk_failed = disk_failed
+        self._errors = RepeatedErrors(env, log)
         self._timers: dict[str, Timer] = {}
         self.uncleanable: set[Log] = set()
         """Logs that the cleaner could not read. They are not compacted until the next start."""
@@ -107,8 +107,7 @@ class Housekeeping:
                 # The disk has refused a write, which has changed nothing. The next round tries again.
                 self._disk.refused(self._directory.path, error)
             else:
-                log.exception("task_failed", task=name)
-                self._lifecycle.unexpected_errors += 1
+                self._lifecycle.bug("task_failed", task=name)
             again()
 
         def begin() -> None:
@@ -141,8 +140,8 @@ class Housekeeping:
 
     def _empty_trash(self) -> Steps[None]:
         left = yield from self._directory.trash.empty(self._env.now_ms())
-        for line in left[:LEFTOVERS_LOGGED]:
-            log.warning("not_removed", reason=line, hint="the next start tries again")
+        for path, reason in left:
+            self._errors.failed("not_removed", reason, path=path, hint="the next start tries again")
 
     def _expire_producers(self) -> Steps[None]:
         expiration_ms = self._config.settings.producer_id_expiration_ms

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar, Unpack
 
-import structlog
-
 from ottla.broker.loop.env import Env
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_errors import disk_refused, note_damage, storage_error, take_offline
@@ -32,8 +30,6 @@ DELETE_WORK = 20
 
 NOBODY = -1
 """The leader of a partition that has none."""
-
-log = structlog.get_logger("partition")
 
 
 class NotLeader(KafkaError):
@@ -304,7 +300,7 @@ class Partition:
             take_offline(self.log, described(error))
             self.wake_where_offline()
         else:
-            log.error("read_failed", partition=repr(self.log), error=described(error))
+            self._disk.errors.failed("read_failed", described(error), level="error", partition=repr(self.log))
         return storage_error(self.log, error)
 
 
@@ -368,7 +364,7 @@ class Partitions:
             try:
                 self.directory.delete(deleted, unique, self._env.now_ms())
             except OSError as error:
-                log.warning("directory_not_removed", partition=repr(deleted), error=described(error))
+                self._disk.errors.failed("directory_not_removed", error.strerror or str(error), partition=repr(deleted))
             if pace.spend(DELETE_WORK):
                 yield None
 

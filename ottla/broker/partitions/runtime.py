@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from ottla.broker.loop.env import Env
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.loop.stepping import Stepping
 from ottla.broker.partitions.latest_records import latest_by_piece
 from ottla.broker.partitions.partitions import Partition, Partitions
@@ -56,7 +57,7 @@ class Replaying(msgspec.Struct, frozen=True, kw_only=True):
 class Runtime:
     """Runs one shard of a coordinator on one partition. Every append of the shard goes through an ``execute`` method."""
 
-    __slots__ = ("_carry_out_effect", "_check", "_env", "_refused", "_replay", "_stepping", "is_closed", "partition")
+    __slots__ = ("_carry_out_effect", "_check", "_env", "_errors", "_refused", "_replay", "_stepping", "is_closed", "partition")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Runtime:
         error for the client; the default is `coordinator_code`.
         """
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self._stepping = stepping
         self._replay = replay
         self._carry_out_effect = carry_out_effect
@@ -257,12 +259,14 @@ class Runtime:
                 except DecodeError as error:
                     if is_strict:
                         raise
-                    log.warning("record_skipped", partition=repr(self.partition.log), offset=record.offset, reason=str(error))
+                    where = repr(self.partition.log)
+                    self._errors.failed("record_skipped", str(error), partition=where, offset=record.offset)
         except KafkaError as error:
             if is_strict:
                 raise
             # A client may write to the coordinator's topic. A batch that cannot be read must not stop the broker's start.
-            log.error("batch_skipped", partition=repr(self.partition.log), offset=header.base_offset, reason=error.message)
+            where, reason = repr(self.partition.log), error.message or error.code.name
+            self._errors.failed("batch_skipped", reason, level="error", partition=where, offset=header.base_offset)
         return count
 
 

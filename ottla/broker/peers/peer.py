@@ -17,6 +17,7 @@ import structlog
 
 from ottla.addresses import joined_address
 from ottla.broker.loop.env import Clock, ConnectionAttempt, Randomness, Timer, Timers
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.network.framing import ReceiveBuffers
 from ottla.broker.peers.backoff import Backoff
 from ottla.broker.peers.channel import Channel
@@ -68,6 +69,7 @@ class Peer:
     ) -> None:
         """``bug`` is called in an ``except`` block where a callback has raised. ``buffers`` are shared by all connections."""
         self._env = env
+        self._errors = RepeatedErrors(env, log)
         self.host, self.port = host, port
         self._client_id = client_id
         self._bug = bug
@@ -251,7 +253,7 @@ class Peer:
     def _back_off(self, reason: str) -> None:
         self._become(PeerState.BACKING_OFF)
         if not self._backoff.failures:
-            log.info("peer_lost", peer=repr(self), reason=reason)
+            self._errors.failed("peer_lost", reason, level="info", peer=repr(self))
         chance = int.from_bytes(self._env.random_uuid()[:4], "big") / (1 << 32)
         self._phase_timer = self._env.call_later(self._backoff.next_ms(chance), self._try_again)
 

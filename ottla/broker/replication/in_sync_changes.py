@@ -27,6 +27,9 @@ RETRY_MS = 50
 """How long after a failure the controller is asked again, in ms."""
 PARTITIONS_PER_REQUEST = 2_000
 
+PARTITIONS = "partitions"
+"""The key of refusals of single partitions, in an answer that is no error as a whole."""
+
 log = structlog.get_logger("replication")
 
 
@@ -138,13 +141,14 @@ class InSyncChanges:
 
     def _take(self, answer: AlterPartitionResponse, asked: dict[tuple[bytes, int], tuple[Partition, InSync]]) -> None:
         """Take the answers for single partitions, and leave in ``asked`` what is to be asked again."""
-        for topic in answer.topics:
-            for one in topic.partitions:
-                partition, change = asked.pop((topic.topic_id, one.partition_index), (None, None))
-                if partition is None or change is None or not partition.is_led:
-                    continue
-                if self._is_to_be_asked_again(partition, change, one):
-                    asked[topic.topic_id, one.partition_index] = (partition, change)
+        with self._errors.round(PARTITIONS):
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    partition, change = asked.pop((topic.topic_id, one.partition_index), (None, None))
+                    if partition is None or change is None or not partition.is_led:
+                        continue
+                    if self._is_to_be_asked_again(partition, change, one):
+                        asked[topic.topic_id, one.partition_index] = (partition, change)
 
     def _is_to_be_asked_again(self, partition: Partition, change: InSync, answer: ResponsePartitionData) -> bool:
         """Take the answer for one partition; whether the same change is to be asked for again."""
@@ -154,5 +158,9 @@ class InSyncChanges:
                 log.info("in_sync_changed", partition=repr(partition.log), in_sync=sorted(answer.isr))
                 self._changed(partition)
             return False
-        log.info("in_sync_change_refused", partition=repr(partition.log), asked=sorted(change.proposed), error=code)
+        # A controller that refuses the changes of all partitions gives one line, with the first partition.
+        wanted = sorted(change.proposed)
+        self._errors.failed(
+            "in_sync_change_refused", name_of(code), key=PARTITIONS, level="info", partition=repr(partition.log), asked=wanted
+        )
         return leader.alter_refused(change, known_code(code))

@@ -12,6 +12,7 @@ import structlog
 from ottla.broker.config.live_config import LiveConfig
 from ottla.broker.config.settings import Settings
 from ottla.broker.loop.env import Env
+from ottla.broker.loop.repeated_errors import RepeatedErrors
 from ottla.broker.partitions.barrier import Barrier
 from ottla.broker.partitions.disk_health import DiskHealth
 from ottla.broker.partitions.partitions import NOBODY, Partition
@@ -66,6 +67,8 @@ class ReplicaManager:
         self._live_epoch = live_epoch
         self._check_directory = check_directory
         self.broker_id = live_config.settings.node_id
+        self._lag = RepeatedErrors(env, log)
+        """Brokers that lag: a line for all partitions, as the line ``in_sync_changed`` names each whose set changes."""
         self._logs = FollowerLogs(env, directory, disk, barrier)
         self._in_sync_changes = InSyncChanges(
             env, controller, broker_id=self.broker_id, broker_epoch=broker_epoch, changed=lambda partition: partition.advance()
@@ -199,15 +202,16 @@ class ReplicaManager:
     def shrink(self) -> Steps[None]:
         """Ask the controller to take followers that lag for longer than ``replica.lag.time.max.ms`` out of the in-sync sets."""
         pace = Pace()
-        for partition in list(self._led):
-            if partition in self._led and not partition.log.is_offline:
-                change = partition.leader.shrink(partition.log.log_end_offset, self._env.steady_ms())
-                if change is not None:
-                    lagging = sorted(change.committed - change.proposed)
-                    log.info("replicas_lag", partition=repr(partition.log), brokers=lagging)
-                    self._in_sync_changes.ask(partition, change)
-            if pace.spend(SHRINK_WORK):
-                yield None
+        with self._lag.round(None):
+            for partition in list(self._led):
+                if partition in self._led and not partition.log.is_offline:
+                    change = partition.leader.shrink(partition.log.log_end_offset, self._env.steady_ms())
+                    if change is not None:
+                        lagging = ", ".join(map(str, sorted(change.committed - change.proposed)))
+                        self._lag.failed("replicas_lag", f"brokers {lagging}", level="info", partition=repr(partition.log))
+                        self._in_sync_changes.ask(partition, change)
+                if pace.spend(SHRINK_WORK):
+                    yield None
 
     def write_high_watermarks(self) -> None:
         """Raises OSError."""

@@ -107,7 +107,7 @@ def test_a_topic_is_deleted_though_its_directories_cannot_be_renamed(broker: Sim
     fs.refuses = ("/t-1", "/t-2")
     with broker.connect() as client, capture_logs() as lines:
         assert deleted(client, "t") == 0
-    assert [line["event"] for line in lines].count("directory_not_removed") == 2
+    assert [line["event"] for line in lines].count("directory_not_removed") == 1, "the disk refuses both for the same reason"
     check_gone(broker)
     fs.refuses = ()
     broker.restart(kill=kill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from structlog.testing import CapturingLogger
@@ -63,6 +64,60 @@ def test_fields_that_differ_make_no_other_error() -> None:
     retried.fail(100, replicas=3)
     retried.fail(100, replicas=4)
     assert [call.kwargs["replicas"] for call in retried.log.calls] == [3]
+
+
+def test_error_that_has_not_come_for_long_is_new() -> None:
+    retried = Retried()
+    retried.fail(1_000)
+    retried.now_ms += LONGEST_INTERVAL_MS - 1_000
+    retried.fail(100)
+    assert retried.lines == [("refused", None), ("refused", 11)]
+    retried.now_ms += LONGEST_INTERVAL_MS + 1
+    retried.fail(100)
+    assert retried.lines[2:] == [("refused", None)]
+
+
+def test_round_without_errors_ends_an_error() -> None:
+    retried = Retried()
+
+    def one_round(*, fails: bool) -> None:
+        with retried.errors.round("sweep"):
+            if fails:
+                retried.fail(300, key="sweep")
+
+    one_round(fails=True)
+    one_round(fails=True)
+    assert retried.lines == [("refused", None)]
+    one_round(fails=False)
+    one_round(fails=True)
+    assert retried.lines == [("refused", None)] * 2
+
+
+def test_round_that_is_broken_off_ends_no_error() -> None:
+    retried = Retried()
+
+    def steps() -> Iterator[None]:
+        with retried.errors.round("sweep"):
+            yield
+
+    retried.fail(100, key="sweep")
+    begun = steps()
+    next(begun)
+    begun.close()  # type: ignore[attr-defined]
+    retried.fail(100, key="sweep")
+    assert retried.lines == [("refused", None)]
+
+
+def test_more_errors_than_are_remembered_are_no_flood() -> None:
+    """Two thousand groups whose log refuses: the first thousand are named, the others give one line, and then both their counts."""
+    retried = Retried()
+    for _ in range(60):
+        for group in range(2 * MAX_ERRORS):
+            retried.errors.failed("not_read", "refused", key=group)
+        retried.now_ms += 1_000
+    first, later = retried.lines[: MAX_ERRORS + 1], retried.lines[MAX_ERRORS + 1 :]
+    assert {times for _, times in first} == {None}
+    assert len(later) <= 2 * (MAX_ERRORS + 1)
 
 
 def test_errors_that_are_remembered_are_bounded() -> None:

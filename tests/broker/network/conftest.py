@@ -27,7 +27,7 @@ def broker() -> Any:
         live_config=SimpleNamespace(settings=settings),
         stepping=Stepping(env, lambda: pytest.fail("a bug")),
         connections=Connections(env, settings, 1 << 20),
-        lifecycle=Lifecycle(),
+        lifecycle=Lifecycle(env),
         counters=Counters(),
         barrier=Barrier(None),
         interception=None,

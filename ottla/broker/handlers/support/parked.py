@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Generic, Protocol, TypeVar
 
-import structlog
-
 from ottla.broker.limits.memory_budgets import ResponseBudget
 from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
@@ -19,8 +17,6 @@ MAX_WAIT_MS = 0x7FFFFFFF
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 Waiter = Callable[[], None]
-
-log = structlog.get_logger("fetch")
 
 
 class Ports(Protocol):
@@ -160,8 +156,7 @@ class ParkedFetch(Generic[A]):
 
     def _failed(self, error: Exception) -> None:
         self._is_reading = False
-        log.exception("parked_fetch_failed", of=type(self._fetching).__name__)
-        self._ports.lifecycle.unexpected_errors += 1
+        self._ports.lifecycle.bug("parked_fetch_failed", of=type(self._fetching).__name__)
         self._finish(self._fetching.refused())
 
     def _finish(self, answer: A) -> None:
