@@ -10,6 +10,7 @@ from ottla.broker.config.settings import BrokerConfig
 from ottla.broker.network.listener import Endpoint, parse_endpoints
 from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
 from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import CONTROLLER_DIRECTORY, META_FILE, DirectoryError, identify
 
 CONTROLLER_ID = 3000
@@ -168,8 +169,12 @@ def prepare(fs: Filesystem, data_dir: str, nodes: list[PlannedNode], new_uuid: C
     Raises `DirectoryError`, where a directory is another cluster's or cannot be used.
     """
     try:
+        check_not_growing(fs, data_dir)
         if fs.read_file(f"{data_dir}/{META_FILE}") is not None:
-            raise DirectoryError(f"{data_dir} has the data of one broker; give a cluster another --data-dir")
+            raise DirectoryError(
+                f"{data_dir} has the data of one broker; give a cluster another --data-dir, or make this one a cluster's with"
+                f" ottla cluster grow --data-dir {data_dir} --brokers {len(nodes) - 1}"
+            )
         cluster_id: str | None = None
         for node in nodes:
             cluster_id = format_directory(fs, node.directory, node.node_id, new_uuid, cluster_id)

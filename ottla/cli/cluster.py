@@ -1,4 +1,4 @@
-"""``ottla cluster``: describes a cluster, starts a node of it again, and makes the directory of a lost controller anew."""
+"""``ottla cluster``: describes a cluster, starts a node of it again, and makes the directories of nodes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ REBUILD_HELP = """Create the directory of a controller that lost its disk, from 
 The most advanced copy of the metadata log is used. Without any copy, topics are made from the partition directories and their topic
 ids. Print what was used, what is unknown, and which directories to rename. The brokers' directories are not changed. Name all
 brokers of the cluster; then start the controller on DIR, at its old address, and the brokers."""
+GROW_HELP = """Make the data directory of one stopped broker that of a cluster of N brokers for `serve --brokers N`.
+
+Broker 1 gets all data. Topics with their ids and configs, groups, transactions, producer ids and the cluster id stay. Files are
+renamed, not copied. Run the command again if it was interrupted; until then no broker starts on DIR."""
 RESTART_TIMEOUT_S = 100.0
 """How long a node may take to stop and to start: the parent gives up or kills it earlier."""
 
@@ -48,10 +52,32 @@ def command(ctx: click.Context, bootstrap: str, timeout_s: float, as_json: bool)
 )
 @json_option
 def rebuild_controller(data_dir: str, sources: tuple[str, ...], node_id: int | None, as_json: bool) -> int:
-    from ottla.cli.directories import rebuild_controller
+    from ottla.cli.cluster_directories import rebuild_controller
 
     interrupt_on_ctrl_c()
     return rebuild_controller(data_dir, list(sources), node_id, as_json=as_json)
+
+
+@command.command("grow", help=GROW_HELP)
+@click.option("--data-dir", required=True, metavar="DIR", help="Data directory of a stopped broker.")
+@click.option("--brokers", required=True, type=click.IntRange(2), metavar="N", help="Number of brokers.")
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1),
+    default=1,
+    metavar="R",
+    help="Replicas of each partition, internal topics included. The new brokers copy them from broker 1 when they are started "
+    "(default: 1).",
+)
+@json_option
+def grow(data_dir: str, brokers: int, replication_factor: int, as_json: bool) -> int:
+    from ottla.brokers.plan import MAX_BROKERS
+    from ottla.cli.cluster_directories import grow
+
+    if brokers > MAX_BROKERS:
+        raise Refused(f"--brokers {brokers}: give a number from 2 to {MAX_BROKERS}")
+    interrupt_on_ctrl_c()
+    return grow(data_dir, brokers, replication_factor, as_json=as_json)
 
 
 def _describe(bootstrap: str, timeout_s: float, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The commands ``ottla graduate``, ``adopt``, ``audit``, ``recover`` and ``cluster rebuild-controller``.
+"""The commands ``ottla graduate``, ``adopt``, ``audit`` and ``recover``.
 
 They hand over, take over, check and repair data directories.
 """
@@ -61,7 +61,7 @@ class Bar:
             self._out.write(f"{self._title}: {total:,} bytes\n")
 
 
-def _counted(bar: Bar, total: int) -> Callable[[int], None]:
+def counted(bar: Bar, total: int) -> Callable[[int], None]:
     """A callable that moves the bar on by a number of bytes. Files may have grown since ``total`` was counted, so the bar stops at
     its end."""
     done = 0
@@ -74,7 +74,7 @@ def _counted(bar: Bar, total: int) -> Callable[[int], None]:
     return on_read
 
 
-def _carefully(work: Callable[[], int]) -> int:
+def carefully(work: Callable[[], int]) -> int:
     """Run the work; returns its exit code. An error that a person must mend becomes one line on stderr and the exit code 1."""
     from ottla.protocol.errors import KafkaError
     from ottla.storage.filesystem import described
@@ -116,7 +116,7 @@ def graduate(
     def work() -> int:
         plan = plan_graduation(reading, source, features or {})
         with locked_for_writing(fs, source):
-            check(reading, source, plan, _counted(Bar("checking"), plan.size_bytes))
+            check(reading, source, plan, counted(Bar("checking"), plan.size_bytes))
             if not as_json:
                 _report(plan, say)
             if in_place:
@@ -129,17 +129,17 @@ def graduate(
                 done = "dry run: nothing was written"
         directory = None if dry_run else fs.absolute(target or source)
         if as_json:
-            say(_document(_graduated(plan, directory)))
+            say(document(_graduated(plan, directory)))
             return 0
         say(done)
         if directory is not None:
             _advise(plan, directory, say)
         return 0
 
-    return _carefully(work)
+    return carefully(work)
 
 
-def _document(said: dict[str, Any]) -> str:
+def document(said: dict[str, Any]) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
@@ -234,50 +234,17 @@ def adopt(
         ]
         if as_json:
             said = {"topics": [topic._asdict() for topic in adopted], "notes": plan.notes, "directory": env.fs.absolute(target)}
-            say(_document(said))
+            say(document(said))
             return 0
         for topic in adopted:
             say(topic.line)
         for note in plan.notes:
             say(f"  note: {note}")
-        counted = "1 topic" if len(adopted) == 1 else f"{len(adopted)} topics"
-        say(f"{counted} adopted; serve them with: ottla serve --data-dir {target}")
+        count = "1 topic" if len(adopted) == 1 else f"{len(adopted)} topics"
+        say(f"{count} adopted; serve them with: ottla serve --data-dir {target}")
         return 0
 
-    return _carefully(work)
-
-
-def rebuild_controller(
-    target: str, sources: list[str], node_id: int | None, *, as_json: bool = False, say: Callable[[str], None] = print
-) -> int:
-    """Make a controller's directory. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
-    from contextlib import ExitStack
-
-    from ottla.broker.loop.env import RealEnv
-    from ottla.operations.controller_rebuilding import broker_of, rebuild
-    from ottla.operations.guards import locked_for_reading
-
-    env = RealEnv()
-
-    def work() -> int:
-        with ExitStack() as locks:
-            for directory in dict.fromkeys(map(broker_of, sources)):
-                locks.enter_context(locked_for_reading(directory))
-            rebuilt = rebuild(env.fs, target, sources, env.random_uuid(), env.now_ms(), node_id)
-        if as_json:
-            say(_document({**dataclasses.asdict(rebuilt), "directory": env.fs.absolute(target)}))
-            return 0
-        source = rebuilt.source or "partition directories, as no broker has a copy of the metadata"
-        say(f"cluster {rebuilt.cluster_id}, controller {rebuilt.node_id}, from {source}")
-        say(f"  {rebuilt.topics} topics, {rebuilt.partitions} partitions, metadata up to offset {rebuilt.end_offset}")
-        for line in rebuilt.unknown:
-            say(f"  not known: {line}")
-        for note in rebuilt.notes:
-            say(f"  note: {note}")
-        say(f"{target} is the controller's directory now; start it there with node.id={rebuilt.node_id}, then the brokers")
-        return 0
-
-    return _carefully(work)
+    return carefully(work)
 
 
 def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] = print) -> int:
@@ -292,11 +259,11 @@ def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] =
     def work() -> int:
         with locked_for_reading(directory):
             check_plain_logs(directory)
-            report = audit_directory(fs, directory, _counted(Bar("reading"), size_bytes(fs, directory)))
+            report = audit_directory(fs, directory, counted(Bar("reading"), size_bytes(fs, directory)))
         code = NOT_WHOLE if report.torn or report.unreadable else 0
         if as_json:
             torn = [msgspec.structs.asdict(transaction) for transaction in report.torn]
-            say(_document(dataclasses.asdict(report) | {"torn": torn}))
+            say(document(dataclasses.asdict(report) | {"torn": torn}))
             return code
         for line in (*report.unreadable, *report.torn):
             say(str(line))
@@ -304,11 +271,11 @@ def audit(directory: str, *, as_json: bool = False, say: Callable[[str], None] =
             say(f"and {report.omitted:,} more")
         if not report.partitions:
             say(f"{directory} holds no partition yet: nothing can be torn")
-        counted = f"{report.partitions} partitions, {report.decided} decided transactions, {report.open} open"
-        say(f"{counted}: {len(report.torn) + report.omitted} not whole")
+        said = f"{report.partitions} partitions, {report.decided} decided transactions, {report.open} open"
+        say(f"{said}: {len(report.torn) + report.omitted} not whole")
         return code
 
-    return _carefully(work)
+    return carefully(work)
 
 
 def recover(
@@ -340,7 +307,7 @@ def recover(
             raise DirectoryError(f"{directory} is no directory; name the data directory of a stopped broker")
         with locked_for_writing(fs, directory) if discards else locked_for_reading(directory):
             check_plain_logs(directory)
-            damaged = examine(fs, directory, partitions, _counted(Bar("reading"), size_bytes(fs, directory)))
+            damaged = examine(fs, directory, partitions, counted(Bar("reading"), size_bytes(fs, directory)))
             if discards and not is_only_replica:
                 check_only_replicas(fs, directory, {segment.where for segment in damaged if segment.may_be_changed})
             left = 0
@@ -350,12 +317,12 @@ def recover(
                     give_up(fs, directory, segment)
                 left += not is_discarded
                 for hole in segment.holes:
-                    say(_document(_of_hole(segment, hole, is_discarded)) if as_json else _hole_line(segment, hole, is_discarded))
+                    say(document(_of_hole(segment, hole, is_discarded)) if as_json else _hole_line(segment, hole, is_discarded))
         if not as_json:
             say(_advice(left, len(damaged), discards=discards))
         return NOT_WHOLE if left else 0
 
-    return _carefully(work)
+    return carefully(work)
 
 
 def _of_hole(segment: DamagedSegment, hole: Hole, is_discarded: bool) -> dict[str, Any]:

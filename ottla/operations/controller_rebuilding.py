@@ -10,33 +10,27 @@ Nothing is written into the brokers' directories, and the new directory appears 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from ottla.coordinator.metadata.cluster import ClusterState
 from ottla.coordinator.metadata.metadata_records import metadata_record
-from ottla.coordinator.result import LogRecord
+from ottla.operations.controller_directory import DEFAULT_NODE_ID, append_records, fill_directory
 from ottla.operations.kafka_metadata import read_metadata, snapshot_end
-from ottla.operations.metadata_log import METADATA_CONFIG, RECORDS_PER_BATCH
 from ottla.operations.new_directory import new_directory
 from ottla.operations.partition_directories import PartitionDirectories, topics_of
-from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.messages import no_op_record
 from ottla.protocol.primitives import Buffer
-from ottla.protocol.records import BatchHeader, build_batch, crc_is_valid
+from ottla.protocol.records import BatchHeader, crc_is_valid
 from ottla.protocol.uuids import uuid_text
-from ottla.storage.checkpoints import RECOVERY_POINTS, write_offsets
-from ottla.storage.filesystem import Filesystem, sync_names
+from ottla.storage.filesystem import Filesystem
 from ottla.storage.following import append_as_follower
-from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, DirectoryIdentity, read_identity, write_identity
+from ottla.storage.identity import METADATA_DIRECTORY, DirectoryError, DirectoryIdentity, read_identity
 from ottla.storage.log import Log
 from ottla.storage.names import name_before_stray
 from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 from ottla.storage.walk import batches
-
-DEFAULT_NODE_ID = 3000
-"""The controller's id with ``ottla serve --brokers``."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,7 +95,8 @@ def rebuild(
     # Above the epochs of all copies, also of those that were not chosen: their records are others at the same offsets.
     epoch = max((copy.last_epoch for directory in brokers for copy in _all_copies(fs, directory)), default=0) + 1
     identity = DirectoryIdentity(rebuilt.cluster_id, rebuilt.node_id, uuid_text(random_uuid))
-    _write(fs, target, identity, lambda log: _fill(fs, log, chosen, state, epoch, now_ms))
+    with new_directory(fs, target) as growing:
+        fill_directory(fs, growing, identity, lambda log: _fill(fs, log, chosen, state, epoch, now_ms))
     return rebuilt
 
 
@@ -189,21 +184,4 @@ def _fill(fs: Filesystem, log: Log, chosen: Copy | None, state: ClusterState, ep
     else:
         # A controller of ottla begins its log at offset 0. Brokers whose copies begin elsewhere read it anew.
         records = state.snapshot()
-    log.leader_epoch = epoch
-    for at in range(0, len(records), RECORDS_PER_BATCH):
-        log.append_own(_batch(records[at : at + RECORDS_PER_BATCH], now_ms), now_ms)
-
-
-def _batch(records: Sequence[LogRecord], now_ms: int) -> bytearray:
-    return build_batch(((record.key, record.value) for record in records), now_ms)
-
-
-def _write(fs: Filesystem, target: str, identity: DirectoryIdentity, fill: Callable[[Log], None]) -> None:
-    with new_directory(fs, target) as growing:
-        log = Log(fs, f"{growing}/{METADATA_DIRECTORY}", METADATA_TOPIC, 0, METADATA_CONFIG)
-        fill(log)
-        log.flush()
-        log.abandon()
-        write_offsets(fs, f"{growing}/{RECOVERY_POINTS}", {})
-        write_identity(fs, growing, identity, is_synced=True)
-        sync_names(fs, f"{growing}/{METADATA_DIRECTORY}")
+    append_records(log, records, epoch, now_ms)

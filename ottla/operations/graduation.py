@@ -16,15 +16,15 @@ from ottla.coordinator.result import LogRecord
 from ottla.operations.copying import COPIED, Progress, copy
 from ottla.operations.kafka_metadata import CONTROL_KEY, SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from ottla.operations.log_ends import KnownEnds, read_known_ends
-from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with, replay_batch
+from ottla.operations.metadata_log import RECORDS_PER_BATCH, levels_with
 from ottla.operations.new_directory import new_directory
+from ottla.operations.own_metadata import read_own_metadata
 from ottla.operations.replicas import check_is_alone
 from ottla.operations.segments import OnRead, read_through, sound_batches
-from ottla.protocol.errors import DecodeError
-from ottla.protocol.internal_topics import METADATA_TOPIC
 from ottla.protocol.records import CONTROL_BIT, assign, build_batch, with_attributes
 from ottla.protocol.topic_partition import TopicPartition
 from ottla.storage.filesystem import Filesystem, sync_file, sync_names
+from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import (
     BOOTSTRAP_FILE,
     METADATA_DIRECTORY,
@@ -36,7 +36,7 @@ from ottla.storage.identity import (
 )
 from ottla.storage.names import parse_directory_name
 from ottla.storage.replacement import check_not_replacing
-from ottla.storage.segment import LOG_SUFFIX, file_name, parse_file_name
+from ottla.storage.segment import LOG_SUFFIX, parse_file_name
 
 KRAFT_VERSION = "kraft.version"
 """This feature is not in a bootstrap snapshot, because the quorum's own log has its level."""
@@ -69,12 +69,13 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
     Raises OSError, or `DirectoryError` with file and offset.
     """
     check_not_replacing(fs, source)
+    check_not_growing(fs, source)
     identity = read_identity(fs, source)
     if identity is None:
         raise DirectoryError(f"{source} is no data directory: it has no meta.properties")
     check_not_kafkas(fs, source)
     ends = read_known_ends(fs, source)
-    state, torn_bytes = _metadata(fs, f"{source}/{METADATA_DIRECTORY}", identity.node_id, ends)
+    state, torn_bytes = read_own_metadata(fs, source, identity.node_id, ends)
     check_is_alone(state, source)
     state.features.update(levels_with(state.features, features))
     records = state.snapshot(without_features={KRAFT_VERSION})
@@ -100,33 +101,6 @@ def plan_graduation(fs: Filesystem, source: str, features: Mapping[str, int]) ->
 def _belongs(state: ClusterState, where: TopicPartition) -> bool:
     topic = state.topics.get(where[0])
     return topic is not None and where[1] < topic.partition_count
-
-
-def _metadata(fs: Filesystem, directory: str, node_id: int, ends: KnownEnds) -> tuple[ClusterState, int]:
-    """The cluster's state, and how many bytes at the end of the metadata log a crash has torn."""
-    state = ClusterState(node_id)
-    next_offset = torn_bytes = 0
-    bases = sorted(base for n in fs.list_dir(directory) if (base := parse_file_name(n, LOG_SUFFIX)) is not None)
-    if not bases:
-        raise DirectoryError(f"{directory} holds no metadata")
-    for base_offset in bases:
-        path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
-        with sound_batches(fs, path, max(base_offset, next_offset)) as sound:
-            for _, header, raw in sound:
-                try:
-                    replay_batch(state, header, raw, is_strict=True)
-                except DecodeError as error:
-                    raise DirectoryError(f"{path}: {error}") from error
-            if base_offset == bases[-1]:
-                torn_bytes = ends.check_newest((METADATA_TOPIC, 0), sound)
-            else:
-                ends.check_older(sound)
-        next_offset = sound.next_offset
-    if METADATA_TOPIC in state.topics:
-        # An earlier version of ottla let clients create this topic; see `broker.metadata.cluster`.
-        for removal in state.delete_topic(METADATA_TOPIC).records:
-            state.replay(removal)
-    return state, torn_bytes
 
 
 def check(fs: Filesystem, source: str, plan: GraduationPlan, on_read: OnRead) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ottla.storage.filesystem import Filesystem
+from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import DirectoryError
 from ottla.storage.log_dir import LOCK_FILE
 from ottla.storage.names import parse_directory_name
@@ -18,11 +19,10 @@ from ottla.storage.segment import LOG_SUFFIX
 
 
 @contextlib.contextmanager
-def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
+def locked(fs: Filesystem, directory: str) -> Iterator[None]:
     """Hold the lock that a broker takes on its directory. Creates the directory where it does not exist.
 
-    Raises `DirectoryError` where a broker, or another command that works on the directory, has the lock, and where a reset or
-    restore was interrupted.
+    Raises `DirectoryError` where a broker, or another command that works on the directory, has the lock.
     """
     if Path(directory).exists() and not Path(directory).is_dir():
         raise DirectoryError(f"{directory} is no directory; name another")
@@ -31,22 +31,29 @@ def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
     if lock is None:
         raise DirectoryError(f"{directory} is in use by a broker or another command; stop it, or wait for it")
     try:
-        check_not_replacing(fs, directory)
         yield
     finally:
         fs.unlock(lock)
 
 
 @contextlib.contextmanager
+def locked_for_writing(fs: Filesystem, directory: str) -> Iterator[None]:
+    """Hold the lock as `locked` does. Raises `DirectoryError` also where a reset, a restore or a growth was interrupted."""
+    with locked(fs, directory):
+        _check_whole(fs, directory)
+        yield
+
+
+@contextlib.contextmanager
 def locked_for_reading(directory: str) -> Iterator[None]:
     """Hold shared locks, so that no broker starts to write into the directory. Nothing is written, not even a lock file.
 
-    A broker holds its lock as long as it runs. Raises `DirectoryError` where a broker has it, and where a reset or restore was
-    interrupted.
+    A broker holds its lock as long as it runs. Raises `DirectoryError` where a broker has it, and where a reset, a restore or a
+    growth was interrupted.
     """
     fs, lock = RealFilesystem(read_only=True), Path(directory, LOCK_FILE)
     if not lock.exists():
-        check_not_replacing(fs, directory)
+        _check_whole(fs, directory)
         yield
         return
     if not lock.is_file():
@@ -58,8 +65,13 @@ def locked_for_reading(directory: str) -> Iterator[None]:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DirectoryError(f"{directory} is in use by a broker; stop it first, or work on a copy") from None
-        check_not_replacing(fs, directory)
+        _check_whole(fs, directory)
         yield
+
+
+def _check_whole(fs: Filesystem, directory: str) -> None:
+    check_not_replacing(fs, directory)
+    check_not_growing(fs, directory)
 
 
 def check_apart(source: str, target: str) -> None:

@@ -13,6 +13,7 @@ The package reads and writes files only, and does so through one `Filesystem`.
 - `config`: the settings of one log.
 - `filesystem`: `Filesystem`, the only way from this package to files.
 - `following`: appends what a follower has fetched from its leader: batches with the offsets and leader epochs that they have there.
+- `growth`: how far the directory of one broker is on its way to that of a cluster (``ottla cluster grow``).
 - `identity`: to which cluster and node a log directory belongs: meta.properties
   (org.apache.kafka.metadata.properties.MetaProperties).
 - `indexes`: offset and time index of a segment (org.apache.kafka.storage.internals.log.OffsetIndex and TimeIndex).

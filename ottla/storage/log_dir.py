@@ -21,6 +21,7 @@ from ottla.storage.checkpoints import (
 from ottla.storage.cleaning import Cleaned, Dirty, clean
 from ottla.storage.config import LogConfig
 from ottla.storage.filesystem import Filesystem, described
+from ottla.storage.growth import check_not_growing
 from ottla.storage.identity import META_FILE, NOT_OURS, DirectoryError, check_not_a_clusters, check_not_kafkas
 from ottla.storage.last_stop import ABORTED, CLEAN_FILE, LOG_STARTS, LastStop, clean_file, take_last_stop
 from ottla.storage.log import Log
@@ -103,6 +104,7 @@ class LogDirectory:
                 if self.lock is None:
                     raise DirectoryError(f"{self.path} is in use by another broker; stop it or give another --data-dir")
                 finish_replacement(self.fs, self.path)
+            check_not_growing(self.fs, self.path)
             check_not_kafkas(self.fs, self.path)
             check_not_a_clusters(self.fs, self.path)
             self._last_stop = take_last_stop(self.fs, self.path)

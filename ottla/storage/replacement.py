@@ -122,11 +122,11 @@ class Replacement:
 
 
 def _move_data(fs: Filesystem, source: str, target: str) -> None:
-    names = list(filter(is_broker_data, fs.list_dir(source)))
-    _move(fs, source, target, names)
+    move_names(fs, source, target, list(filter(is_broker_data, fs.list_dir(source))))
 
 
-def _move(fs: Filesystem, source: str, target: str, names: Iterable[str]) -> None:
+def move_names(fs: Filesystem, source: str, target: str, names: Iterable[str]) -> None:
+    """Rename files and directories into another directory of the same file system. Raises OSError; a second call goes on."""
     for name in names:
         old, new = f"{source}/{name}", f"{target}/{name}"
         try:
@@ -137,5 +137,5 @@ def _move(fs: Filesystem, source: str, target: str, names: Iterable[str]) -> Non
             # Overlay file systems refuse to rename a directory of a container's image, but not the files in it. A crash between
             # these renames leaves the directory on both sides.
             fs.make_dir(new)
-            _move(fs, old, new, fs.list_dir(old))
+            move_names(fs, old, new, fs.list_dir(old))
             fs.remove_empty_dir(old)

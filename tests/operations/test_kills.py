@@ -10,11 +10,13 @@ import pytest
 from ottla.brokers.plan import format_directory
 from ottla.operations.adoption import carry_out as adopt
 from ottla.operations.adoption import plan_adoption
+from ottla.operations.cluster_growth import grow
 from ottla.operations.graduation import bootstrap, hand_over, plan_graduation
 from ottla.operations.graduation import carry_out as graduate
 from ottla.protocol.primitives import Buffer
 from ottla.simulation.broker import DATA_DIR, SimulatedBroker
 from ottla.simulation.faulty_filesystem import PowerCut
+from ottla.storage.growth import is_growing
 from ottla.storage.identity import BOOTSTRAP_FILE, DirectoryError, DirectoryIdentity, check_not_kafkas
 from tests.operations.test_graduation import SETTINGS, written
 from tests.storage.killing_filesystem import KillingFilesystem
@@ -121,6 +123,29 @@ def test_killed_adoption_adopts_each_topic_as_a_whole_or_not_at_all() -> None:
             assert topics_on(fs, "/target") == after
         seen.append(found == after)
     assert [is_adopted for is_adopted, _ in groupby(seen)] == [False, True]
+
+
+@pytest.mark.smoke
+def test_killed_growth_leaves_one_broker_or_is_completed_by_the_next_call() -> None:
+    def work(fs: KillingFilesystem) -> None:
+        uuids = (bytes([number]) * 16 for number in count(1))
+        grow(fs, DATA_DIR, 3, 2, lambda: next(uuids), NOW_MS, lambda _: None)
+
+    *_, done = kills(written(kill=False), work)
+    whole = {path: bytes(content) for path, content in done.files.items()}
+    before, seen = topics_on(with_files(written(kill=False)), DATA_DIR), []
+    for fs in kills(written(kill=False), work):
+        left = is_growing(fs, DATA_DIR) or fs.files == done.files
+        if not left and f"{DATA_DIR}/controller/meta.properties" not in fs.files:
+            assert topics_on(with_files(fs.files), DATA_DIR) == before
+        elif is_growing(fs, DATA_DIR):
+            with pytest.raises(DirectoryError, match="interrupted"):
+                topics_on(fs, DATA_DIR)
+        if fs.files.keys() != whole.keys():
+            work(fs)
+        assert {path: bytes(content) for path, content in fs.files.items()} == whole
+        seen.append(left)
+    assert [has_begun for has_begun, _ in groupby(seen)][:2] == [False, True]
 
 
 def test_killed_format_of_a_cluster_gives_all_nodes_the_same_cluster_in_the_end() -> None:

@@ -181,6 +181,9 @@ _CONTAINERS = "tests/container/test_testcontainers.py::test_its_own_class_starts
 _FAULTS = "tests/control/faults/test_fault_texts.py::test_the_page_about_faults_has_faults_that_can_be"
 
 ELSEWHERE = {
+    ("docs/brokers.md", "ottla cluster grow --data-dir data --brokers 3 --replication"): (
+        "tests/wire/test_cluster_growth.py::test_one_broker_becomes_three_under_its_clients"
+    ),
     (
         "examples/README.md",
         "pip install . confluent-kafka pytest",

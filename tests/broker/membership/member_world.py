@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from ottla.broker.broker import BrokerServer
@@ -35,8 +35,11 @@ class Member:
 
 
 class MemberWorld(LoopWorld):
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
+    def __init__(self, settings: dict[str, str] | None = None, files: Mapping[str, bytes] | None = None) -> None:
+        """``files``: what is on the disk before anything starts, by path."""
         super().__init__()
+        for path, content in (files or {}).items():
+            self.fs.write_file(path, content)
         self.settings = settings or {}
         """Of the brokers, besides those that each has of its own."""
         self._formatted = 0

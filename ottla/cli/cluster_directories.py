@@ -1,0 +1,77 @@
+"""The commands ``ottla cluster rebuild-controller`` and ``cluster grow``, which make directories of a cluster's nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from os.path import normpath
+from pathlib import Path
+
+from ottla.cli.directories import Bar, carefully, counted, document
+
+
+def rebuild_controller(
+    target: str, sources: list[str], node_id: int | None, *, as_json: bool = False, say: Callable[[str], None] = print
+) -> int:
+    """Make a controller's directory. The exit code is 0 when that is done, and 1 with a line on stderr when it cannot be."""
+    from contextlib import ExitStack
+
+    from ottla.broker.loop.env import RealEnv
+    from ottla.operations.controller_rebuilding import broker_of, rebuild
+    from ottla.operations.guards import locked_for_reading
+
+    env = RealEnv()
+
+    def work() -> int:
+        with ExitStack() as locks:
+            for directory in dict.fromkeys(map(broker_of, sources)):
+                locks.enter_context(locked_for_reading(directory))
+            rebuilt = rebuild(env.fs, target, sources, env.random_uuid(), env.now_ms(), node_id)
+        if as_json:
+            say(document({**dataclasses.asdict(rebuilt), "directory": env.fs.absolute(target)}))
+            return 0
+        source = rebuilt.source or "partition directories, as no broker has a copy of the metadata"
+        say(f"cluster {rebuilt.cluster_id}, controller {rebuilt.node_id}, from {source}")
+        say(f"  {rebuilt.topics} topics, {rebuilt.partitions} partitions, metadata up to offset {rebuilt.end_offset}")
+        for line in rebuilt.unknown:
+            say(f"  not known: {line}")
+        for note in rebuilt.notes:
+            say(f"  note: {note}")
+        say(f"{target} is the controller's directory now; start it there with node.id={rebuilt.node_id}, then the brokers")
+        return 0
+
+    return carefully(work)
+
+
+def grow(
+    directory: str, brokers: int, replication_factor: int, *, as_json: bool = False, say: Callable[[str], None] = print
+) -> int:
+    """Make the directory of one broker that of a cluster. The exit code is 0 when that is done, and 1 with a line on stderr when it
+    cannot be."""
+    from ottla.broker.loop.env import RealEnv
+    from ottla.operations.cluster_growth import data_bytes, grow
+    from ottla.operations.guards import locked
+    from ottla.storage.identity import DirectoryError
+
+    env, directory = RealEnv(), normpath(directory)
+
+    def work() -> int:
+        if not Path(directory).is_dir():
+            raise DirectoryError(f"{directory} is no directory; name the data directory of a stopped broker")
+        with locked(env.fs, directory):
+            on_read = counted(Bar("reading"), data_bytes(env.fs, directory))
+            grown = grow(env.fs, directory, brokers, replication_factor, env.random_uuid, env.now_ms(), on_read)
+        if as_json:
+            say(document({**dataclasses.asdict(grown), "directory": env.fs.absolute(directory)}))
+            return 0
+        if grown.was_interrupted:
+            say("a growth that was interrupted is complete now, with the options that it was begun with")
+        say(f"cluster {grown.cluster_id}, brokers 1 to {grown.brokers}; broker 1 has the data")
+        replicas = "1 replica" if grown.replication_factor == 1 else f"{grown.replication_factor} replicas"
+        say(f"  {grown.topics} topics, {grown.partitions} partitions with {replicas} each")
+        for note in grown.notes:
+            say(f"  note: {note}")
+        say(f"start it with: ottla serve --data-dir {directory} --brokers {grown.brokers}")
+        return 0
+
+    return carefully(work)
