@@ -45,6 +45,8 @@ nightly: $(VENV)/.full
 	$(MAKE) --no-print-directory crash-nightly search chaos
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--under kafka"
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--with kafka"
+	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--grow"
+	$(MAKE) --no-print-directory chaos KILLS=200 BROKERS=9 CAMPAIGN="--partitions 1000"
 	$(MAKE) --no-print-directory simulate SEEDS=1-5000
 	$(MAKE) --no-print-directory simulate SEEDS=1-1000 BROKERS=3
 	$(MAKE) --no-print-directory fuzz SEEDS=1-1000
@@ -95,6 +97,7 @@ kills: $(VENV)/.full
 
 # Stock clients on a broker that is killed inside commits, stopped and starved; with BROKERS=3 on three that fail in turn. The seed is
 # printed, and SEED= runs it again. CAMPAIGN="--under kafka" has a controller of Apache Kafka, CAMPAIGN="--with kafka" one broker of it.
+# CAMPAIGN="--grow" has one broker that becomes three, BROKERS=9 CAMPAIGN="--partitions 1000" nine with so many partitions.
 KILLS ?= 2000
 BROKERS ?= 1
 chaos: $(VENV)/.full

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tests.chaos import campaigns, several
+from tests.chaos import campaigns, growth, many, several
 from tests.chaos.director import has_java, run
 from tests.chaos.table import table
 
@@ -24,6 +24,8 @@ def main() -> int:
         "--under", choices=["kafka"], help="three brokers under a controller of Apache Kafka; all faults count as kills"
     )
     other.add_argument("--with", dest="beside", choices=["kafka"], help="two brokers and one of Apache Kafka; likewise")
+    other.add_argument("--grow", action="store_true", help="one broker whose directory grows to a cluster of three; likewise")
+    other.add_argument("--partitions", type=int, metavar="N", help="with --brokers 9: a cluster with so many partitions; likewise")
     parser.add_argument("--keep", type=Path, help="leave the directories of all rounds there")
     parser.add_argument("--without-java", action="store_true")
     options = parser.parse_args()
@@ -41,7 +43,22 @@ def main() -> int:
 
         java = java and not options.without_java
         campaign = campaigns.UNDER_KAFKA if options.under else campaigns.WITH_KAFKA if options.beside else campaigns.OTTLA
-        if options.brokers > 1 or campaign != campaigns.OTTLA:
+        of_cluster: several.ClusterReport
+        if options.grow:
+            of_cluster = growth.run(options.kills, seed, java=java, progress=progress, keep=options.keep)
+            findings, shown = of_cluster.findings, str(of_cluster)
+        elif options.partitions:
+            of_cluster = many.run(
+                options.kills,
+                seed,
+                brokers=options.brokers,
+                partitions=options.partitions,
+                java=java,
+                progress=progress,
+                keep=options.keep,
+            )
+            findings, shown = of_cluster.findings, str(of_cluster)
+        elif options.brokers > 1 or campaign != campaigns.OTTLA:
             brokers = options.brokers if campaign == campaigns.OTTLA else 3
             of_cluster = several.run(
                 options.kills, seed, brokers=brokers, java=java, campaign=campaign, progress=progress, keep=options.keep

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ottla.simulation.history import History
 from tests.chaos.history import read
+from tests.chaos.worker import TIMEOUT_MS
 
 ROOT = Path(__file__).parent.parent.parent
 TOPICS = {"in": 3, "out": 4, "a": 2, "b": 1}
@@ -53,11 +54,20 @@ class _Worker:
 class Clients:
     """One process each by name, and the zombies that once had a name."""
 
-    def __init__(self, directory: Path, bootstrap: str, seed: str, workers: dict[str, tuple[str, tuple[str, ...]]]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bootstrap: str,
+        seed: str,
+        workers: dict[str, tuple[str, tuple[str, ...]]],
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> None:
+        """``timeout_ms``: of a transaction."""
         self._directory = directory
         self._bootstrap = bootstrap
         self._seed = seed
         self._actors = workers
+        self._timeout_ms = timeout_ms
         self._names = list(workers)
         self._instances: Counter[str] = Counter()
         self._workers: dict[str, _Worker] = {}
@@ -75,7 +85,13 @@ class Clients:
         history = self._directory / f"history-{name}-{instance}"
         command = [sys.executable, "-m", "tests.chaos.worker", "--client", client, "--bootstrap", self._bootstrap]
         command += ["--history", str(history), "--instance", str(instance), "--seed", self._seed, "--pace-ms", str(PACE_MS)]
-        command += ["--topics", ",".join(f"{topic}={count}" for topic, count in TOPICS.items()), *actors]
+        command += [
+            "--timeout-ms",
+            str(self._timeout_ms),
+            "--topics",
+            ",".join(f"{topic}={count}" for topic, count in TOPICS.items()),
+            *actors,
+        ]
         with (self._directory / f"worker-{name}-{instance}.txt").open("wb") as output:
             process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
         self._workers[name] = _Worker(name, history, process)

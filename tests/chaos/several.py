@@ -158,6 +158,9 @@ class ClusterRound:
             history = self.clients.end()
         self._judge(history)
 
+    def close(self) -> None:
+        self.cluster.close()
+
     # what happens
 
     def _play(self, card: str) -> None:
@@ -336,20 +339,35 @@ def run(
 
     With ``keep`` the directories of all rounds stay there, else those with findings.
     """
-    report = ClusterReport(seed, campaign)
+
+    def one_round(directory: Path, of_round: str, report: ClusterReport) -> ClusterRound:
+        return ClusterRound(directory, of_round, report, brokers=brokers, java=java)
+
+    return run_rounds(ClusterReport(seed, campaign), kills, KILLS_A_ROUND, one_round, progress, keep)
+
+
+def run_rounds(
+    report: ClusterReport,
+    kills: int,
+    kills_a_round: int,
+    one_round: Callable[[Path, str, ClusterReport], ClusterRound],
+    progress: Callable[[int], None],
+    keep: Path | None,
+) -> ClusterReport:
+    """Play rounds until so many kills are done, or one finds something. ``one_round`` makes a round, in a directory of its own."""
     number = 0
     while report.done < kills and not report.findings:
         number += 1
         directory = Path(tempfile.mkdtemp(prefix=f"ottla-chaos-{number}-", dir=keep))
-        one = ClusterRound(directory, f"{seed}/{number}", report, brokers=brokers, java=java)
+        one = one_round(directory, f"{report.seed}/{number}", report)
         try:
-            one.run(min(KILLS_A_ROUND, kills - report.done), progress)
+            one.run(min(kills_a_round, kills - report.done), progress)
         except Exception:
-            report.findings.append(f"{seed}/{number}: {traceback.format_exc()}")
+            report.findings.append(f"{report.seed}/{number}: {traceback.format_exc()}")
         finally:
             (directory / "logs.txt").write_text("\n".join(one.cluster.logs))
             (directory / "played.txt").write_text("\n".join(report.played))
-            one.cluster.close()
+            one.close()
         if report.findings:
             report.findings.append(f"the directory of this round is {directory}")
         elif keep is None:

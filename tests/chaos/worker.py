@@ -24,7 +24,7 @@ from tests.chaos.points import die_with_parent
 from tests.wire.clients import Client, Fenced, Message, WireConsumer, WireProducer
 
 TIMEOUT_MS = 4_000
-"""Of a transaction; a pause that is longer has it aborted."""
+"""Of a transaction; a pause that is longer has it aborted. Three quarters of it are the time-out of a request."""
 ABORTS = 0.15
 COMMIT_TRIES = 5
 WAIT_S = 0.1
@@ -50,6 +50,7 @@ class Actor:
         self._rng = random.Random(f"{options.seed}/{self.actor}")
         self._topics = topics
         self._pace_s = options.pace_ms / 1000
+        self._timeout_ms = options.timeout_ms
         self._session = 0
         self._number = 0
         self._commit_asked = False
@@ -101,8 +102,8 @@ class Actor:
         producer = self._client.producer(
             self._bootstrap,
             transactional_id=None if self.role == "solo" else self.transactional_id,
-            transaction_timeout_ms=TIMEOUT_MS,
-            request_timeout_ms=3_000,
+            transaction_timeout_ms=self._timeout_ms,
+            request_timeout_ms=self._timeout_ms * 3 // 4,
         )
         self._producer = producer
         if self.role != "solo":
@@ -261,6 +262,7 @@ def main() -> int:
     parser.add_argument("--instance", type=int, required=True)
     parser.add_argument("--seed", required=True)
     parser.add_argument("--pace-ms", type=int, required=True, help="between two transactions of an actor, on average")
+    parser.add_argument("--timeout-ms", type=int, default=TIMEOUT_MS, help="of a transaction")
     parser.add_argument("--topics", required=True, help="name=partitions,...")
     parser.add_argument("actors", nargs="+", help="role:transactional id, and :group protocol")
     options = parser.parse_args()

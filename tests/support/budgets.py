@@ -61,6 +61,8 @@ BUDGETS = (
     Budget("replaced data", r"broker/metadata/test_replaced_data\.py", 40, 5),
     Budget("compaction states", r"crash/test_compaction_states\.py", 30, 2),
     Budget("chaos with Apache Kafka", r"chaos/test_mixed\.py", 120, 2),
+    Budget("chaos on a directory that grows", r"chaos/test_growth\.py", 90, 1),
+    Budget("chaos on nine brokers", r"chaos/test_many\.py", 90, 1),
     Budget("truncation states", r"crash/test_truncation_states\.py", 30, 4),
 )
 """What the parts of ``make test-all`` that take longest may take together, in seconds summed over the processes of a run."""
