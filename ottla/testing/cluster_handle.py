@@ -59,6 +59,11 @@ class Cluster:
     process is killed.
     """
 
+    _module = "ottla"
+    """The module that the processes run. A test may name one that adds faults."""
+    _python_options: tuple[str, ...] = SAFE_PATH
+    """Options of their Python. A test whose module is in the working directory leaves them out."""
+
     def __init__(
         self,
         brokers: int = 3,
@@ -174,9 +179,9 @@ class Cluster:
         self._temporary.mkdir(mode=0o700, exist_ok=True)
         command = [
             sys.executable,
-            *SAFE_PATH,
+            *self._python_options,
             "-m",
-            "ottla",
+            self._module,
             "serve",
             "--brokers",
             str(self._count),
