@@ -1,0 +1,223 @@
+"""The checker of unclean elections finds planted losses, and permits those that an election explains."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.coordinator.metadata.metadata_records import metadata_record
+from ottla.coordinator.metadata.partition_registration import PartitionRegistration
+from ottla.coordinator.result import LogRecord
+from ottla.protocol.messages import partition_change_record, topic_record
+from ottla.protocol.messages.fetch import PartitionData
+from ottla.protocol.messages.partition_change_record import PartitionChangeRecord
+from ottla.protocol.records import assign, build_batch
+from ottla.protocol.topic_partition import TopicPartition
+from ottla.simulation.checker import Observation, Stored
+from ottla.simulation.history import Attempt, History, ProducerSession, WrittenRecord
+from tests.chaos.unclean.checker import Losses, batches_stay, check, epochs_never_return, fates
+from tests.chaos.unclean.elections import CLEAN, ELIGIBLE, LAST_KNOWN, UNCLEAN, Election, elections
+from tests.chaos.unclean.power import SyncedLengths, cut_power
+from tests.chaos.unclean.witness import Identity, Sightings
+
+A, B, OFFSETS = ("a", 0), ("b", 0), ("__consumer_offsets", 0)
+
+
+def log_of(*epochs: int) -> dict[int, Identity]:
+    """A log of one record a batch, by the leader epochs of its batches; each batch has a CRC of its own."""
+    return {at: Identity(at + 1, epoch, 100 * epoch + at) for at, epoch in enumerate(epochs)}
+
+
+def sightings_of(logs: dict[TopicPartition, dict[int, Identity]]) -> Sightings:
+    sightings = Sightings()
+    for where, log in logs.items():
+        for at, identity in log.items():
+            sightings.batches[where][at].add(identity)
+    return sightings
+
+
+def judged(seen: dict[int, Identity], left: dict[int, Identity], *found: Election) -> list[str]:
+    return list(batches_stay(sightings_of({A: seen}), {A: left}, Losses({A: left}, found)))
+
+
+def test_same_log_has_no_finding() -> None:
+    assert judged(log_of(0, 0, 1), log_of(0, 0, 1)) == []
+
+
+def test_missing_batch_is_found() -> None:
+    (line,) = judged(log_of(0, 0, 0), log_of(0, 0))
+    assert line.startswith("committed batch gone: ('a', 0) at 2") and line.endswith("is missing")
+
+
+@pytest.mark.parametrize("other", [Identity(2, 0, 7), Identity(2, 1, 1), Identity(3, 0, 1)])
+def test_changed_batch_is_found(other: Identity) -> None:
+    (line,) = judged(log_of(0, 0), log_of(0) | {1: other})
+    assert "at 1" in line and f"is {other}" in line
+
+
+def test_clean_election_explains_no_loss() -> None:
+    assert len(judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, CLEAN))) == 1
+
+
+def test_unclean_election_explains_the_loss_behind_its_first_batch() -> None:
+    assert judged(log_of(0, 0, 0), log_of(0, 0, 2), Election(A, 2, 1, UNCLEAN)) == []
+
+
+def test_unclean_election_without_a_later_batch_explains_the_loss_behind_the_end() -> None:
+    assert judged(log_of(0, 0, 0), log_of(0, 0), Election(A, 2, 1, UNCLEAN)) == []
+
+
+def test_loss_before_the_first_batch_of_an_unclean_election_is_found() -> None:
+    left = {0: Identity(1, 0, 0), 2: Identity(3, 2, 202)}
+    (line,) = judged(log_of(0, 0), left, Election(A, 2, 1, UNCLEAN))
+    assert "at 1" in line
+
+
+def test_batch_of_a_later_epoch_than_the_unclean_election_may_not_be_lost() -> None:
+    (line,) = judged(log_of(0, 2, 2), log_of(0, 2), Election(A, 2, 1, UNCLEAN))
+    assert "at 2" in line
+
+
+def test_election_of_another_partition_explains_nothing() -> None:
+    assert len(judged(log_of(0, 0), log_of(0), Election(B, 2, 1, UNCLEAN))) == 1
+
+
+def test_second_of_two_sightings_at_one_offset_must_be_there() -> None:
+    sightings = sightings_of({A: log_of(0, 0)})
+    sightings.batches[A][1].add(Identity(2, 1, 101))
+    left = {A: log_of(0, 0)}
+    (line,) = batches_stay(sightings, left, Losses(left, []))
+    assert "leader_epoch=1" in line
+    assert fates(sightings, left) == {"kept": 2, "lost": 1}
+
+
+def test_epoch_that_goes_back_is_found() -> None:
+    (line,) = epochs_never_return({A: log_of(0, 3, 2)})
+    assert line == "epoch gone back: ('a', 0) at 2 has epoch 2 after 3"
+
+
+def test_witness_is_not_shown_what_is_not_committed() -> None:
+    sightings = Sightings()
+    batch = build_batch([(None, b"x")], 0)
+    assign(batch, 4, 1)
+    data = PartitionData(partition_index=0, high_watermark=4, records=bytes(batch))
+    assert sightings.take(A, data, 4) == 5
+    (line,) = sightings.findings
+    assert "above its high watermark 4" in line
+
+
+# the whole
+
+
+def history_of(*values: tuple[TopicPartition, str]) -> History:
+    """One committed transaction with these records."""
+    attempt = Attempt("id", "id#1", 1, 1, [WrittenRecord(where, value) for where, value in values], commit_asked_s=2.0)
+    attempt.was_answered_committed, attempt.ended_s = True, 3.0
+    return History(attempts=[attempt], sessions=[ProducerSession("id", "id#1", 1, 1.0)])
+
+
+def observation_of(*values: tuple[TopicPartition, str]) -> Observation:
+    shown = {where: [(0, value) for w, value in values if w == where] for where in (A, B)}
+    stored = {
+        where: [Stored(0, 1, 5, True, None, [records[0][1]]), Stored(1, 2, 5, True, True)] if records else []
+        for where, records in shown.items()
+    }
+    ends = {where: (2 * len(records), 2 * len(records)) for where, records in shown.items()}
+    return Observation(committed=shown, uncommitted=shown, stored=stored, ends=ends, offsets={})
+
+
+def findings(history: History, seen: Observation, sightings: Sightings, *found: Election) -> list[str]:
+    logs = {where: log_of(*(0 for _ in batches)) if batches else {} for where, batches in seen.stored.items()}
+    return check(history, seen, sightings, logs, found, lambda group: OFFSETS)
+
+
+BOTH = ((A, "id#1/1/1/0"), (B, "id#1/1/1/1"))
+
+
+def test_whole_transaction_has_no_finding() -> None:
+    assert findings(history_of(*BOTH), observation_of(*BOTH), Sightings()) == []
+
+
+def test_half_of_a_transaction_is_found() -> None:
+    lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings())
+    assert [line.partition(":")[0] for line in lines] == ["lost", "torn"]
+
+
+def test_half_of_a_transaction_may_be_lost_by_an_unclean_election_of_its_partition() -> None:
+    lost, other = Election(B, 2, 1, UNCLEAN), Election(A, 2, 1, UNCLEAN)
+    assert findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings(), lost) == []
+    lines = findings(history_of(*BOTH), observation_of(BOTH[0]), Sightings(), other)
+    assert all(line.startswith("lost: id#1/1/1/1") for line in lines) and lines
+
+
+def test_acknowledged_record_that_was_seen_must_have_been_cut() -> None:
+    sightings = Sightings()
+    sightings.values[BOTH[1][1]] = (B, 0, Identity(1, 3, 5))
+    (line,) = findings(history_of(*BOTH), observation_of(BOTH[0]), sightings, Election(B, 2, 1, UNCLEAN))
+    assert line.startswith("lost: id#1/1/1/1")
+
+
+def test_record_that_nobody_sent_is_found_after_an_unclean_election_too() -> None:
+    lines = findings(History(), observation_of(BOTH[0]), Sightings(), Election(A, 2, 1, UNCLEAN))
+    assert any(line.startswith("unheard of: 'id#1/1/1/0'") for line in lines)
+
+
+# where the elections come from
+
+
+def test_elections_are_read_from_the_metadata_log() -> None:
+    topic_id = bytes(15) + b"\7"
+    first = PartitionRegistration(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, leader_epoch=0, partition_epoch=0)
+
+    def change(leader: int, isr: list[int], **fields: Any) -> LogRecord:
+        message = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader, isr=isr, **fields)
+        return metadata_record(partition_change_record, message)
+
+    records = [
+        metadata_record(topic_record, topic_record.TopicRecord(name="a", topic_id=topic_id)),
+        first.to_record(topic_id, 0),
+        change(2, [2, 3]),
+        change(2, [2], eligible_leader_replicas=[3]),
+        change(3, [3], eligible_leader_replicas=[]),
+        change(-1, [], last_known_elr=[3]),
+        change(3, [3], last_known_elr=[]),
+        change(1, [1]),
+    ]
+    found = [(e.where, e.leader_epoch, e.leader, e.kind) for e in elections(records)]
+    assert found == [(A, 1, 2, CLEAN), (A, 3, 3, ELIGIBLE), (A, 5, 3, LAST_KNOWN), (A, 6, 1, UNCLEAN)]
+
+
+# power
+
+
+def test_power_cut_takes_what_was_not_synced(tmp_path: Path) -> None:
+    log_dir, synced = tmp_path / "broker-1", tmp_path / "synced"
+    partition = log_dir / "a-0"
+    partition.mkdir(parents=True)
+    synced.mkdir()
+    lengths = SyncedLengths(synced)
+    whole, half, later = (partition / f"{base:020d}.log" for base in (0, 10, 20))
+    for segment in (whole, half, later):
+        segment.write_bytes(bytes(100))
+        segment.with_suffix(".index").write_bytes(b"")
+    lengths.note(str(whole), 100)
+    lengths.note(str(half), 40)
+    lost = cut_power(log_dir, lengths, random.Random(1))
+    assert whole.stat().st_size == 100
+    assert 40 <= half.stat().st_size < 100
+    assert sorted(partition.glob("*.index")) == [whole.with_suffix(".index"), half.with_suffix(".index")]
+    assert lost == 200 - half.stat().st_size
+
+
+def test_length_of_another_file_at_the_same_path_is_not_synced(tmp_path: Path) -> None:
+    file = tmp_path / "0.log"
+    file.write_bytes(bytes(10))
+    lengths = SyncedLengths(tmp_path)
+    lengths.note(str(file), 10)
+    assert lengths.of(file) == 10
+    (tmp_path / "other").write_bytes(bytes(10))
+    (tmp_path / "other").rename(file)
+    assert lengths.of(file) == 0
