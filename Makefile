@@ -47,6 +47,9 @@ nightly: $(VENV)/.full
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--with kafka"
 	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--grow"
 	$(MAKE) --no-print-directory chaos KILLS=200 BROKERS=9 CAMPAIGN="--partitions 1000"
+	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--unclean off"
+	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN="--unclean on"
+	$(MAKE) --no-print-directory chaos KILLS=200 CAMPAIGN=--share
 	$(MAKE) --no-print-directory simulate SEEDS=1-5000
 	$(MAKE) --no-print-directory simulate SEEDS=1-1000 BROKERS=3
 	$(MAKE) --no-print-directory fuzz SEEDS=1-1000
@@ -97,7 +100,8 @@ kills: $(VENV)/.full
 
 # Stock clients on a broker that is killed inside commits, stopped and starved; with BROKERS=3 on three that fail in turn. The seed is
 # printed, and SEED= runs it again. CAMPAIGN="--under kafka" has a controller of Apache Kafka, CAMPAIGN="--with kafka" one broker of it.
-# CAMPAIGN="--grow" has one broker that becomes three, BROKERS=9 CAMPAIGN="--partitions 1000" nine with so many partitions.
+# CAMPAIGN="--grow" has one broker that becomes three, BROKERS=9 CAMPAIGN="--partitions 1000" nine with so many partitions,
+# CAMPAIGN="--unclean off" and "--unclean on" failures of last in-sync replicas, CAMPAIGN=--share share groups.
 KILLS ?= 2000
 BROKERS ?= 1
 chaos: $(VENV)/.full

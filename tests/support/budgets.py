@@ -63,6 +63,8 @@ BUDGETS = (
     Budget("chaos with Apache Kafka", r"chaos/test_mixed\.py", 120, 2),
     Budget("chaos on a directory that grows", r"chaos/test_growth\.py", 90, 1),
     Budget("chaos on nine brokers", r"chaos/test_many\.py", 90, 1),
+    Budget("unclean elections under faults", r"chaos/unclean/test_campaign\.py", 60, 1),
+    Budget("share groups under faults", r"chaos/share/test_campaign\.py", 60, 1),
     Budget("truncation states", r"crash/test_truncation_states\.py", 30, 4),
 )
 """What the parts of ``make test-all`` that take longest may take together, in seconds summed over the processes of a run."""

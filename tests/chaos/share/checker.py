@@ -1,0 +1,113 @@
+"""Judges share groups: compares what members were given and have acknowledged with what was produced. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from tests.chaos.share.history import ACCEPT, REJECT, RELEASE, Delivery, Place, ShareHistory
+
+MAX_FINDINGS = 20
+"""How many findings of each rule are kept, because one fault may affect many records."""
+HIDDEN_DELIVERIES = 2
+"""How many deliveries of a record a member may have got without a line about them, because it was killed or lost its session."""
+
+
+def check(history: ShareHistory) -> list[str]:
+    findings: list[str] = []
+    for rule in RULES:
+        findings += [finding for _, finding in zip(range(MAX_FINDINGS), rule(history), strict=False)]
+    return findings
+
+
+def not_after_acknowledgement(history: ShareHistory) -> Iterator[str]:
+    """A record whose acceptance or rejection was answered without an error is not delivered again."""
+    ended_s: dict[Place, float] = {}
+    for ack in history.acknowledgements:
+        if ack.kind in (ACCEPT, REJECT) and ack.is_confirmed and ack.answered_s is not None:
+            ended_s[ack.place] = min(ack.answered_s, ended_s.get(ack.place, ack.answered_s))
+    for delivery in history.deliveries:
+        if delivery.place in ended_s and delivery.since_s > ended_s[delivery.place]:
+            late_s = delivery.since_s - ended_s[delivery.place]
+            what = f"{delivery.place} to {delivery.member} as delivery {delivery.number}"
+            yield f"delivered after its acknowledgement: {what}, {late_s:.3f} s after the answer"
+
+
+def none_lost(history: ShareHistory) -> Iterator[str]:
+    """In the end each record is accepted, rejected, or was delivered as often as the limit permits."""
+    for partition, lag in history.lags.items():
+        if lag != 0:
+            yield f"not finished: {lag} records of partition {partition}"
+    ended = {ack.place for ack in history.acknowledgements if ack.kind in (ACCEPT, REJECT)}
+    highest: Counter[Place] = Counter()
+    for delivery in history.deliveries:
+        highest[delivery.place] = max(highest[delivery.place], delivery.number)
+    for place, value in sorted(history.produced.items()):
+        if place not in ended and highest[place] + HIDDEN_DELIVERIES < history.delivery_limit:
+            yield f"lost: {value} at {place} was delivered {highest[place]} times, and neither accepted nor rejected"
+
+
+def counts_never_decrease(history: ShareHistory) -> Iterator[str]:
+    """The delivery count of a record grows from delivery to delivery, up to the limit.
+
+    An acquisition is not persisted, so a failure of a broker may undo the count of a delivery that was not released. A count that
+    was released without an error stays.
+    """
+    released: dict[Place, list[tuple[float, int]]] = defaultdict(list)
+    for ack in history.acknowledgements:
+        if ack.kind == RELEASE and ack.is_confirmed and ack.answered_s is not None:
+            released[ack.place].append((ack.answered_s, ack.count))
+    by_place: dict[Place, list[Delivery]] = defaultdict(list)
+    for delivery in history.deliveries:
+        by_place[delivery.place].append(delivery)
+        if not 1 <= delivery.number <= history.delivery_limit:
+            yield f"delivery {delivery.number} of {delivery.place}, and the limit is {history.delivery_limit}"
+        floor = max((count for at_s, count in released[delivery.place] if at_s < delivery.since_s), default=0)
+        if delivery.number <= floor:
+            yield f"count gone back: {delivery.place} has delivery {delivery.number} after delivery {floor} was released"
+    for place, deliveries in by_place.items():
+        deliveries.sort(key=lambda d: d.since_s)
+        for number, later in enumerate(deliveries):
+            for earlier in deliveries[:number]:
+                if earlier.at_s < later.since_s and later.number <= earlier.number and not _is_disrupted(history, earlier, later):
+                    yield f"count gone back: {place} has delivery {later.number} after {earlier.number}, without a failure between"
+
+
+def _is_disrupted(history: ShareHistory, earlier: Delivery, later: Delivery) -> bool:
+    return any(begin_s <= later.at_s and end_s >= earlier.since_s for begin_s, end_s in history.disruptions)
+
+
+def start_offset_never_returns(history: ShareHistory) -> Iterator[str]:
+    """The start offset of a partition never goes back, and no record below it is delivered."""
+    answers: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for answer in sorted(history.start_offsets, key=lambda a: a.answered_s):
+        for partition, offset in answer.offsets.items():
+            before = _highest_before(answers[partition], answer.asked_s)
+            if offset < before:
+                yield f"start offset gone back: partition {partition} has {offset} after {before}"
+            last = answers[partition][-1][1] if answers[partition] else 0
+            answers[partition].append((answer.answered_s, max(offset, last)))
+    for delivery in history.deliveries:
+        partition, offset = delivery.place
+        start = _highest_before(answers[partition], delivery.since_s)
+        if offset < start:
+            yield f"delivered below the start offset: {delivery.place} to {delivery.member}, and the partition starts at {start}"
+
+
+def _highest_before(answers: list[tuple[float, int]], at_s: float) -> int:
+    """The highest offset that was answered before a time; the answers are sorted, and their offsets never decrease."""
+    number = bisect_right(answers, at_s, key=lambda answer: answer[0])
+    return answers[number - 1][1] if number else 0
+
+
+def only_what_was_produced(history: ShareHistory) -> Iterator[str]:
+    """Members get the records that the producer has sent, each at its place."""
+    for delivery in history.deliveries:
+        if delivery.value not in history.sent:
+            yield f"unheard of: {delivery.value!r} at {delivery.place}"
+        elif history.produced.get(delivery.place, delivery.value) != delivery.value:
+            yield f"other record: {delivery.value} at {delivery.place}, where {history.produced[delivery.place]} was written"
+
+
+RULES = (not_after_acknowledgement, none_lost, counts_never_decrease, start_offset_never_returns, only_what_was_produced)

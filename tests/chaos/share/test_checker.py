@@ -1,0 +1,121 @@
+"""The checker of share groups finds planted faults."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.share.checker import check
+from tests.chaos.share.history import ShareHistory, StartOffsets
+
+LIMIT = 5
+
+
+def history_of(*lines: str, produced: int = 1) -> ShareHistory:
+    """What one member has said, with times in seconds, of records that were all produced to partition 0."""
+    history = ShareHistory(LIMIT)
+    history.produced = {(0, offset): f"v{offset}" for offset in range(produced)}
+    history.sent = set(history.produced.values())
+    history.lags = {0: 0}
+    history.take("m", [_in_nanoseconds(line) for line in lines])
+    return history
+
+
+def _in_nanoseconds(line: str) -> str:
+    word, *parts = line.split(" ")
+    times = 2 if word == "got" else 1
+    return " ".join([word, *(str(int(float(part) * 1e9)) for part in parts[:times]), *parts[times:]])
+
+
+ACCEPTED = ("got 1 2 0 0 1 v0", "want 3 0 0 1 ACCEPT", "done 4 0 0 1 ACCEPT")
+
+
+def test_accepted_record_has_no_finding() -> None:
+    assert check(history_of(*ACCEPTED)) == []
+
+
+@pytest.mark.parametrize("kind", ["ACCEPT", "REJECT"])
+def test_delivery_after_acknowledgement_is_found(kind: str) -> None:
+    lines = check(history_of("got 1 2 0 0 1 v0", f"want 3 0 0 1 {kind}", f"done 4 0 0 1 {kind}", "got 5 6 0 0 2 v0"))
+    assert len(lines) == 1 and lines[0].startswith("delivered after its acknowledgement: (0, 0)")
+
+
+def test_delivery_that_was_under_way_at_the_acknowledgement_is_none_after_it() -> None:
+    assert check(history_of(*ACCEPTED, "got 3.5 6 0 0 2 v0")) == []
+
+
+@pytest.mark.parametrize("answer", [(), ("refused 4 0 0 1 ACCEPT InvalidRecordStateException",)])
+def test_record_may_return_where_its_acknowledgement_was_not_confirmed(answer: tuple[str, ...]) -> None:
+    assert check(history_of("got 1 2 0 0 1 v0", "want 3 0 0 1 ACCEPT", *answer, "got 5 6 0 0 2 v0")) == []
+
+
+def test_record_that_was_never_delivered_is_found() -> None:
+    assert check(history_of(*ACCEPTED, produced=2)) == [
+        "lost: v1 at (0, 1) was delivered 0 times, and neither accepted nor rejected"
+    ]
+
+
+def test_record_that_was_released_and_did_not_return_is_found() -> None:
+    lines = check(history_of("got 1 2 0 0 1 v0", "want 3 0 0 1 RELEASE", "done 4 0 0 1 RELEASE"))
+    assert lines == ["lost: v0 at (0, 0) was delivered 1 times, and neither accepted nor rejected"]
+
+
+def test_record_may_end_at_the_limit_of_deliveries() -> None:
+    assert check(history_of(*(f"got {2 * n + 1} {2 * n + 2} 0 0 {n} v0" for n in range(1, LIMIT + 1)))) == []
+
+
+def test_record_that_is_left_is_found() -> None:
+    history = history_of(*ACCEPTED)
+    history.lags = {0: 3}
+    assert check(history) == ["not finished: 3 records of partition 0"]
+
+
+@pytest.mark.parametrize("later", [1, 2])
+def test_count_that_does_not_grow_is_found(later: int) -> None:
+    (line,) = check(history_of("got 1 2 0 0 2 v0", f"got 5 6 0 0 {later} v0", "want 7 0 0 2 ACCEPT"))
+    assert line == f"count gone back: (0, 0) has delivery {later} after 2, without a failure between"
+
+
+def test_count_may_go_back_over_a_failure() -> None:
+    history = history_of("got 1 2 0 0 2 v0", "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
+    history.disruptions = [(3, 4)]
+    assert check(history) == []
+
+
+def test_count_that_was_released_stays_over_a_failure() -> None:
+    released = ("got 1 2 0 0 2 v0", "want 2 0 0 2 RELEASE", "done 2.5 0 0 2 RELEASE")
+    history = history_of(*released, "got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
+    history.disruptions = [(3, 4)]
+    assert check(history) == ["count gone back: (0, 0) has delivery 1 after delivery 2 was released"]
+
+
+def test_delivery_beyond_the_limit_is_found() -> None:
+    (line,) = check(history_of(f"got 1 2 0 0 {LIMIT + 1} v0", "want 3 0 0 6 ACCEPT"))
+    assert line == "delivery 6 of (0, 0), and the limit is 5"
+
+
+def test_start_offset_that_goes_back_is_found() -> None:
+    history = history_of(*ACCEPTED)
+    history.start_offsets = [StartOffsets(5, 6, {0: 7}), StartOffsets(6.5, 7, {0: 6})]
+    assert check(history) == ["start offset gone back: partition 0 has 6 after 7"]
+
+
+def test_answers_of_requests_at_the_same_time_have_no_order() -> None:
+    history = history_of(*ACCEPTED)
+    history.start_offsets = [StartOffsets(5, 7, {0: 6}), StartOffsets(5.5, 6, {0: 7})]
+    assert check(history) == []
+
+
+def test_delivery_below_the_start_offset_is_found() -> None:
+    history = history_of("got 5 6 0 0 1 v0", "want 7 0 0 1 ACCEPT")
+    history.start_offsets = [StartOffsets(1, 2, {0: 1})]
+    assert check(history) == ["delivered below the start offset: (0, 0) to m, and the partition starts at 1"]
+
+
+def test_record_that_nobody_produced_is_found() -> None:
+    history = history_of("got 1 2 0 0 1 other", "want 3 0 0 1 ACCEPT")
+    assert check(history) == ["unheard of: 'other' at (0, 0)"]
+
+
+def test_record_at_another_place_is_found() -> None:
+    history = history_of("got 1 2 0 0 1 v1", "want 3 0 0 1 ACCEPT", "want 3 0 1 1 ACCEPT", produced=2)
+    assert check(history) == ["other record: v1 at (0, 0), where v0 was written"]
