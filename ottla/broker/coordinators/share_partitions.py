@@ -178,12 +178,20 @@ class SharePartitions:
         return shared
 
     def _read(self, key: ShareKey, leader_epoch: int) -> StateRead:
+        """The state in the share coordinator. Raises COORDINATOR_NOT_AVAILABLE, after which members try again without an error."""
         try:
-            return self._share_states.read(key, leader_epoch)
+            read = self._share_states.read(key, leader_epoch)
         except KafkaError as error:
             if error.code is Code.INVALID_REQUEST:
                 self.on_state_lost(key)
-            raise persister_error(error) from error
+            refusal = persister_error(error)
+            if refusal.code is Code.COORDINATOR_NOT_AVAILABLE:
+                self._errors.failed(
+                    "share_state_not_read", error.code.name, key=("read", key), group=key.group_id, partition=key.partition
+                )
+            raise refusal from error
+        self._errors.succeeded(("read", key))
+        return read
 
     def _first_offset(self, group_id: str, source: Partition) -> Steps[int]:
         """The start offset for a group that has none yet (``share.auto.offset.reset``).

@@ -3,7 +3,8 @@
 - 2 (KIP-1206, KIP-1222): the number of records may be a strict limit, and the member may renew locks.
 
 The response has whole batches, and says which of their records the member has acquired. Where there is none to acquire, the request
-waits until records arrive, a transaction ends, or another member's records are released.
+waits until records arrive, a transaction ends, or another member's records are released. It also waits for a share coordinator that
+is loading or elsewhere, as Kafka's persister does (PersisterStateManager): share consumers do not know a coordinator's errors.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ottla.broker.handlers.support.share_acknowledgements import RENEWAL_FROM, O
 from ottla.broker.handlers.support.share_leaders import name_leaders_for_fetch
 from ottla.broker.handlers.support.share_reads import SLICE_BYTES, AcquiredBatches, AcquireOptions, read, take
 from ottla.broker.limits.memory_budgets import ResponseBudget
-from ottla.broker.loop.env import Timers
+from ottla.broker.loop.env import Timer, Timers
 from ottla.broker.loop.lifecycle import Lifecycle
 from ottla.broker.loop.pending_response import Later
 from ottla.broker.loop.stepping import Stepping
@@ -46,6 +47,8 @@ PARTITION_WORK = 20
 ANSWER_WORK = 3
 """The cost of a share partition in the response, in the same units."""
 BYTES_PER_WORK = 5_000
+RETRY_MS = 100
+"""How often a waiting fetch asks a share coordinator again that is not available. Kafka waits for 1 s."""
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 """The ways to acquire records: in whole batches, or at most as many as the request asks for."""
 
@@ -164,6 +167,9 @@ class ShareFetch:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._errors: dict[SessionPartition, Code] = {}
         self._shared: dict[SessionPartition, OpenSharePartition] = {}
+        # The partitions whose share coordinator is not available, in order, and the timer of the next attempt.
+        self._absent: dict[SessionPartition, None] = {}
+        self._retry: Timer | None = None
         self._taken: dict[SessionPartition, AcquiredBatches] = {}
         # The waiter of `ParkedFetch`, once it listens.
         self._waiter: Waiter | None = None
@@ -173,7 +179,7 @@ class ShareFetch:
     def start(self) -> Handling:
         yield from self._open_all()
         wait_ms = self._request.max_wait_ms
-        if not self._shared or self._max_bytes <= 0 or self._request.max_records <= 0:
+        if not (self._shared or self._absent) or self._max_bytes <= 0 or self._request.max_records <= 0:
             return (yield from self.answer())
         parked = ParkedFetch(self._ports, self)
         if wait_ms > 0:
@@ -200,6 +206,7 @@ class ShareFetch:
         assert self._session is not None
         topic, resolved = self._ports.cluster.state.topics_by_id.get(where.topic_id), self._session.resolved
         self._shared.pop(where, None)
+        self._absent.pop(where, None)
         if topic is None:
             self._errors[where] = Code.UNKNOWN_TOPIC_OR_PARTITION if where in resolved else Code.UNKNOWN_TOPIC_ID
             return
@@ -211,7 +218,10 @@ class ShareFetch:
         try:
             shared = self._shared[where] = yield from self._ports.share_partitions.open(key, topic.name)
         except KafkaError as error:
-            self._errors[where] = error.code
+            if error.code is Code.COORDINATOR_NOT_AVAILABLE:
+                self._absent[where] = None
+            else:
+                self._errors[where] = error.code
         else:
             self._listen_to(shared)
 
@@ -240,9 +250,9 @@ class ShareFetch:
     def _attempt(self, *, is_last: bool) -> Steps[bool]:
         """Whether to respond: there are enough bytes, an error has occurred, or this was the last attempt."""
         had_errors, self._taken = len(self._errors), {}
-        for where, shared in list(self._shared.items()):
-            if shared.is_gone:
-                yield from self._open(where)
+        gone = [where for where, shared in self._shared.items() if shared.is_gone]
+        for where in [*gone, *self._absent]:
+            yield from self._open(where)
         able = [where for where, shared in self._shared.items() if shared.partition.can_acquire()]
         if len(self._errors) > had_errors:
             return True
@@ -310,6 +320,13 @@ class ShareFetch:
         self._waiter = waiter
         for shared in self._shared.values():
             self._listen_to(shared)
+        if self._absent and self._retry is None:
+            self._retry = self._ports.timers.call_later(RETRY_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._waiter is not None:
+            self._waiter()
 
     def _listen_to(self, shared: OpenSharePartition) -> None:
         if self._waiter is not None:
@@ -318,6 +335,9 @@ class ShareFetch:
 
     def ignore(self, waiter: Waiter) -> None:
         self._waiter = None
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
         for shared in self._shared.values():
             shared.waiters.pop(waiter, None)
             shared.source.waiters.pop(waiter, None)
