@@ -211,9 +211,11 @@ class ShareRound:
 
     def end(self) -> list[str]:
         assert self._cards is not None and self._members is not None and self._feed is not None and self._observer is not None
+        begin_s = time.monotonic()
         self.cluster.heal()
         rounds.await_in_sync(self.cluster, ALL)
         self._cards.gather(self.rng.choice(self.cluster.brokers))
+        self._history.disruptions.append((begin_s, time.monotonic()))
         self._feed.stop()
         findings = [*self._feed.failures, *self._await_finished()]
         self._observer.stop()
