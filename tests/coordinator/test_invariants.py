@@ -16,7 +16,7 @@ from tests.coordinator.group_world import GROUP
 from tests.coordinator.transaction_world import ID, TransactionWorld
 
 
-def test_an_epoch_never_goes_back() -> None:
+def test_producer_epoch_never_decreases() -> None:
     world = TransactionWorld()
     world.init()
     now = world.init()
@@ -61,7 +61,7 @@ BREAKS: dict[str, Callable[[ClassicGroup], object]] = {
 
 
 @pytest.mark.parametrize("says", BREAKS)
-def test_contradictions_in_a_group_are_reported(says: str) -> None:
+def test_broken_group_invariants_are_reported(says: str) -> None:
     world = ClassicGroupWorld()
     stable(world)
     check_groups(world.shard, ())

@@ -18,7 +18,7 @@ from tests.coordinator.classic_world import ClassicGroupWorld
 
 
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 511, 512, 1_000])
-def test_long_ids_hash_as_their_definition_says(length: int) -> None:
+def test_long_ids_hash_by_their_definition(length: int) -> None:
     """String.hashCode: s[0] * 31^(n-1) + ... + s[n-1], in 32 bits with a sign."""
     text = "".join(chr(0x21 + 7 * at) for at in range(length))
     raw = text.encode("utf-16-be")
@@ -31,7 +31,7 @@ def numbered(name: str, count: int) -> list[LogRecord]:
     return [LogRecord(f"{name}{number}".encode(), b"x" * 100) for number in range(count)]
 
 
-def test_a_sweep_decides_anew_after_each_piece() -> None:
+def test_sweep_rereads_state_after_each_batch() -> None:
     left = {key: numbered(key, 5) for key in "abc"}
     pieces = []
     for piece in decided_in_batches(list(left), lambda key: left[key], 400):
@@ -50,7 +50,7 @@ def test_sweep_skips_keys_whose_append_is_refused() -> None:
     assert names == ["a0", "a1", "b0", "b1", "c0", "c1"]
 
 
-def test_an_offset_that_is_committed_during_a_sweep_stays() -> None:
+def test_offset_committed_during_a_sweep_is_kept() -> None:
     world = ClassicGroupWorld()
 
     def commit(partitions: range, offset: int, now_ms: int) -> None:
@@ -67,7 +67,7 @@ def test_an_offset_that_is_committed_during_a_sweep_stays() -> None:
     assert {where: offset.offset for where, offset in world.shard.offsets.of_group("g").items()} == {("t", 49): 777}
 
 
-def test_an_id_that_begins_a_transaction_during_a_sweep_stays() -> None:
+def test_id_that_begins_a_transaction_during_a_sweep_is_kept() -> None:
     shard = TransactionShard(0, TxnConfig(id_expiration_ms=1_000), 2)
     for name in "abcdef":
         shard.ids[name] = TxnMetadata(name, 1, 0, 60_000, TxnState.EMPTY, update_ms=0)
@@ -85,7 +85,7 @@ def test_an_id_that_begins_a_transaction_during_a_sweep_stays() -> None:
     assert list(shard.ids) == [following]
 
 
-def test_no_snapshot_of_a_sweep_undoes_a_write_or_a_deletion() -> None:
+def test_sweep_snapshot_does_not_undo_a_write_or_a_deletion() -> None:
     shard = ShareShard(
         0, ShareStateConfig(updates_per_snapshot=500, cold_snapshot_interval_ms=1_000), lambda topic, partition: True
     )

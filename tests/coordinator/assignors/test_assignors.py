@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.parametrize("assignor", ASSIGNORS.v
 
 
 @given(group=groups())
-def test_every_partition_of_a_subscribed_topic_has_one_owner_who_subscribes(assignor: Assignor, group: Group) -> None:
+def test_every_partition_is_assigned_to_exactly_one_subscriber(assignor: Assignor, group: Group) -> None:
     assignments = group.assigned_by(assignor)
     assert assignments.keys() == group.members.keys()
     subscribed = {topic for member in group.members.values() for topic in member.subscribed}
@@ -31,13 +31,13 @@ def test_every_partition_of_a_subscribed_topic_has_one_owner_who_subscribes(assi
 
 
 @given(group=groups(), data=st.data())
-def test_the_order_of_members_means_nothing(assignor: Assignor, group: Group, data: st.DataObject) -> None:
+def test_assignment_does_not_depend_on_member_order(assignor: Assignor, group: Group, data: st.DataObject) -> None:
     shuffled = Group({m: group.members[m] for m in data.draw(st.permutations(list(group.members)))}, group.partition_counts)
     assert shuffled.assigned_by(assignor) == group.assigned_by(assignor)
 
 
 @given(group=groups())
-def test_nothing_moves_when_nothing_has_changed(assignor: Assignor, group: Group) -> None:
+def test_assignment_is_stable_without_changes(assignor: Assignor, group: Group) -> None:
     settled = group.after(assignor)
     assert settled.assigned_by(assignor) == group.assigned_by(assignor)
 
@@ -55,7 +55,7 @@ def test_a_topic_without_a_count_is_an_error(assignor: Assignor) -> None:
         assignor({"a": subscribed, "b": AssignorMember(subscribed=frozenset())}, {})
 
 
-def test_no_hash_decides(assignor: Assignor) -> None:
+def test_assignment_does_not_depend_on_pythonhashseed(assignor: Assignor) -> None:
     """Sets of topic ids are in another order in each process, as long as PYTHONHASHSEED is not set."""
     name = next(name for name, each in ASSIGNORS.items() if each is assignor)
     program = (

@@ -38,7 +38,7 @@ def test_topics_with_equal_counts_are_co_partitioned(group: Group, count: int) -
         assert not assignment or assignment.keys() == group.members[member_id].subscribed
 
 
-def test_static_members_come_first_by_their_instance_ids() -> None:
+def test_static_members_are_ordered_first_by_instance_id() -> None:
     subscribed = frozenset({ONE, TWO})
     members = {
         "a": AssignorMember(subscribed=subscribed),
@@ -54,7 +54,7 @@ def test_static_members_come_first_by_their_instance_ids() -> None:
     }
 
 
-def test_a_static_member_that_comes_back_has_its_partitions_again() -> None:
+def test_restarted_static_member_gets_the_same_partitions() -> None:
     def group(member_id: str) -> dict[str, AssignorMember]:
         return {
             "m": AssignorMember(subscribed=frozenset({ONE}), instance_id="1"),
@@ -65,7 +65,7 @@ def test_a_static_member_that_comes_back_has_its_partitions_again() -> None:
     assert before["a"] == after["z"] == {ONE: {3, 4}}
 
 
-def test_member_ids_are_in_the_order_of_java() -> None:
+def test_member_ids_are_sorted_in_java_string_order() -> None:
     """A character beyond the first plane is a pair of surrogates there, which stand before U+FF00."""
     subscribed = frozenset({ONE})
     members = {"\uff00": AssignorMember(subscribed=subscribed), "\U0001f600": AssignorMember(subscribed=subscribed)}

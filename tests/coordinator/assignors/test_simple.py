@@ -37,7 +37,7 @@ def members_of(assignments: dict[str, Assignment]) -> dict[tuple[bytes, int], se
 
 
 @given(group=share_groups())
-def test_every_partition_has_somebody_and_nobody_too_many(group: Group) -> None:
+def test_every_partition_has_a_bounded_number_of_members(group: Group) -> None:
     assignments = group.assigned_by(assign_simply)
     assert assignments.keys() == group.members.keys()
     subscribers: dict[bytes, set[str]] = {}
@@ -56,7 +56,7 @@ def test_every_partition_has_somebody_and_nobody_too_many(group: Group) -> None:
 
 @pytest.mark.smoke
 @given(group=groups(equal_subscriptions=True))
-def test_with_at_least_as_many_partitions_as_members_it_is_balanced(group: Group) -> None:
+def test_members_are_balanced_when_partitions_suffice(group: Group) -> None:
     subscribed = next(iter(group.members.values())).subscribed
     counts = sizes(group.assigned_by(assign_simply)).values()
     if sum(group.partition_counts[topic] for topic in subscribed) >= len(group.members):
@@ -65,7 +65,7 @@ def test_with_at_least_as_many_partitions_as_members_it_is_balanced(group: Group
 
 @pytest.mark.smoke
 @given(group=share_groups())
-def test_nothing_moves_when_nothing_has_changed(group: Group) -> None:
+def test_assignment_is_stable_without_changes(group: Group) -> None:
     settled = group.after(assign_simply)
     assert settled.assigned_by(assign_simply) == group.assigned_by(assign_simply)
 
@@ -75,7 +75,7 @@ def test_only_assignable_partitions_are_assigned() -> None:
     assert assign_simply(members, {ONE: 4, TWO: 2}, {ONE: frozenset({1, 3, 9})}) == {"a": {ONE: {3}}, "b": {ONE: {1}}}
 
 
-def test_without_assignable_partitions_nobody_has_any() -> None:
+def test_without_assignable_partitions_assignments_are_empty() -> None:
     for subscription_of_b in ({ONE}, {ONE, TWO}):
         members = {
             "a": AssignorMember(subscribed=frozenset({ONE}), assigned={ONE: frozenset({0})}),
@@ -84,7 +84,7 @@ def test_without_assignable_partitions_nobody_has_any() -> None:
         assert assign_simply(members, {ONE: 4, TWO: 2}, {}) == {"a": {}, "b": {}}
 
 
-def test_what_nobody_subscribes_to_any_longer_is_lost() -> None:
+def test_partitions_of_unsubscribed_topics_are_revoked() -> None:
     members = {
         "a": AssignorMember(subscribed=frozenset({ONE}), assigned={TWO: frozenset({0, 1})}),
         "b": AssignorMember(subscribed=frozenset()),

@@ -24,7 +24,7 @@ def kept_at_most(group: Group) -> int:
 
 
 @given(group=groups(equal_subscriptions=True))
-def test_equals_have_equal_counts_and_nothing_moves_that_need_not(group: Group) -> None:
+def test_equal_subscriptions_are_balanced_with_the_fewest_moves(group: Group) -> None:
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments).values()
     assert max(counts) - min(counts) <= 1
@@ -34,7 +34,7 @@ def test_equals_have_equal_counts_and_nothing_moves_that_need_not(group: Group) 
 
 
 @given(group=groups(equal_subscriptions=True), data=st.data())
-def test_when_an_equal_leaves_only_its_partitions_move(group: Group, data: st.DataObject) -> None:
+def test_only_partitions_of_the_leaving_member_move(group: Group, data: st.DataObject) -> None:
     settled = group.after(assign_uniformly)
     leaver = data.draw(st.sampled_from(list(settled.members)))
     left = Group({m: member for m, member in settled.members.items() if m != leaver}, settled.partition_counts)
@@ -42,7 +42,7 @@ def test_when_an_equal_leaves_only_its_partitions_move(group: Group, data: st.Da
 
 
 @given(group=groups(equal_subscriptions=True))
-def test_when_an_equal_joins_what_moves_goes_there(group: Group) -> None:
+def test_partitions_move_only_to_the_joining_member(group: Group) -> None:
     settled = group.after(assign_uniformly)
     newcomer = AssignorMember(subscribed=next(iter(group.members.values())).subscribed)
     joined = Group({**settled.members, "newcomer": newcomer}, settled.partition_counts)
@@ -51,7 +51,7 @@ def test_when_an_equal_joins_what_moves_goes_there(group: Group) -> None:
 
 
 @given(group=groups(equal_subscriptions=True))
-def test_when_a_topic_is_dropped_its_partitions_go(group: Group) -> None:
+def test_unsubscribed_topic_causes_the_fewest_moves(group: Group) -> None:
     settled = group.after(assign_uniformly)
     subscribed = next(iter(group.members.values())).subscribed
     assume(subscribed)
@@ -64,7 +64,7 @@ def test_when_a_topic_is_dropped_its_partitions_go(group: Group) -> None:
 
 
 @given(group=groups(equal_subscriptions=False))
-def test_no_single_move_would_balance_better(group: Group) -> None:
+def test_no_single_move_improves_the_balance(group: Group) -> None:
     """Of a topic's subscribers one that has some of it has at most one partition more than any other."""
     assignments = group.assigned_by(assign_uniformly)
     counts = sizes(assignments)
@@ -92,7 +92,7 @@ def class_counts(group: Group, assignments: dict[str, Assignment]) -> list[list[
 
 
 @given(group=classes(), data=st.data())
-def test_members_with_equal_subscriptions_are_balanced_beside_others(group: Group, data: st.DataObject) -> None:
+def test_equal_subscribers_are_balanced_next_to_members_with_other_topics(group: Group, data: st.DataObject) -> None:
     assume(not frozenset.intersection(*{member.subscribed for member in group.members.values()}) or len(group.members) == 1)
     settled = group.after(assign_uniformly)
     for counts in class_counts(group, group.assigned_by(assign_uniformly)):
@@ -114,7 +114,7 @@ def test_overlapping_subscriptions_are_balanced_topic_by_topic() -> None:
     assert moved(Group(members, {}), assignments) == set()
 
 
-def test_of_two_with_the_same_partition_the_first_keeps_it() -> None:
+def test_partition_owned_by_two_members_gets_one_owner() -> None:
     """A group from the classic protocol may have that: there clients assign, by whatever assignor they bring along."""
     both = {ONE: frozenset({0, 1, 7})}
     for subscription_of_b in ({ONE}, {ONE, TWO}):
@@ -127,7 +127,7 @@ def test_of_two_with_the_same_partition_the_first_keeps_it() -> None:
         assert partitions_of(assignments["a"]).isdisjoint(partitions_of(assignments["b"]))
 
 
-def test_topics_are_in_the_order_of_kafkas_uuids() -> None:
+def test_topics_are_sorted_by_kafka_uuid_order() -> None:
     """Its halves are signed there, so an id that begins with a bit set stands before one that does not."""
     negative = b"\xff" * 16
     members = {name: AssignorMember(subscribed=frozenset({ONE, negative})) for name in "ab"}

@@ -52,7 +52,7 @@ def test_delta_is_empty_before_the_first_subscriber() -> None:
     assert state.delta is None
 
 
-def test_a_new_topic_is_named_without_its_partitions(state: ClusterState) -> None:
+def test_delta_of_a_created_topic_lists_no_partitions(state: ClusterState) -> None:
     assert noted(state).is_empty
     replay(state, state.create_topic("b", B, 3, {"retention.ms": "1"}))
     replay(state, change(2, B))
@@ -78,13 +78,13 @@ def test_delta_names_only_the_deletion_of_a_deleted_topic(state: ClusterState) -
     assert (delta.partitions, delta.grown, delta.created) == ({}, {}, {})
 
 
-def test_a_topic_that_is_made_again_is_another_one(state: ClusterState) -> None:
+def test_recreated_topic_is_both_deleted_and_created_in_the_delta(state: ClusterState) -> None:
     replay(state, state.delete_topic("a"))
     replay(state, state.create_topic("a", B, 1, {}))
     assert ([t.topic_id for t in noted(state).deleted], list(noted(state).created)) == ([A], [B])
 
 
-def test_configs_features_and_brokers(state: ClusterState) -> None:
+def test_delta_lists_changed_configs_features_and_brokers(state: ClusterState) -> None:
     replay(state, state.set_configs(BROKER_RESOURCE, "", {"max.connections": "7", "log.retention.ms": "1"}))
     replay(state, state.set_features({"group.version": 1}))
     assert (list(noted(state).configs), list(noted(state).features)) == ([(BROKER_RESOURCE, "")], ["group.version"])
@@ -94,7 +94,7 @@ def test_configs_features_and_brokers(state: ClusterState) -> None:
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_transaction_of_the_log_is_noted_when_it_ends(state: ClusterState, ends: bool) -> None:
+def test_metadata_transaction_enters_the_delta_when_it_ends(state: ClusterState, ends: bool) -> None:
     begin = metadata_record(begin_transaction_record, begin_transaction_record.BeginTransactionRecord())
     replay(state, Result(None, [begin]))
     replay(state, state.create_topic("b", B, 3, {}))
@@ -105,7 +105,7 @@ def test_a_transaction_of_the_log_is_noted_when_it_ends(state: ClusterState, end
     assert list(noted(state).created) == ([B] if ends else [])
 
 
-def test_a_record_that_does_not_fit_names_no_topic_as_deleted(state: ClusterState) -> None:
+def test_invalid_record_adds_no_deleted_topic_to_the_delta(state: ClusterState) -> None:
     with pytest.raises(DecodeError):
         replay(state, change(7))
     removed = state.delete_topic("a")

@@ -71,19 +71,19 @@ THREE = PartitionRegistration(
 )
 
 
-def test_a_change_without_a_leader_raises_the_partition_epoch_alone() -> None:
+def test_change_without_leader_raises_only_the_partition_epoch() -> None:
     after = change(with_topic(THREE), isr=[1, 2])
     assert (after.isr, after.leader, after.leader_epoch, after.partition_epoch) == ((1, 2), 1, 4, 10)
     assert (after.replicas, after.directories) == (THREE.replicas, THREE.directories)
 
 
 @pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
-def test_a_change_that_names_a_leader_raises_its_epoch_also_for_the_same_one(leader: int) -> None:
+def test_change_with_leader_raises_the_leader_epoch_even_if_unchanged(leader: int) -> None:
     after = change(with_topic(THREE), leader=leader)
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (leader, 5, 10)
 
 
-def test_each_field_of_a_change() -> None:
+def test_partition_change_record_applies_every_field() -> None:
     state = with_topic(THREE)
     after = change(
         state,
@@ -124,7 +124,7 @@ def test_directories_match_the_replicas_or_are_unknown() -> None:
 
 
 @pytest.mark.parametrize(("topic_id", "index"), [(TOPIC_ID, 1), (TOPIC_ID, -1), (bytes(16), 0)])
-def test_a_change_of_a_partition_that_is_not_there(topic_id: bytes, index: int) -> None:
+def test_change_of_an_unknown_partition_is_an_error(topic_id: bytes, index: int) -> None:
     state = with_topic(THREE)
     message = partition_change_record.PartitionChangeRecord(partition_id=index, topic_id=topic_id, leader=2)
     with pytest.raises(DecodeError):
@@ -132,7 +132,7 @@ def test_a_change_of_a_partition_that_is_not_there(topic_id: bytes, index: int) 
     assert state.topics["t"].partitions == [THREE]
 
 
-def test_eligible_leaders_are_cleared_of_one_topic_or_of_all() -> None:
+def test_clear_elr_record_applies_to_one_topic_or_all() -> None:
     with_elr = PartitionRegistration(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=3, elr=(2,))
     state = with_topic(with_elr)
     for record in state.create_topic("u", bytes(16), 2, {}, [with_elr, THREE]).records:
@@ -230,7 +230,7 @@ def test_a_record_of_another_epoch_changes_no_broker(record: Callable[..., tuple
     assert seen(state) == before
 
 
-def test_controllers_register_too() -> None:
+def test_controller_registers_and_unregisters() -> None:
     state = ClusterState(1)
     message = register_controller_record.RegisterControllerRecord(
         controller_id=3, incarnation_id=DIRECTORIES[0], zk_migration_ready=False
@@ -250,7 +250,7 @@ def test_controllers_register_too() -> None:
 
 
 @pytest.mark.parametrize("metadata_version", [33, 30, 29, 23, 22, 17, 16, 7])
-def test_a_snapshot_has_all_that_the_level_of_metadata_version_can_say(metadata_version: int) -> None:
+def test_snapshot_restores_state_at_each_metadata_version(metadata_version: int) -> None:
     state = with_topic(
         PartitionRegistration(
             replicas=(1, 2, 3),
@@ -281,7 +281,7 @@ def test_a_snapshot_has_all_that_the_level_of_metadata_version_can_say(metadata_
     assert seen(again) == seen(state)
 
 
-def test_the_versions_of_records_are_those_of_apache_kafka() -> None:
+def test_record_versions_equal_those_of_kafka() -> None:
     versions = {
         level: tuple(record_version(m, level) for m in (register_broker_record, partition_record, partition_change_record))
         for level in (7, 16, 17, 22, 23, 29, 30, 33)
@@ -301,7 +301,7 @@ def test_the_versions_of_records_are_those_of_apache_kafka() -> None:
 # the log
 
 
-def test_every_kind_of_record_that_a_controller_writes_is_replayed_or_passed_over_on_purpose() -> None:
+def test_every_metadata_record_type_is_replayed_or_ignored_on_purpose() -> None:
     folder = Path(ottla.protocol.messages.__file__).parent
     kinds = {
         module.RECORD_TYPE: path.stem
@@ -323,7 +323,7 @@ def begin(state: ClusterState) -> None:
     replay(state, begin_transaction_record, begin_transaction_record.BeginTransactionRecord())
 
 
-def test_a_transaction_of_the_log_is_seen_at_its_end() -> None:
+def test_metadata_transaction_is_applied_when_it_ends() -> None:
     state, offset = ClusterState(1), 40
     begin(state)
     for record in ClusterState(1).create_topic("t", TOPIC_ID, 3, {"retention.ms": "1"}).records:
@@ -340,7 +340,7 @@ def test_a_transaction_of_the_log_is_seen_at_its_end() -> None:
     assert state.topics["t"].partition_count == 4
 
 
-def test_an_aborted_transaction_of_the_log_has_changed_nothing() -> None:
+def test_aborted_metadata_transaction_changes_nothing() -> None:
     state = with_topic(THREE)
     before = seen(state)
     begin(state)
@@ -354,7 +354,7 @@ def test_an_aborted_transaction_of_the_log_has_changed_nothing() -> None:
             replay(state, ending, (getattr(ending, "EndTransactionRecord", None) or ending.AbortTransactionRecord)())
 
 
-def test_a_record_that_does_not_fit_does_not_stop_the_rest_of_its_transaction() -> None:
+def test_invalid_record_does_not_stop_the_rest_of_its_transaction() -> None:
     state = with_topic(THREE)
     begin(state)
     replay(state, clear_elr_record, clear_elr_record.ClearElrRecord(topic_name="ghost"))
@@ -367,7 +367,7 @@ def test_a_record_that_does_not_fit_does_not_stop_the_rest_of_its_transaction() 
 # memory
 
 
-def test_a_start_of_one_broker_does_without_the_records_of_several() -> None:
+def test_single_broker_start_does_not_import_cluster_record_modules() -> None:
     """Each generated module takes a part of a millisecond of a start."""
     program = (
         "import sys; from ottla.coordinator.metadata.cluster import ClusterState, _RARE;"

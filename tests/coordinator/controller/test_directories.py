@@ -76,7 +76,7 @@ def test_sole_replica_on_a_new_disk_is_elected_at_once() -> None:
     assert (world.partition().leader, world.partition().leader_recovery_state) == (1, RECOVERING)
 
 
-def test_replica_that_has_begun_anew_is_not_elected_by_naming_its_directory() -> None:
+def test_replica_with_a_new_directory_is_not_elected_when_it_reports_the_directory() -> None:
     world = ControllerWorld(2)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)

@@ -152,7 +152,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", seeds(12, in_check=4))
-def test_random_histories(seed: int) -> None:
+def test_random_histories_keep_the_invariants(seed: int) -> None:
     History(seed).play()
 
 
@@ -176,7 +176,7 @@ def test_random_histories_reach_rare_states() -> None:
     }
 
 
-def test_a_partition_is_compared_as_a_whole() -> None:
+def test_partition_equality_compares_all_fields() -> None:
     """The histories' comparison of states is worth nothing where two different partitions are equal."""
     one = PartitionRegistration(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
     for change in ({"elr": (2,)}, {"last_known_elr": (2,)}, {"directories": (b"a" * 16, b"b" * 16)}, {"leader_epoch": 1}):

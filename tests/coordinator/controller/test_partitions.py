@@ -30,7 +30,7 @@ def elect(world: ControllerWorld, kind: int, name: str = "t", index: int = 0) ->
 # elections
 
 
-def test_a_preferred_leader_gets_its_leadership_back() -> None:
+def test_preferred_election_returns_leadership_to_the_first_replica() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     assert elect(world, PREFERRED_ELECTION) is Code.ELECTION_NOT_NEEDED
@@ -90,7 +90,7 @@ def test_a_topic_may_allow_unclean_elections() -> None:
     assert (world.partition().leader, world.partition().leader_recovery_state) == (2, RECOVERING)
 
 
-def test_an_eligible_leader_is_elected_cleanly() -> None:
+def test_eligible_leader_replica_is_elected_cleanly() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3), min_insync_replicas="3")
     world.expire(2)
@@ -115,7 +115,7 @@ def test_broker_is_no_longer_eligible_after_an_unclean_stop() -> None:
     assert world.partition().elr == ()
 
 
-def test_leaderships_are_balanced_a_few_at_a_time() -> None:
+def test_leader_rebalance_moves_a_bounded_number_of_partitions() -> None:
     world = ControllerWorld(2)
     world.topic("t", (1, 2), (1, 2), (1, 2))
     world.expire(1)
@@ -214,7 +214,7 @@ def test_a_partition_that_is_named_twice_is_changed_once() -> None:
     assert first == world.partition() and world.partition().isr == (1, 2)
 
 
-def test_a_leader_says_that_it_has_recovered() -> None:
+def test_leader_reports_that_it_has_recovered() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2), unclean_leader_election_enable="true")
     world.expire(2)
@@ -276,7 +276,7 @@ def test_a_reassignment_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("is_allowed", [False, True])
-def test_a_cancellation_that_needs_an_unclean_election(is_allowed: bool) -> None:
+def test_cancelling_a_reassignment_elects_uncleanly_only_if_allowed(is_allowed: bool) -> None:
     world = ControllerWorld(4, has_elr=False)
     world.topic("t", (1,), unclean_leader_election_enable=str(is_allowed).lower())
     reassign(world, (3, 4))
@@ -337,13 +337,13 @@ def test_brokers_that_leave_or_are_cordoned_get_no_new_partitions() -> None:
 
 
 @pytest.mark.parametrize("factor", [0, -1, 3])
-def test_replication_factors_that_cannot_be(factor: int) -> None:
+def test_invalid_replication_factors_are_refused(factor: int) -> None:
     with pytest.raises(KafkaError) as error:
         place(ControllerWorld(2).state, 1, factor, Random(1).randrange)
     assert error.value.code is Code.INVALID_REPLICATION_FACTOR
 
 
-def test_nothing_is_placed_while_all_are_fenced() -> None:
+def test_placement_fails_while_all_brokers_are_fenced() -> None:
     world = ControllerWorld(2)
     world.expire(1, 2)
     with pytest.raises(KafkaError) as error:
@@ -351,7 +351,7 @@ def test_nothing_is_placed_while_all_are_fenced() -> None:
     assert error.value.code is Code.INVALID_REPLICATION_FACTOR
 
 
-def test_replicas_as_a_client_assigns_them() -> None:
+def test_assigned_replicas_are_used_or_refused() -> None:
     world = ControllerWorld(3)
     world.expire(2)
     topic = world.topic("t", (2, 1), (1, 3))

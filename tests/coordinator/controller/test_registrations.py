@@ -63,7 +63,7 @@ def test_the_same_incarnation_amends_its_registration_and_keeps_its_epoch() -> N
     world.beat(1)
 
 
-def test_a_new_incarnation_waits_for_the_session_of_the_one_before() -> None:
+def test_new_incarnation_waits_until_the_previous_session_ends() -> None:
     world = ControllerWorld(2)
     world.incarnations[1] += 1
     world.now_ms += world.heartbeats.session_timeout_ms
@@ -79,7 +79,7 @@ def test_a_new_incarnation_waits_for_the_session_of_the_one_before() -> None:
     assert error.value.code is Code.STALE_BROKER_EPOCH
 
 
-def test_heartbeats_of_an_unknown_broker_or_epoch() -> None:
+def test_heartbeat_with_unknown_broker_or_epoch_is_stale() -> None:
     world = ControllerWorld(1)
     for changed in ({"broker_id": 9, "broker_epoch": 1}, {"broker_epoch": world.epoch(1) + 1}):
         with pytest.raises(KafkaError) as error:
@@ -105,7 +105,7 @@ def test_broker_is_fenced_and_loses_leadership_when_its_session_ends() -> None:
     assert world.heartbeats.next_check_ms() is not None
 
 
-def test_a_controller_that_has_just_started_gives_every_unfenced_broker_a_session() -> None:
+def test_new_active_controller_starts_a_session_for_every_unfenced_broker() -> None:
     world = ControllerWorld(2)
     world.expire(2)
     fresh = Heartbeats()
@@ -118,7 +118,7 @@ def test_a_controller_that_has_just_started_gives_every_unfenced_broker_a_sessio
 # controlled shutdown
 
 
-def test_a_broker_shuts_down_when_the_others_know_that_they_lead() -> None:
+def test_controlled_shutdown_waits_until_new_leaders_know_their_leadership() -> None:
     world = ControllerWorld(3)
     world.topic("t", (1, 2, 3))
     reply = world.beat(1, want_shut_down=True)
@@ -137,7 +137,7 @@ def test_a_broker_shuts_down_when_the_others_know_that_they_lead() -> None:
     assert not world.state.registrations.brokers[1].is_in_controlled_shutdown
 
 
-def test_the_last_in_sync_replica_cannot_give_its_leadership_away_without_eligible_leaders() -> None:
+def test_last_in_sync_replica_keeps_leadership_without_eligible_leaders() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1,))
     assert world.beat(1, want_shut_down=True).is_in_controlled_shutdown
@@ -166,7 +166,7 @@ def test_next_control_state_of_a_broker_that_leads_nothing(is_fenced: bool, want
     assert expected in NEXT[Control.FENCED if is_fenced else Control.UNFENCED]
 
 
-def test_directories_that_fail_take_their_partitions_leaderships_away() -> None:
+def test_failed_directory_loses_its_leaderships() -> None:
     world = ControllerWorld(1)
     world.incarnations[2] = 1
     two = (directory(2, 1), directory(2, 2))
@@ -201,7 +201,7 @@ def test_a_broker_is_unregistered() -> None:
     assert error.value.code is Code.BROKER_ID_NOT_REGISTERED
 
 
-def test_a_controller_registers_from_a_level_on() -> None:
+def test_controller_registration_requires_a_metadata_version() -> None:
     world = ControllerWorld()
     registration = ControllerRegistration(
         controller_id=3, incarnation_id=directory(3), listeners=(), features={"kraft.version": (0, 1)}

@@ -94,7 +94,7 @@ def test_unclean_elections_are_decided_by_effective_config(
     assert (world.partition().leader_recovery_state == RECOVERING) is (leader == 2)
 
 
-def test_periodic_unclean_elections_see_servers_config() -> None:
+def test_periodic_unclean_elections_use_server_config() -> None:
     world = ControllerWorld(2, has_elr=False)
     world.topic("t", (1, 2))
     lose_last_in_sync(world)
@@ -126,7 +126,7 @@ def min_insync_of(world: ControllerWorld) -> dict[str, str]:
     return {name: value for name, value in configs.items() if value is not None}
 
 
-def test_enabling_eligible_leader_replicas_gives_the_cluster_one_min_insync_replicas() -> None:
+def test_enabling_elr_writes_a_cluster_min_insync_replicas() -> None:
     world = ControllerWorld(2, has_elr=False)
     set_config(world, BROKER_RESOURCE, "1", MIN_INSYNC, "2")
     set_config(world, BROKER_RESOURCE, "2", "max.connections", "5")
@@ -138,20 +138,20 @@ def test_enabling_eligible_leader_replicas_gives_the_cluster_one_min_insync_repl
     assert policies.set_features(world.state, {}, "3").records == [], "the cluster keeps its value"
 
 
-def test_a_log_of_before_gets_one_min_insync_replicas() -> None:
+def test_older_log_gets_a_cluster_min_insync_replicas() -> None:
     world = ControllerWorld(1)
     assert min_insync_of(world) == {}
     world.run(policies.set_features(world.state, {}, "2"))
     assert min_insync_of(world) == {"": "2"}
 
 
-def test_disabling_eligible_leader_replicas_changes_no_config() -> None:
+def test_disabling_elr_changes_no_config() -> None:
     world = ControllerWorld(1)
     assert len(policies.set_features(world.state, {ELR: 0}, "2").records) == 1
 
 
 @pytest.mark.parametrize(("kind", "name", "cleared"), [(TOPIC_RESOURCE, "t", ["t"]), (BROKER_RESOURCE, "", ["t", "u"])])
-def test_another_min_insync_replicas_ends_eligibility(kind: int, name: str, cleared: list[str]) -> None:
+def test_changed_min_insync_replicas_clears_elr(kind: int, name: str, cleared: list[str]) -> None:
     """With 1 in place of 2 the last replica in sync commits alone, and then the others lack committed records."""
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     for topic in ("t", "u", "v"):
@@ -167,7 +167,7 @@ def test_another_min_insync_replicas_ends_eligibility(kind: int, name: str, clea
     ("kind", "name", "key"),
     [(TOPIC_RESOURCE, "t", "retention.ms"), (BROKER_RESOURCE, "", UNCLEAN), (TOPIC_RESOURCE, "u", MIN_INSYNC)],
 )
-def test_other_configs_leave_eligibility_as_it_is(kind: int, name: str, key: str) -> None:
+def test_other_configs_do_not_clear_elr(kind: int, name: str, key: str) -> None:
     world = ControllerWorld(3, server={MIN_INSYNC: "2"})
     for topic in ("t", "u"):
         world.topic(topic, (1, 2, 3) if topic == "t" else (1,))

@@ -28,7 +28,7 @@ def refused(code: Code, says: str = "") -> Iterator[None]:
     assert says in (caught.value.message or "")
 
 
-def test_the_first_member_has_everything_at_once() -> None:
+def test_first_member_gets_all_partitions_in_its_first_response() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     answer = world.join(a)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == ("a", 2, 5_000)
@@ -55,7 +55,7 @@ def test_full_heartbeat_gets_the_whole_assignment() -> None:
     assert answer.assignment == {T: {0: 2, 1: 2, 2: 2, 3: 2}}
 
 
-def test_partitions_are_given_up_before_others_get_them() -> None:
+def test_partitions_are_revoked_before_reassignment() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     assert world.join(b).assignment == {}
@@ -73,7 +73,7 @@ def test_partitions_are_given_up_before_others_get_them() -> None:
     assert world.group.members["a"].assigned == {T: {0: 2, 2: 2}}
 
 
-def test_a_member_that_leaves_makes_room() -> None:
+def test_partitions_of_a_leaving_member_are_reassigned() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b)
@@ -89,7 +89,7 @@ def test_a_member_that_leaves_makes_room() -> None:
     assert not world.group.holders
 
 
-def test_an_unknown_group_and_an_unknown_member() -> None:
+def test_unknown_group_and_unknown_member_are_refused() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     with refused(Code.GROUP_ID_NOT_FOUND, "Consumer group g not found."):
         world.beat(a, member_epoch=5)
@@ -101,13 +101,13 @@ def test_an_unknown_group_and_an_unknown_member() -> None:
             world.beat(Consumer("b"), member_epoch=epoch)
 
 
-def test_a_member_without_an_id_is_given_one() -> None:
+def test_member_without_an_id_gets_one() -> None:
     world, a = ConsumerGroupWorld(), Consumer("")
     assert world.join(a).member_id == "id-1"
     assert list(world.group.members) == ["id-1"]
 
 
-def test_epochs_are_fenced_and_a_lost_answer_is_not() -> None:
+def test_wrong_epoch_is_fenced_unless_a_response_was_lost() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     with refused(Code.FENCED_MEMBER_EPOCH, "greater member epoch (7)"):
@@ -126,7 +126,7 @@ def test_epochs_are_fenced_and_a_lost_answer_is_not() -> None:
         world.beat(a, member_epoch=1)
 
 
-def test_a_member_may_join_again_under_its_id() -> None:
+def test_member_rejoins_with_its_id() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a)
     answer = world.join(a)
@@ -135,7 +135,7 @@ def test_a_member_may_join_again_under_its_id() -> None:
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
-def test_a_static_member_may_go_away_for_a_while(comes_back: bool) -> None:
+def test_static_member_keeps_its_assignment_until_its_session_ends(comes_back: bool) -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a", "i1"), Consumer("b", "i2")
     world.join(a)
     world.join(b)
@@ -160,7 +160,7 @@ def test_a_static_member_may_go_away_for_a_while(comes_back: bool) -> None:
         assert b.owns() == {0, 1, 2, 3}
 
 
-def test_static_members_of_one_instance_and_of_none() -> None:
+def test_conflicting_and_unknown_instance_ids_are_refused() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a", "i1")
     world.join(a)
     with refused(Code.UNRELEASED_INSTANCE_ID, "because the instance id is owned by a member."):
@@ -206,7 +206,7 @@ def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
     assert b.owns() == {0, 1, 2, 3}
 
 
-def test_a_revocation_in_time_is_forgotten() -> None:
+def test_revocation_in_time_cancels_its_timeout() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a, rebalance_timeout_ms=3_000)
     world.join(b)
@@ -237,7 +237,7 @@ def test_assignment_follows_topics_that_grow_and_are_deleted() -> None:
     assert not world.group.is_stale
 
 
-def test_another_subscription_is_given_up_before_the_next_target() -> None:
+def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=60_000)
     world.shard = world.new_shard()
@@ -267,7 +267,7 @@ def test_members_that_join_within_the_interval_share_a_target() -> None:
     assert [len(m.owns()) for m in members] == [1, 1, 1, 1]
 
 
-def test_majority_of_members_decides_the_assignor() -> None:
+def test_assignor_of_the_majority_is_used() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.join(a)
     world.join(b, assignor="range")
@@ -278,7 +278,7 @@ def test_majority_of_members_decides_the_assignor() -> None:
     assert a.owns() == {0, 1, 2, 3}
 
 
-def test_tied_assignors_are_decided_as_in_kafka() -> None:
+def test_tie_between_assignors_is_resolved_as_in_kafka() -> None:
     """Kafka's hash maps list uniform before range; which member came first says nothing, live or loaded."""
     for order in (("range", "uniform"), ("uniform", "range")):
         world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
@@ -327,7 +327,7 @@ def test_version_0_generates_member_ids_and_unknown_assignors_are_refused() -> N
         check_heartbeat(beat, 0, ["uniform", "range"])
 
 
-def test_a_reload_gives_the_live_state() -> None:
+def test_reloaded_state_equals_live_state() -> None:
     world, a, b, c = ConsumerGroupWorld(), Consumer("a", "i1"), Consumer("b"), Consumer("c")
     world.join(a, assignor="range")
     world.join(b, "t", "u")
@@ -341,7 +341,7 @@ def test_a_reload_gives_the_live_state() -> None:
     world.check_reloaded()
 
 
-def test_a_subscription_by_a_regular_expression() -> None:
+def test_regular_expression_subscription_assigns_matching_topics() -> None:
     world, a, b = ConsumerGroupWorld(), Consumer("a"), Consumer("b")
     world.topics.counts |= {"orders-1": 2, "other": 1}
     assert world.join(a, topic_names=[], topic_regex="orders-.*").member_epoch == 2

@@ -20,7 +20,7 @@ def end(world: TransactionWorld, who: ProducerIdAndEpoch, *, commit: bool) -> Re
     return world.shard.end_txn(ID, who, commit=commit, client_version=2, now_ms=world.now_ms, new_producer_id=world.new_producer_id)
 
 
-def test_a_decision_is_counted_and_its_markers_are_sent() -> None:
+def test_decision_effects_count_it_and_send_markers() -> None:
     world = TransactionWorld()
     who = world.init()
     world.add(who)

@@ -68,7 +68,7 @@ def completing(world: ClassicGroupWorld) -> tuple[Client, Client]:
     return leader, follower
 
 
-def test_repeated_sync_answers_the_earlier_one() -> None:
+def test_repeated_sync_ends_the_earlier_parked_sync() -> None:
     """As a connection that its client has given up: it must not wait for ever, nor what was sent behind it."""
     world = ClassicGroupWorld()
     leader, follower = completing(world)

@@ -113,7 +113,7 @@ def test_consumer_group_refuses_classic_members_when_migration_is_disabled() -> 
         world.shard.classic_heartbeat(GROUP, 2, "a", None, world.now_ms)
 
 
-def test_remove_members_of_a_consumer_group(world: GroupTypesWorld) -> None:
+def test_leave_group_removes_members_of_a_consumer_group(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0, instance_id="i1")
     world.beat_consumer("b", 0)
     world.beat_consumer("c", 0)
@@ -144,7 +144,7 @@ def test_empty_consumer_group_is_replaced_and_keeps_its_offsets(world: GroupType
     assert (world.state, world.fetched()) == (ClassicGroupState.STABLE, 5)
 
 
-def test_commits_by_member_epochs(world: GroupTypesWorld) -> None:
+def test_commit_checks_the_member_epoch(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     assert world.commit_at(2, "a") is Code.NONE
     with refused(Code.STALE_MEMBER_EPOCH, "Received member epoch 3 is newer than current member epoch 2."):
@@ -172,7 +172,7 @@ def test_commit_at_an_older_epoch_is_accepted_for_partitions_assigned_by_then(wo
         world.commit_at(2, "b")
 
 
-def test_transactional_commits_by_member_epochs(world: GroupTypesWorld) -> None:
+def test_transactional_commit_checks_the_member_epoch(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     assert world.commit_at(2, "a", producer_id=1) is Code.NONE
     assert world.commit_at(-1, "", producer_id=1) is Code.NONE
@@ -186,7 +186,7 @@ def test_transactional_commits_by_member_epochs(world: GroupTypesWorld) -> None:
     assert world.fetched() == 5
 
 
-def test_commits_to_a_group_without_members(world: GroupTypesWorld) -> None:
+def test_empty_group_accepts_only_commits_without_a_member(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.beat_consumer("a", -1)
     assert world.commit_at(-1, "") is Code.NONE
@@ -194,7 +194,7 @@ def test_commits_to_a_group_without_members(world: GroupTypesWorld) -> None:
         world.commit_at(2, "a")
 
 
-def test_fetches_by_member_epochs(world: GroupTypesWorld) -> None:
+def test_offset_fetch_checks_the_member_epoch(world: GroupTypesWorld) -> None:
     world.shard.check_fetch(GROUP, "nobody", 9)
     world.beat_consumer("a", 0)
     world.shard.check_fetch(GROUP, None, -1)
@@ -205,7 +205,7 @@ def test_fetches_by_member_epochs(world: GroupTypesWorld) -> None:
         world.shard.check_fetch(GROUP, "b", 2)
 
 
-def test_deletion_and_expiry(world: GroupTypesWorld) -> None:
+def test_subscribed_group_is_neither_deleted_nor_expired(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.commit_at(2, "a")
     assert world.run(world.shard.delete_offsets(GROUP, [T0, ("u", 0)])) == {T0: Code.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): Code.NONE}
@@ -238,7 +238,7 @@ def test_deleted_group_leaves_only_tombstones(world: GroupTypesWorld) -> None:
     assert not shard.consumers.groups
 
 
-def test_consumer_sessions_end_in_a_shared_shard(world: GroupTypesWorld) -> None:
+def test_consumer_session_ends_in_a_shard_of_all_group_types(world: GroupTypesWorld) -> None:
     world.beat_consumer("a", 0)
     world.tick(45_000)
     view = world.shard.view(GROUP)

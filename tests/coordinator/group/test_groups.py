@@ -66,7 +66,7 @@ def test_unused_member_id_delays_the_first_generation_briefly() -> None:
     assert [answer.generation for answer in answers] == [1]
 
 
-def test_a_second_member_makes_the_first_join_again() -> None:
+def test_second_member_makes_the_first_rejoin() -> None:
     world = ClassicGroupWorld()
     first, second = Client(), Client()
     world.join(first)
@@ -94,7 +94,7 @@ def test_member_that_does_not_rejoin_is_removed() -> None:
     assert len(world.shard.groups[GROUP].members) == 2
 
 
-def test_a_silent_member_expires_and_the_rest_rebalance() -> None:
+def test_silent_member_expires_and_the_group_rebalances() -> None:
     world = ClassicGroupWorld()
     first, second = stable(world)
     world.now_ms += 9_000
@@ -119,7 +119,7 @@ def test_member_that_does_not_sync_is_removed() -> None:
     assert [a.code for a in waiting] == [Code.REBALANCE_IN_PROGRESS]
 
 
-def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None:
+def test_leave_rebalances_at_once_and_the_last_leave_empties_the_group() -> None:
     world = ClassicGroupWorld()
     first, second = stable(world)
     assert world.run(world.shard.membership.leave(GROUP, [(second.member_id, None)], world.now_ms)) == [Code.NONE]
@@ -131,7 +131,7 @@ def test_leaving_rebalances_at_once_and_the_last_one_empties_the_group() -> None
     assert world.state is ClassicGroupState.EMPTY
 
 
-def test_generations_and_members_are_checked() -> None:
+def test_wrong_generation_or_member_is_refused() -> None:
     world = ClassicGroupWorld()
     first, _ = stable(world)
     with refused(Code.ILLEGAL_GENERATION):
@@ -146,7 +146,7 @@ def test_generations_and_members_are_checked() -> None:
         world.join(Client(protocols=[("other", b"")]))
 
 
-def test_a_static_member_takes_its_place_again_without_a_rebalance() -> None:
+def test_restarted_static_member_rejoins_without_a_rebalance() -> None:
     world = ClassicGroupWorld()
     old = Client(instance_id="i")
     world.join(old)
@@ -167,7 +167,7 @@ def test_full_group_refuses_new_members() -> None:
         world.join(Client())
 
 
-def test_a_restart_keeps_the_stable_group() -> None:
+def test_stable_group_survives_a_restart() -> None:
     world = ClassicGroupWorld()
     first, second = stable(world)
     world.reload()
@@ -180,7 +180,7 @@ def test_a_restart_keeps_the_stable_group() -> None:
 # offsets
 
 
-def test_commits_with_and_without_a_member_are_checked() -> None:
+def test_commit_checks_member_and_generation() -> None:
     world = ClassicGroupWorld()
     with refused(Code.ILLEGAL_GENERATION):
         world.commit(5, generation=3, member="x")
@@ -203,7 +203,7 @@ def test_commits_with_and_without_a_member_are_checked() -> None:
     assert world.fetched() == 7
 
 
-def test_transactional_commits_of_a_live_group() -> None:
+def test_transactional_commit_checks_member_and_generation() -> None:
     world = ClassicGroupWorld()
     first, _ = stable(world)
     assert world.commit(1, producer_id=9) is Code.NONE
@@ -230,7 +230,7 @@ def test_pending_offsets_wait_for_the_marker(commit: bool, restart: bool) -> Non
     assert world.fetched(stable=True) == (10 if commit else 5)
 
 
-def test_a_later_plain_commit_wins_over_a_pending_one() -> None:
+def test_later_plain_commit_replaces_a_pending_one() -> None:
     world = ClassicGroupWorld()
     world.commit(10, producer_id=9)
     world.commit(20)
@@ -240,7 +240,7 @@ def test_a_later_plain_commit_wins_over_a_pending_one() -> None:
     assert world.fetched() == 20
 
 
-def test_deleting_a_group_takes_its_offsets_along() -> None:
+def test_deleting_a_group_deletes_its_offsets() -> None:
     world = ClassicGroupWorld()
     with refused(Code.GROUP_ID_NOT_FOUND):
         world.shard.delete_group(GROUP, 100)
@@ -270,7 +270,7 @@ def test_offsets_expire_only_when_unused() -> None:
     assert world.shard.fetch(GROUP, require_stable=True).get("t", 1) is not None
 
 
-def test_offsets_of_deleted_topics_go() -> None:
+def test_offsets_of_deleted_topics_are_deleted() -> None:
     world = ClassicGroupWorld()
     world.commit(5)
     for tombstones in world.shard.forget_topic("t", len(world.log), 100, 1 << 19):
@@ -285,7 +285,7 @@ def test_too_much_metadata_is_refused_for_its_partition() -> None:
     assert codes == {T0: Code.OFFSET_METADATA_TOO_LARGE, ("t", 1): Code.NONE}
 
 
-def test_a_member_id_fits_into_every_version() -> None:
+def test_generated_member_id_fits_a_non_flexible_string() -> None:
     world, member = ClassicGroupWorld(), Client(instance_id="\u20ac" * 10_000)
     world.join(member)
     assert 0 < len(member.member_id.encode()) < 0x7FFF

@@ -109,7 +109,7 @@ def test_removal_is_retried_after_a_failed_append(made: Any) -> None:
     assert len(world.group.members) < 300
 
 
-def test_the_first_keys_whose_records_fit() -> None:
+def test_first_that_fit_returns_at_least_one_key() -> None:
     def records(key: str) -> list[LogRecord]:
         return [LogRecord(key.encode(), None)] * 2
 

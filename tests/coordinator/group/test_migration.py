@@ -42,7 +42,7 @@ def world() -> MixedGroupWorld:
 
 
 @pytest.mark.entry("GRP-69")
-def test_a_heartbeat_makes_a_consumer_group_of_a_classic_one(world: MixedGroupWorld) -> None:
+def test_heartbeat_upgrades_a_classic_group(world: MixedGroupWorld) -> None:
     classic = ClassicClient()
     classic_group(world, classic)
     generation = classic.generation
@@ -96,7 +96,7 @@ def test_members_parked_in_sync_must_rejoin_after_an_upgrade(world: MixedGroupWo
     assert follower.synced.code is Code.REBALANCE_IN_PROGRESS
 
 
-def test_a_group_in_its_first_rebalance_changes_over_too(world: MixedGroupWorld) -> None:
+def test_group_in_its_first_rebalance_is_upgraded(world: MixedGroupWorld) -> None:
     """Apache Kafka fails here, for such a group has no protocol yet."""
     world = MixedGroupWorld(options={"initial_rebalance_delay_ms": 3_000})
     classic = ClassicClient()
@@ -117,7 +117,7 @@ def assigned(world: MixedGroupWorld, assignment: bytes) -> None:
 
 
 @pytest.mark.entry("GRP-71")
-def test_classic_groups_that_cannot_be_upgraded(world: MixedGroupWorld) -> None:
+def test_unsupported_classic_groups_are_not_upgraded(world: MixedGroupWorld) -> None:
     new = ConsumerClient("new")
     message = ConsumerProtocolAssignment([TopicPartition(topic="t", partitions=[0])], user_data=b"own")
     assigned(world, encode_record(consumer_protocol_assignment, message, 0))
@@ -140,7 +140,7 @@ def test_classic_groups_that_cannot_be_upgraded(world: MixedGroupWorld) -> None:
     assert world.kind == "classic"
 
 
-def test_a_partition_that_two_members_have_keeps_the_group_classic(world: MixedGroupWorld) -> None:
+def test_partition_with_two_owners_prevents_the_upgrade(world: MixedGroupWorld) -> None:
     first, second = ClassicClient(), ClassicClient()
     classic_group(world, first, second)
     world.join(first)
@@ -263,7 +263,7 @@ def test_a_classic_group_of_too_many_topics_is_not_upgraded(
     assert world.kind == "classic"
 
 
-def test_an_assignment_has_the_version_of_the_members_subscription(world: MixedGroupWorld) -> None:
+def test_assignment_uses_the_version_of_the_subscription(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     for version, expected in ((0, 0), (3, 3), (9, 3)):
@@ -293,7 +293,7 @@ def test_older_assignment_is_returned_only_after_a_rejoin(world: MixedGroupWorld
 
 
 @pytest.mark.entry("GRP-73")
-def test_a_member_that_waits_for_others_is_left_alone_until_they_have_given_up(world: MixedGroupWorld) -> None:
+def test_member_rebalances_only_after_others_revoked_its_partitions(world: MixedGroupWorld) -> None:
     consumer = ConsumerClient("new")
     world.beat(consumer)
     classic = ClassicClient()
@@ -325,7 +325,7 @@ def test_late_classic_member_is_removed(world: MixedGroupWorld, why: str) -> Non
     assert world.classic_beat(classic) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_after_a_start_a_classic_member_has_the_groups_session(world: MixedGroupWorld) -> None:
+def test_reloaded_classic_member_has_the_group_session_timeout(world: MixedGroupWorld) -> None:
     """As in Apache Kafka, until it is heard of."""
     classic, _ = mixed(world)
     world.reload()
@@ -354,7 +354,7 @@ def test_classic_members_commit_by_generations_in_any_version(world: MixedGroupW
 
 
 @pytest.mark.entry("GRP-74")
-def test_a_cooperative_member_joins_until_it_has_given_up(world: MixedGroupWorld) -> None:
+def test_cooperative_member_rejoins_until_it_has_revoked(world: MixedGroupWorld) -> None:
     classic = ClassicClient(assignors=(COOPERATIVE,))
     classic_group(world, classic)
     generation = classic.generation

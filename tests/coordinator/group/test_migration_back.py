@@ -38,7 +38,7 @@ def world() -> MixedGroupWorld:
 
 
 @pytest.mark.entry("GRP-77")
-def test_when_the_last_consumer_leaves_the_group_is_classic_again(world: MixedGroupWorld) -> None:
+def test_group_is_downgraded_when_the_last_consumer_leaves(world: MixedGroupWorld) -> None:
     classic, consumer = mixed(world, assignors=(COOPERATIVE, EAGER))
     assert commit(world, classic.generation, classic.member_id) is Code.NONE
     epoch = world.shard.consumers.groups[GROUP].group_epoch
@@ -93,7 +93,7 @@ def test_group_stays_a_consumer_group_when_downgrade_is_disabled(world: MixedGro
         assert read_assignment(synced.assignment).partitions == ALL
 
 
-def test_too_many_members_for_a_classic_group_stay_in_a_consumer_group() -> None:
+def test_group_with_too_many_classic_members_is_not_downgraded() -> None:
     world = MixedGroupWorld(options={"max_size": 1})
     consumer, classics = ConsumerClient("new"), [ClassicClient(), ClassicClient()]
     world.beat(consumer)
@@ -104,7 +104,7 @@ def test_too_many_members_for_a_classic_group_stay_in_a_consumer_group() -> None
     assert world.kind == "classic"
 
 
-def test_the_last_members_of_both_protocols_leave_an_empty_consumer_group(world: MixedGroupWorld) -> None:
+def test_last_members_of_both_protocols_leave_an_empty_consumer_group(world: MixedGroupWorld) -> None:
     classic, _ = mixed(world)
     leaving = [(classic.member_id, None), ("new", None)]
     assert world.run_retried(lambda: world.shard.leave(GROUP, leaving, world.now_ms)) == [Code.NONE, Code.NONE]
@@ -156,7 +156,7 @@ def test_static_consumer_becomes_a_classic_member_under_its_instance_id(world: M
     world.settle([back, other])
 
 
-def test_a_static_member_that_comes_back_with_another_subscription_has_the_group_rebalance(world: MixedGroupWorld) -> None:
+def test_static_member_with_a_changed_subscription_triggers_a_rebalance(world: MixedGroupWorld) -> None:
     static, other = ConsumerClient("c", instance_id="i"), ClassicClient()
     world.beat(static)
     world.settle([static, other])
@@ -201,7 +201,7 @@ def test_a_consumer_may_become_a_classic_member_under_its_id(world: MixedGroupWo
     del classic
 
 
-def test_a_roll_of_all_members_and_back(world: MixedGroupWorld) -> None:
+def test_rolling_upgrade_and_downgrade_keep_every_partition_owned_once(world: MixedGroupWorld) -> None:
     """One member after the other goes over, and comes back; what is owned is owned once, and at the end all of it."""
     clients: list[Any] = [ClassicClient(assignors=(COOPERATIVE,)) for _ in range(3)]
     classic_group(world, *clients)

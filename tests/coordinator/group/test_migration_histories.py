@@ -101,7 +101,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", seeds(20, in_check=5))
-def test_random_history_of_migrations(seed: int) -> None:
+def test_random_migrations_keep_the_invariants(seed: int) -> None:
     history = History(seed)
     for _ in range(120):
         history.event()

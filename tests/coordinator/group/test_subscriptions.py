@@ -50,7 +50,7 @@ def check(regex: str) -> None:
         ("a\\", "trailing backslash at end of expression"),
     ],
 )
-def test_an_invalid_expression_is_refused_in_kafkas_words(regex: str, description: str) -> None:
+def test_invalid_expression_is_refused_with_kafkas_message(regex: str, description: str) -> None:
     """As RE2/J 1.8, which Kafka 4.4 uses, was asked."""
     world = ConsumerGroupWorld()
     with pytest.raises(KafkaError) as refused:
@@ -60,7 +60,7 @@ def test_an_invalid_expression_is_refused_in_kafkas_words(regex: str, descriptio
     assert not world.shard.groups
 
 
-def test_a_whole_name_has_to_match_and_internal_topics_may() -> None:
+def test_expression_matches_whole_names_and_internal_topics() -> None:
     names = ["orders", "orders-1", "my-orders", "__consumer_offsets"]
     assert topics_of(["orders.*", ".*", "(?i)ORDERS", "nothing"], names)[0] == {
         "orders.*": {"orders", "orders-1"},
@@ -70,17 +70,17 @@ def test_a_whole_name_has_to_match_and_internal_topics_may() -> None:
     }
 
 
-def test_nothing_wanted_takes_no_step() -> None:
+def test_no_expressions_take_no_step() -> None:
     assert topics_of([], ["a"]) == ({}, 0)
 
 
-def test_an_expression_that_cannot_be_compiled_does_not_keep_others_from_it() -> None:
+def test_invalid_expression_does_not_affect_others() -> None:
     expansions, _ = topics_of(["(", "a"], ["a"])
     assert expansions["a"] == {"a"}
     assert isinstance(expansions["("], InvalidExpression)
 
 
-def test_without_re2_expressions_are_refused_clearly_and_known_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_re2_new_expressions_are_refused_and_resolved_ones_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     world, a = ConsumerGroupWorld(), Consumer("a")
     world.join(a, topic_names=[], topic_regex="t.*")
     monkeypatch.setitem(sys.modules, "re2", None)
@@ -92,7 +92,7 @@ def test_without_re2_expressions_are_refused_clearly_and_known_ones_stay(monkeyp
     assert world.group.regexes == {"t.*": {"t"}}
 
 
-def test_expressions_are_bounded() -> None:
+def test_long_or_costly_expressions_are_refused() -> None:
     check("a" * expressions.MAX_EXPRESSION_CHARACTERS)
     for regex in ("a" * (expressions.MAX_EXPRESSION_CHARACTERS + 1), "(?i)(\\pL?){1000}", "(?:.{0,1000})(?:.{0,1000})"):
         with pytest.raises(InvalidExpression):
@@ -115,7 +115,7 @@ def test_many_topics_and_slow_expressions_take_many_steps() -> None:
     assert topics_of(["(a?){1000}"], [f"{'a' * 247}{number}" for number in range(10, 30)])[1] >= 10
 
 
-def test_topics_that_come_and_go_during_the_steps() -> None:
+def test_resolution_includes_topics_created_during_the_steps() -> None:
     topics, wanted = FakeTopics(dict.fromkeys(["a1", "b1"], 1)), ["a.*"]
     steps = expanded(lambda: wanted, topics)
     next(steps)()

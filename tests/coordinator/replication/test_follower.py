@@ -31,7 +31,7 @@ def following(state: FetchState = FetchState.FETCHING) -> Following:
     return Following(leader_id=1, leader_epoch=7, state=state)
 
 
-def test_records_are_appended_and_offsets_taken_over() -> None:
+def test_fetched_records_are_appended_with_the_leaders_offsets() -> None:
     one = following()
     action = one.fetched(FetchedPartition(records=b"x", high_watermark=90, start_offset=6), LOG, None)
     assert action == Append(records=b"x", high_watermark=90, start_offset=6)
@@ -48,7 +48,9 @@ def test_records_are_appended_and_offsets_taken_over() -> None:
         (-1, -1, (40, 5)),
     ],
 )
-def test_follower_takes_over_offsets_within_its_own_log(high_watermark: int, start_offset: int, expected: tuple[int, int]) -> None:
+def test_leaders_offsets_are_limited_to_the_followers_log(
+    high_watermark: int, start_offset: int, expected: tuple[int, int]
+) -> None:
     """The high watermark at most to the own end and never back, the log start never behind the high watermark."""
     assert taken_over(Append(records=b"", high_watermark=high_watermark, start_offset=start_offset), LOG) == expected
 
@@ -104,7 +106,7 @@ def test_fetch_error_decides_the_next_action_and_state(code: Code, action: Actio
         assert one.state is FetchState.FETCHING
 
 
-def test_only_the_last_fetch_is_awaited() -> None:
+def test_only_the_response_to_the_last_fetch_counts() -> None:
     one = following()
     first = one.ask()
     assert one.is_awaited(first)
@@ -116,20 +118,20 @@ def test_only_the_last_fetch_is_awaited() -> None:
         one.ask()
 
 
-def test_following_fails_when_the_own_log_fails() -> None:
+def test_follower_fails_when_its_log_fails() -> None:
     one = following()
     assert one.own_log_failed() == Stop(Code.KAFKA_STORAGE_ERROR)
     assert one.state is FetchState.FAILED
 
 
-def test_following_fails_on_records_that_do_not_continue_the_log() -> None:
+def test_follower_fails_on_records_that_do_not_continue_its_log() -> None:
     one = following()
     assert one.cannot_go_on() == Stop(Code.UNKNOWN_SERVER_ERROR)
     assert one.state is FetchState.FAILED
 
 
 @pytest.mark.parametrize("state", FetchState)
-def test_transitions_that_are_none_raise(state: FetchState) -> None:
+def test_illegal_transitions_raise(state: FetchState) -> None:
     moves = {
         FetchState.FETCHING: lambda one: one.go_on(),
         FetchState.FAILED: lambda one: one.cannot_go_on(),

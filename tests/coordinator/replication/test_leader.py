@@ -69,7 +69,7 @@ class LeaderWithFollowers:
 # the high watermark
 
 
-def test_the_high_watermark_is_the_least_end_of_the_in_sync_replicas() -> None:
+def test_high_watermark_is_the_lowest_end_offset_of_in_sync_replicas() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 7)
     assert world.hw == 0, "3 has not fetched yet"
@@ -90,7 +90,7 @@ def test_the_high_watermark_never_goes_back() -> None:
     assert world.hw == 8
 
 
-def test_a_follower_out_of_sync_moves_nothing_and_holds_nothing() -> None:
+def test_out_of_sync_follower_does_not_affect_the_high_watermark() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     del world.live[3]
     world.fetch(3, 10, epoch=13)
@@ -100,7 +100,7 @@ def test_a_follower_out_of_sync_moves_nothing_and_holds_nothing() -> None:
     assert world.hw == 10
 
 
-def test_a_follower_that_may_join_holds_the_high_watermark() -> None:
+def test_eligible_follower_holds_back_the_high_watermark() -> None:
     """Else it could never reach it under load (Partition.maybeIncrementLeaderHW)."""
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
@@ -113,7 +113,7 @@ def test_a_follower_that_may_join_holds_the_high_watermark() -> None:
     assert world.advance() == 15, "the controller would not take one that is fenced"
 
 
-def test_lagging_replica_holds_the_high_watermark_until_its_removal_is_confirmed() -> None:
+def test_lagging_replica_holds_back_the_high_watermark_until_removed() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 10)
     world.fetch(3, 6)
@@ -126,7 +126,7 @@ def test_lagging_replica_holds_the_high_watermark_until_its_removal_is_confirmed
     assert world.advance() == 10
 
 
-def test_joining_replica_holds_the_high_watermark_before_the_expansion_is_confirmed() -> None:
+def test_joining_replica_holds_back_the_high_watermark_before_confirmation() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     assert world.fetch(3, 10).expansion is not None
     world.end = 12
@@ -213,7 +213,7 @@ def test_a_fenced_broker_does_not_join() -> None:
     assert world.fetch(3, 10).expansion is not None
 
 
-def test_an_earlier_life_of_a_broker_does_not_join() -> None:
+def test_earlier_incarnation_of_a_broker_does_not_join() -> None:
     """KIP-903: what the broker had then may be lost since."""
     world = LeaderWithFollowers(in_sync=(1, 2), start_offset=10)
     world.fetch(3, 9)
@@ -253,7 +253,7 @@ def test_refused_alter_partition_is_retried_or_given_up_by_its_error(code: Code)
     assert not world.leader.altered(change, frozenset({1}), 5, 9)
 
 
-def test_answers_of_another_epoch_do_not_count() -> None:
+def test_alter_partition_responses_of_another_epoch_are_ignored() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2))
     change = world.fetch(3, 10).expansion
     assert change is not None
@@ -264,7 +264,7 @@ def test_answers_of_another_epoch_do_not_count() -> None:
     assert world.leader.altered(change, frozenset({1, 2, 3}), 5, 5)
 
 
-def test_transitions_that_are_none_raise() -> None:
+def test_illegal_transitions_raise() -> None:
     base = committed(frozenset({1, 2}), 0)
     reached = {
         InSyncState.COMMITTED: base,
@@ -289,7 +289,7 @@ def test_transitions_that_are_none_raise() -> None:
         base.now(frozenset({1}), 1).now(frozenset({1}), 0)
 
 
-def test_a_leader_is_in_sync() -> None:
+def test_leader_outside_the_in_sync_replicas_raises() -> None:
     with pytest.raises(AssertionError, match="leads out of sync"):
         LeaderWithFollowers(in_sync=(2, 3))
 
@@ -297,7 +297,7 @@ def test_a_leader_is_in_sync() -> None:
 # producers
 
 
-def test_too_few_replicas_in_sync_take_no_batch_that_all_are_to_have() -> None:
+def test_append_with_acks_all_is_refused_below_min_insync_replicas() -> None:
     leader = LeaderWithFollowers(in_sync=(1,), min_in_sync=2).leader
     with pytest.raises(KafkaError) as raised:
         leader.check_may_append(ACKS_ALL)
@@ -319,7 +319,7 @@ def test_produce_response_is_due_by_acks_and_high_watermark(acks: int, high_wate
     assert LeaderWithFollowers().leader.answer_to(acks, 5, high_watermark) is answer
 
 
-def test_a_batch_that_too_few_replicas_got_is_answered_so() -> None:
+def test_acks_all_response_reports_too_few_replicas_after_append() -> None:
     world = LeaderWithFollowers(in_sync=(1, 2), min_in_sync=2)
     world.leader.in_sync = committed(frozenset({1}), 5)
     assert world.leader.answer_to(ACKS_ALL, 5, 5) is Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -330,7 +330,7 @@ def test_a_batch_that_too_few_replicas_got_is_answered_so() -> None:
 
 
 @pytest.mark.parametrize(("asked", "code"), [(-1, None), (5, None), (4, Code.FENCED_LEADER_EPOCH), (6, Code.UNKNOWN_LEADER_EPOCH)])
-def test_leader_epochs_are_compared(asked: int, code: Code | None) -> None:
+def test_older_leader_epoch_is_fenced_and_newer_is_unknown(asked: int, code: Code | None) -> None:
     if code is None:
         check_leader_epoch(5, asked)
         return
@@ -349,7 +349,7 @@ def test_leader_epochs_are_compared(asked: int, code: Code | None) -> None:
         (10, EpochEnd(2, 50), True),
     ],
 )
-def test_divergence_by_the_end_of_an_epoch(offset: int, end: EpochEnd, diverging: bool) -> None:
+def test_divergence_is_found_by_epoch_end_offsets(offset: int, end: EpochEnd, diverging: bool) -> None:
     assert divergence(3, offset, end) == (end if diverging else None)
 
 
@@ -359,7 +359,7 @@ def test_an_epoch_that_the_leader_does_not_know_is_out_of_range() -> None:
     assert raised.value.code is Code.OFFSET_OUT_OF_RANGE
 
 
-def test_the_low_watermark_is_the_least_log_start_of_the_live_followers() -> None:
+def test_low_watermark_is_the_lowest_log_start_of_live_followers() -> None:
     world = LeaderWithFollowers()
     world.fetch(2, 5)
     world.leader.follower(2).start_offset = 3

@@ -55,7 +55,7 @@ def test_overlapping_state_batches_combine_by_offset(before: list[StateBatch], a
         pytest.param([(9, 3, 0, 1), (5, 1, 2, 2)], [(2, 4, 0, 1)], -1, [(2, 4, 0, 1)], id="ends before it begins"),
     ],
 )
-def test_combined_state_batches(
+def test_combined_state_batches_keep_the_latest_delivery(
     before: list[tuple[int, int, int, int]],
     after: list[tuple[int, int, int, int]],
     start_offset: int,
@@ -65,7 +65,7 @@ def test_combined_state_batches(
     assert list(combine(earlier, (StateBatch(*b) for b in after), start_offset)) == combined
 
 
-def test_every_move_that_is_not_in_the_table_raises() -> None:
+def test_illegal_record_state_transitions_raise() -> None:
     for before in RecordState:
         for after in RecordState:
             if after in VALID_NEXT[before]:

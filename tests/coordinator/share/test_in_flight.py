@@ -31,13 +31,13 @@ def test_runs_equal_the_status_assigned_to_each_offset(
     assert batch.common_status == (model[FIRST] if len(set(model.values())) == 1 else None)
 
 
-def test_a_copy_is_a_batch_of_its_own() -> None:
+def test_copied_batch_is_independent() -> None:
     batch = InFlightBatch(FIRST, LAST, UNSEEN)
     batch.copy().assign(FIRST, FIRST, STATUSES[1])
     assert batch.common_status == UNSEEN
 
 
-def test_a_batch_may_span_more_offsets_than_memory_would_hold() -> None:
+def test_batch_memory_does_not_depend_on_its_offset_range() -> None:
     batch = InFlightBatch(0, 10**15, UNSEEN)
     batch.assign(5, 10**12, STATUSES[1])
     assert [(first, last) for first, last, _ in batch.all_runs()] == [(0, 4), (5, 10**12), (10**12 + 1, 10**15)]

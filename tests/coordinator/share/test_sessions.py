@@ -41,7 +41,7 @@ def refusal(command: Callable[[], object]) -> Code:
     return refused.value.code
 
 
-def test_each_request_names_the_next_epoch() -> None:
+def test_each_request_must_have_the_next_session_epoch() -> None:
     sessions = ShareSessions(9, 100)
     assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
     assert refusal(lambda: fetch(sessions, FINAL_EPOCH)) is Code.SHARE_SESSION_NOT_FOUND
@@ -58,7 +58,7 @@ def test_each_request_names_the_next_epoch() -> None:
     assert (next_epoch(0), next_epoch(LAST_EPOCH)) == (1, 1)
 
 
-def test_the_last_request_leaves_the_session_to_be_ended() -> None:
+def test_final_epoch_keeps_the_session_until_it_is_ended() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     sessions.acknowledge(KEY, FINAL_EPOCH)
@@ -70,7 +70,7 @@ def test_the_last_request_leaves_the_session_to_be_ended() -> None:
     assert refusal(lambda: fetch(sessions, 1)) is Code.SHARE_SESSION_NOT_FOUND
 
 
-def test_a_member_that_begins_again_takes_the_place_of_its_session() -> None:
+def test_new_session_of_a_member_replaces_its_old_one() -> None:
     sessions = ShareSessions(1, 100)
     fetch(sessions, 0, P0)
     assert refusal(lambda: fetch(sessions, 0, P1, acknowledges=True)) is Code.INVALID_REQUEST
@@ -82,7 +82,7 @@ def test_a_member_that_begins_again_takes_the_place_of_its_session() -> None:
     assert len(sessions) == 0
 
 
-def test_all_sessions_that_a_connection_began_end_with_it() -> None:
+def test_sessions_end_with_their_connection() -> None:
     sessions = ShareSessions(9, 100)
     fetch(sessions, 0, P0)
     fetch(sessions, 0, P1, key=OTHER)

@@ -31,7 +31,7 @@ def a_write(
     return StateWrite(state_epoch, leader_epoch, start_offset, complete, tuple(StateBatch(*batch) for batch in batches))
 
 
-def test_a_state_is_initialised_written_read_and_deleted() -> None:
+def test_state_is_initialized_written_read_and_deleted() -> None:
     world = ShareStateWorld()
     assert world.shard.read_summary(KEY) == StateSummary(0, 0, -1, -1)
     world.initialize(state_epoch=2, start_offset=-1)
@@ -46,7 +46,7 @@ def test_a_state_is_initialised_written_read_and_deleted() -> None:
     assert world.kinds() == ["ShareState", "ShareUpdate", "ShareUpdate", "NoneType"]
 
 
-def test_a_snapshot_is_written_after_so_many_updates() -> None:
+def test_snapshot_is_written_after_the_configured_number_of_updates() -> None:
     world = ShareStateWorld(now_ms=1_000)
     world.initialize()
     for at in range(9):
@@ -68,7 +68,7 @@ def test_a_start_offset_never_goes_back() -> None:
     assert world.shard.read_summary(KEY).delivery_complete_count == 7
 
 
-def test_a_read_by_a_new_leader_fences_the_one_before() -> None:
+def test_read_by_a_new_leader_fences_the_previous_one() -> None:
     world = ShareStateWorld()
     world.initialize()
     assert world.read(0) == StateRead(0, 0)
@@ -95,7 +95,7 @@ def test_an_older_state_epoch_is_fenced() -> None:
     assert world.read(0).state_epoch == 4, "a write sets no state epoch"
 
 
-def test_requests_that_the_share_coordinator_refuses() -> None:
+def test_share_coordinator_refuses_invalid_requests() -> None:
     world = ShareStateWorld()
     gone, beyond, negative = ShareKey("g", bytes(16), 0), ShareKey("g", TOPIC_ID, PARTITIONS), ShareKey("g", TOPIC_ID, -1)
     shard = world.shard
@@ -127,7 +127,7 @@ def test_requests_that_the_share_coordinator_refuses() -> None:
     assert refused(lambda: world.write(a_write()))[0] is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_batches_of_all_writes_together_are_bounded() -> None:
+def test_number_of_state_batches_is_bounded_across_writes() -> None:
     """Updates and snapshots alike: without that each write would cost more than the one before, and no snapshot would fit."""
     world = ShareStateWorld(config=ShareStateConfig(updates_per_snapshot=3, max_state_batches=10))
     world.initialize()
@@ -140,7 +140,7 @@ def test_the_batches_of_all_writes_together_are_bounded() -> None:
     assert [batch.first_offset for batch in world.read(0).state_batches] == [18, 30, 40, 42]
 
 
-def test_batches_that_an_admin_client_has_logged_are_put_in_order() -> None:
+def test_unsorted_batches_in_the_log_are_sorted_and_combined() -> None:
     world = ShareStateWorld()
     state = (StateBatch(10, 12, 0, 1), StateBatch(2, 11, 2, 1), StateBatch(5, 4, 0, 1))
     world.shard.replay(snapshot_record(KEY, ShareState(0, 0, 0, 0, 0, state)), 0)
@@ -159,7 +159,7 @@ def test_states_of_deleted_topics_are_forgotten() -> None:
     assert list(world.shard.persisted) == [kept]
 
 
-def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() -> None:
+def test_cold_snapshot_makes_older_records_unneeded() -> None:
     world = ShareStateWorld()
     cold, warm = KEY, ShareKey("h", TOPIC_ID, 1)
     assert world.shard.first_needed_offset() is None
@@ -174,7 +174,7 @@ def test_cold_share_partitions_get_a_snapshot_and_the_log_below_is_not_needed() 
     assert [r.records for r in world.shard.cold_snapshots(world.now_ms, BATCH_BYTES)] == [[]]
 
 
-def test_share_partition_written_in_the_future_is_cold() -> None:
+def test_share_partition_with_a_future_write_time_is_cold() -> None:
     """The wall clock was set back since: the log below its snapshot would be kept until the time comes again."""
     world = ShareStateWorld()
     world.initialize()
@@ -186,13 +186,13 @@ def test_share_partition_written_in_the_future_is_cold() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\x01\0\x01", b"\0\x09\0"])
-def test_other_records_are_no_share_state(key: bytes | None) -> None:
+def test_records_of_other_types_are_refused(key: bytes | None) -> None:
     with pytest.raises(DecodeError):
         ShareStateWorld().shard.replay(LogRecord(key, None), 0)
 
 
 @pytest.mark.parametrize("seed", seeds(8, in_check=3))
-def test_random_histories_read_back_as_they_were_written(seed: int) -> None:
+def test_random_histories_reload_to_the_written_state(seed: int) -> None:
     """Against a model that knows each offset's state; `ShareStateWorld` has every append fail once and reloads after each."""
     rng = random.Random(seed)
     world = ShareStateWorld()

@@ -51,7 +51,7 @@ def states(partition: SharePartition) -> list[tuple[int, int, str, int]]:
     return [(first, last, status.state.name, status.delivery_count) for first, last, status in partition.statuses()]
 
 
-def test_whole_batches_are_given_and_divided_where_the_logs_own_begin() -> None:
+def test_acquisition_splits_only_at_log_batch_boundaries() -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), (20, 29), max_records=15, batch_size=5) == [(0, 9, 1), (10, 19, 1)]
     assert partition.next_fetch_offset() == 20
@@ -59,13 +59,13 @@ def test_whole_batches_are_given_and_divided_where_the_logs_own_begin() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 0, -1, -(1 << 31)])
-def test_pieces_of_no_size_are_the_logs_own_batches(batch_size: int) -> None:
+def test_small_batch_size_acquires_per_log_batch(batch_size: int) -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), batch_size=batch_size) == [(0, 9, 1), (10, 19, 1)]
     assert states(partition) == [(0, 9, "ACQUIRED", 1), (10, 19, "ACQUIRED", 1)]
 
 
-def test_a_limit_of_records_is_kept_to_where_it_is_asked_for() -> None:
+def test_record_limit_mode_splits_batches_at_the_limit() -> None:
     partition = fresh()
     assert acquire(partition, (0, 9), (10, 19), max_records=12, is_record_limit=True) == [(0, 11, 1)]
     assert partition.next_fetch_offset() == 12
@@ -74,7 +74,7 @@ def test_a_limit_of_records_is_kept_to_where_it_is_asked_for() -> None:
     assert acquire(partition, (10, 19), (20, 29), max_records=7, is_record_limit=True) == [(15, 19, 1), (20, 21, 1)]
 
 
-def test_released_records_are_delivered_first_and_to_any_member() -> None:
+def test_released_records_are_delivered_first_to_any_member() -> None:
     partition = fresh()
     acquire(partition, (0, 9), (10, 19), batch_size=10)
     change = acknowledge(partition, 3, 5, RELEASE)
@@ -98,7 +98,7 @@ def test_start_offset_moves_past_finished_records() -> None:
     assert acknowledge(partition, 0, 19, ACCEPT).write is None, "what is below the start offset is done with"
 
 
-def test_nothing_is_done_of_a_request_that_is_wrong_in_part() -> None:
+def test_partly_invalid_acknowledgement_changes_nothing() -> None:
     partition = fresh()
     acquire(partition, (0, 9))
     acquire(partition, (10, 19), member="b")
@@ -124,7 +124,7 @@ def test_nothing_is_done_of_a_request_that_is_wrong_in_part() -> None:
         fresh().acknowledge("a", [Acknowledgement(0, 0, [ACCEPT])], 0)
 
 
-def test_a_change_that_another_came_before_is_not_applied() -> None:
+def test_outdated_change_is_not_applied() -> None:
     partition = fresh()
     acquire(partition, (0, 9))
     change = partition.acknowledge("a", [Acknowledgement(0, 4, [ACCEPT])], 0)
@@ -133,7 +133,7 @@ def test_a_change_that_another_came_before_is_not_applied() -> None:
         partition.apply(change)
 
 
-def test_locks_end_with_time_and_are_renewed() -> None:
+def test_acquisition_locks_time_out_unless_renewed() -> None:
     partition = fresh()
     acquire(partition, (0, 9), now_ms=100)
     assert acknowledge(partition, 0, 4, RENEW, now_ms=600).write is None
@@ -152,7 +152,7 @@ def test_locks_end_with_time_and_are_renewed() -> None:
         partition.acknowledge("a", [Acknowledgement(0, 0, [RENEW])], 0)
 
 
-def test_a_record_that_is_delivered_too_often_is_given_up() -> None:
+def test_record_is_archived_after_the_delivery_count_limit() -> None:
     partition = fresh(SharePartitionConfig(max_delivery_count=2))
     acquire(partition, (0, 0))
     partition.apply(partition.release("a"))
@@ -164,7 +164,7 @@ def test_a_record_that_is_delivered_too_often_is_given_up() -> None:
     assert (partition.start_offset, partition.next_fetch_offset()) == (1, 1)
 
 
-def test_records_that_fail_repeatedly_are_delivered_in_smaller_batches_and_finally_alone() -> None:
+def test_repeatedly_failed_records_are_delivered_in_smaller_batches() -> None:
     """So that one bad record does not take its neighbours along (with a limit of 5: pieces from the fourth delivery on)."""
     partition = fresh()
     given = []
@@ -176,7 +176,7 @@ def test_records_that_fail_repeatedly_are_delivered_in_smaller_batches_and_final
     assert [acquire(partition, (0, 15)) for _ in range(2)] == [[(0, 0, 5)], [(1, 1, 5)]]
 
 
-def test_the_limit_of_records_in_flight() -> None:
+def test_record_lock_limit_stops_acquisition_of_new_records() -> None:
     partition = fresh(SharePartitionConfig(max_record_locks=10))
     assert acquire(partition, (0, 5)) == [(0, 5, 1)]
     assert partition.can_acquire()
@@ -196,7 +196,7 @@ def test_loaded_state_makes_undelivered_gaps_available() -> None:
     assert SharePartition.load(StateRead(0, -1), 42, 0, CONFIG).next_fetch_offset() == 42
 
 
-def test_a_loaded_gap_is_given_in_part() -> None:
+def test_loaded_gap_is_acquired_in_parts() -> None:
     partition = SharePartition.load(StateRead(0, 0, (StateBatch(20, 29, RecordState.AVAILABLE, 1),)), 0, 0, CONFIG)
     assert acquire(partition, (0, 4), (5, 9), (10, 29), max_records=7) == [(0, 9, 1)]
     assert partition.next_fetch_offset() == 10
@@ -211,7 +211,7 @@ def test_impossible_state_is_not_loaded(batches: list[tuple[int, int, int, int]]
     assert raised.value.code is Code.UNKNOWN_SERVER_ERROR
 
 
-def test_records_that_compaction_has_taken_are_done_with() -> None:
+def test_compacted_records_are_skipped() -> None:
     partition = fresh()
     acquire(partition, (0, 4), (5, 9))
     partition.apply(partition.release("a"))
@@ -219,7 +219,7 @@ def test_records_that_compaction_has_taken_are_done_with() -> None:
     assert partition.start_offset == 7
 
 
-def test_the_start_of_the_log_moves() -> None:
+def test_log_start_offset_moves_the_share_partition_start() -> None:
     partition = fresh()
     acquire(partition, (0, 4), (5, 9), (10, 14), batch_size=5)
     acknowledge(partition, 5, 9, RELEASE)
@@ -258,7 +258,7 @@ def test_records_of_aborted_transactions_are_not_delivered() -> None:
     assert (partition.start_offset, partition.next_fetch_offset()) == (10, 10)
 
 
-def test_records_that_are_given_up_get_dead_letters_before_they_are_archived() -> None:
+def test_dead_letters_precede_archiving() -> None:
     """Rejected, or delivered too often: archiving, and then archived; a gap is neither."""
     partition = fresh(msgspec.structs.replace(CONFIG, has_dead_letters=True, max_delivery_count=1))
     acquire(partition, (0, 9))
@@ -283,7 +283,7 @@ def test_records_that_are_given_up_get_dead_letters_before_they_are_archived() -
     assert (partition.start_offset, partition.dead_letters()) == (6, [])
 
 
-def test_a_load_goes_on_with_dead_letters_that_are_not_written_yet() -> None:
+def test_load_resumes_unwritten_dead_letters() -> None:
     batches = (StateBatch(0, 1, RecordState.ARCHIVING, 2), StateBatch(2, 2, RecordState.ARCHIVING, 5))
     partition = SharePartition.load(StateRead(0, 0, batches), 0, 0, CONFIG)
     assert partition.dead_letters() == [DeadLetters(0, 1, 2, REJECTED), DeadLetters(2, 2, 5, DELIVERED_TOO_OFTEN)]

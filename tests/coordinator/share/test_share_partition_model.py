@@ -244,7 +244,7 @@ class SharePartitionModel:
 
 
 @pytest.mark.parametrize("seed", seeds(24, in_check=8))
-def test_every_record_is_delivered_as_often_as_its_acknowledgements_ask_for(seed: int) -> None:
+def test_random_acknowledgements_deliver_every_record_as_modelled(seed: int) -> None:
     world = SharePartitionModel(seed)
     rng = world.rng
     commands = [

@@ -20,7 +20,7 @@ def world() -> ShareGroupWorld:
     return ShareGroupWorld()
 
 
-def test_partitions_are_assigned_once_the_share_coordinator_has_begun_with_them(world: ShareGroupWorld) -> None:
+def test_partitions_are_assigned_after_their_share_state_is_initialized(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     answer = world.join(a)
     assert (answer.member_epoch, answer.assignment) == (2, {})
@@ -32,7 +32,7 @@ def test_partitions_are_assigned_once_the_share_coordinator_has_begun_with_them(
     assert len(world.asked) == 1
 
 
-def test_partitions_have_several_members(world: ShareGroupWorld) -> None:
+def test_partition_is_shared_by_several_members(world: ShareGroupWorld) -> None:
     sharers = [Sharer(name) for name in "abc"]
     for sharer in (*sharers, *sharers, *sharers):
         world.join(sharer) if sharer.epoch == 0 else world.beat(sharer)
@@ -55,7 +55,7 @@ def test_initialization_is_retried_after_its_interval(world: ShareGroupWorld) ->
     assert a.reads() == {0, 1}
 
 
-def test_a_refusal_is_followed_by_the_next_heartbeats_request(world: ShareGroupWorld) -> None:
+def test_next_heartbeat_retries_a_refused_initialization(world: ShareGroupWorld) -> None:
     world.has_coordinator = False
     a = Sharer("a")
     world.join(a)
@@ -64,7 +64,7 @@ def test_a_refusal_is_followed_by_the_next_heartbeats_request(world: ShareGroupW
     assert world.asked[1].start_offsets == {T: {0: NO_OFFSET, 1: NO_OFFSET}}
 
 
-def test_a_partition_that_a_topic_gets_begins_at_its_first_record(world: ShareGroupWorld) -> None:
+def test_partition_added_to_a_topic_is_read_from_its_first_record(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)
@@ -76,7 +76,7 @@ def test_a_partition_that_a_topic_gets_begins_at_its_first_record(world: ShareGr
     assert a.reads() == {0, 1, 2}
 
 
-def test_many_that_join_at_once_share_a_target(world: ShareGroupWorld) -> None:
+def test_members_that_join_within_the_interval_share_a_target(world: ShareGroupWorld) -> None:
     world.config = msgspec.structs.replace(world.config, assignment_interval_ms=1_000)
     a, b = Sharer("a"), Sharer("b")
     world.join(a)
@@ -122,7 +122,7 @@ def test_members_leave_or_lose_their_session(world: ShareGroupWorld) -> None:
         world.leave(b)
 
 
-def test_a_full_group(world: ShareGroupWorld) -> None:
+def test_full_group_refuses_a_new_member(world: ShareGroupWorld) -> None:
     world.config = msgspec.structs.replace(world.config, max_size=1)
     a = Sharer("a")
     world.join(a)
@@ -142,7 +142,7 @@ def test_changed_subscription_replaces_the_assignment(world: ShareGroupWorld) ->
     assert (a.reads("u"), dict(world.group.subscribers)) == ({0}, {"u": 1})
 
 
-def test_a_topic_that_is_not_there_and_comes(world: ShareGroupWorld) -> None:
+def test_topic_created_after_the_subscription_is_assigned(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a, "u")
     assert not world.asked
@@ -153,7 +153,7 @@ def test_a_topic_that_is_not_there_and_comes(world: ShareGroupWorld) -> None:
     assert a.reads("u") == {0}
 
 
-def test_a_deleted_topic_leaves_nothing(world: ShareGroupWorld) -> None:
+def test_deleted_topic_is_removed_from_group_state(world: ShareGroupWorld) -> None:
     a = Sharer("a")
     world.join(a)
     world.beat(a)

@@ -40,7 +40,7 @@ def test_altering_offsets_creates_an_unknown_group(world: ShareGroupWorld) -> No
     assert world.asked[-1].start_offsets == {T: {1: 0}}
 
 
-def test_nothing_to_alter_makes_no_group(world: ShareGroupWorld) -> None:
+def test_altering_only_unknown_partitions_creates_no_group(world: ShareGroupWorld) -> None:
     assert world.run(world.shard.alter_offsets(GROUP, [("none", {0: 0}), ("t", {5: 1})])).initialization is None
     assert not world.shard.groups
 
@@ -55,7 +55,7 @@ def test_offsets_change_only_in_a_group_without_members(world: ShareGroupWorld) 
         world.shard.delete_all_offsets(GROUP)
 
 
-def test_deletion_in_two_steps(world: ShareGroupWorld) -> None:
+def test_offset_deletion_is_requested_and_then_confirmed(world: ShareGroupWorld) -> None:
     used(world)
     deletion = world.run(world.shard.delete_offsets(GROUP, ["t", "none"]))
     assert deletion.partitions == {T: frozenset({0, 1})}
@@ -91,7 +91,7 @@ def test_deleted_offsets_are_initialized_again_for_the_next_member(world: ShareG
     assert world.group.states == StatePartitions(initialized=BOTH)
 
 
-def test_a_group_that_is_not_there(world: ShareGroupWorld) -> None:
+def test_unknown_group_is_refused(world: ShareGroupWorld) -> None:
     with refused(Code.GROUP_ID_NOT_FOUND, "Group g not found."):
         world.shard.delete_offsets(GROUP, ["t"])
     assert world.run(world.shard.offsets_deleted(GROUP, [T])) is None

@@ -55,7 +55,7 @@ def test_member_is_removed_when_its_session_ends(world: ShareTypesWorld) -> None
     assert not world.shard.shares.groups[GROUP].members
 
 
-def test_share_group_replaces_no_other_group(world: ShareTypesWorld) -> None:
+def test_share_group_does_not_replace_other_types(world: ShareTypesWorld) -> None:
     member = settle_classic(world)
     with refused(Code.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group."):
         world.beat_share("a", 0)

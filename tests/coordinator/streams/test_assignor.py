@@ -53,7 +53,7 @@ def test_every_active_task_has_one_member(members: Members, topology: Topologies
 
 
 @given(groups, topologies, st.integers(0, 3))
-def test_standbys_are_of_stateful_tasks_and_on_other_processes(members: Members, topology: Topologies, standbys: int) -> None:
+def test_standbys_exist_only_for_stateful_tasks_on_other_processes(members: Members, topology: Topologies, standbys: int) -> None:
     assigned = assign(members, topology, standbys)
     holders: dict[TaskId, list[str]] = {}
     for member_id, tasks in assigned.items():
@@ -67,7 +67,7 @@ def test_standbys_are_of_stateful_tasks_and_on_other_processes(members: Members,
 
 
 @given(groups, topologies)
-def test_members_of_a_new_group_have_their_shares(members: Members, topology: Topologies) -> None:
+def test_tasks_of_a_new_group_are_balanced(members: Members, topology: Topologies) -> None:
     """Processes have the same load, and the members of one the same number of tasks, as far as it goes."""
     assigned = assign(members, topology, 0)
     by_process: dict[str, list[int]] = {}
@@ -82,7 +82,7 @@ def test_members_of_a_new_group_have_their_shares(members: Members, topology: To
 
 
 @given(groups, topologies, st.integers(0, 2))
-def test_nothing_moves_without_a_reason(members: Members, topology: Topologies, standbys: int) -> None:
+def test_active_tasks_do_not_move_in_a_settled_group(members: Members, topology: Topologies, standbys: int) -> None:
     """Active tasks stay with whoever runs them once the group is settled."""
     settled_members = settled(members, assign(members, topology, standbys))
     for _ in range(3):
@@ -94,7 +94,7 @@ def test_nothing_moves_without_a_reason(members: Members, topology: Topologies, 
 
 
 @given(groups.filter(lambda members: len(members) > 1), topologies)
-def test_a_member_that_leaves_takes_nothing_from_the_others(members: Members, topology: Topologies) -> None:
+def test_leaving_member_moves_no_task_of_the_others(members: Members, topology: Topologies) -> None:
     settled_members = settled(members, assign(members, topology, 0))
     settled_members.pop("m0")
     after = assign(settled_members, topology, 0)
@@ -104,7 +104,7 @@ def test_a_member_that_leaves_takes_nothing_from_the_others(members: Members, to
         assert len(kept) >= min(len(tasks_of(member.active)), largest - 1), "tasks moved beyond what the shares ask for"
 
 
-def test_a_standby_takes_over() -> None:
+def test_standby_with_the_highest_offset_becomes_active() -> None:
     """Whoever has the state gets the task when its member is gone, and of two the one that has got further."""
     members = {
         "a": TaskMember("p"),
@@ -115,7 +115,7 @@ def test_a_standby_takes_over() -> None:
     assert assigned["c"].active == {"0": {0}}
 
 
-def test_offsets_on_disk_count_where_no_standby_is() -> None:
+def test_task_offsets_decide_when_no_standby_exists() -> None:
     members = {"a": TaskMember("p"), "b": TaskMember("q", task_offsets={"0": {0: 10}})}
     assert assign(members, {"0": ConfiguredSubtopology(1, changelogs=CHANGELOG)}, 0)["b"].active == {"0": {0}}
 
@@ -124,14 +124,14 @@ def test_group_without_members_is_assigned_no_tasks() -> None:
     assert assign({}, {"0": ConfiguredSubtopology(1)}, 1) == {}
 
 
-def test_the_order_of_members_does_not_matter() -> None:
+def test_assignment_does_not_depend_on_member_order() -> None:
     members = {f"m{i}": TaskMember(f"p{i % 3}") for i in range(7)}
     topology = {"0": ConfiguredSubtopology(11, changelogs=CHANGELOG)}
     assert assign(members, topology, 1) == assign(dict(reversed(members.items())), topology, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers())))
-def test_the_queue_gives_the_lowest_first(elements: list[tuple[int, int]]) -> None:
+def test_java_queue_pops_the_lowest_priority_first(elements: list[tuple[int, int]]) -> None:
     queue: JavaQueue[tuple[int, int]] = JavaQueue()
     for element in elements:
         queue.push(element[0], element)
@@ -140,6 +140,6 @@ def test_the_queue_gives_the_lowest_first(elements: list[tuple[int, int]]) -> No
     assert sorted(taken) == sorted(elements)
 
 
-def test_the_order_of_a_hash_map() -> None:
+def test_hash_order_equals_java_hash_map_order() -> None:
     """By the slots of their hashes: that of "10" is 1567, which is the last slot of sixteen."""
     assert hash_order(["10", "2", "1", "0", "9"]) == ["0", "1", "2", "9", "10"]

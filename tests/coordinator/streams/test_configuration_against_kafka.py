@@ -45,12 +45,12 @@ def answered(question: questions.Question) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tenth", range(10))
-def test_the_same_configuration(tenth: int) -> None:
+def test_topology_configurations_equal_those_of_kafka(tenth: int) -> None:
     for question, answer in questions.read("configure")[tenth::10]:
         assert answered(question) == answer, question
 
 
-def test_the_questions_tell_enough() -> None:
+def test_questions_cover_every_kind_of_answer() -> None:
     """Every kind of answer is among Kafka's."""
     answers = [answer for _, answer in questions.read("configure")]
     assert {answer.get("status", "error") for answer in answers} == {None, 1, 2, 3, "error"}

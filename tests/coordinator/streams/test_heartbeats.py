@@ -36,7 +36,7 @@ def refused(world: StreamsGroupWorld, app: Application, **options: Any) -> Code:
 # joining
 
 
-def test_the_first_member_has_all_tasks() -> None:
+def test_first_member_gets_all_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert app.active == {0, 1, 2, 3}
@@ -45,7 +45,7 @@ def test_the_first_member_has_all_tasks() -> None:
     assert world.group.state is StreamsGroupState.STABLE
 
 
-def test_most_heartbeats_write_nothing() -> None:
+def test_unchanged_heartbeats_write_nothing() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
@@ -73,7 +73,7 @@ def test_second_member_waits_until_the_first_revokes_tasks() -> None:
     assert world.group.state is StreamsGroupState.STABLE
 
 
-def test_standbys_are_on_another_process() -> None:
+def test_standby_task_is_assigned_to_another_process() -> None:
     world = StreamsGroupWorld()
     world.configure(standby_replica_count=1)
     apps = [
@@ -98,7 +98,7 @@ def test_full_group_refuses_a_new_member() -> None:
     world.join(Application("a"))
 
 
-def test_unknown_groups_and_members() -> None:
+def test_unknown_group_and_unknown_member_are_refused() -> None:
     world, app = StreamsGroupWorld(), Application("m", epoch=1)
     assert refused(world, app) is Code.GROUP_ID_NOT_FOUND
     world.join(Application("other"))
@@ -109,14 +109,14 @@ def test_unknown_groups_and_members() -> None:
 # fencing
 
 
-def test_epochs_that_are_not_the_members() -> None:
+def test_wrong_member_epoch_is_fenced() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     assert refused(world, app, member_epoch=9) is Code.FENCED_MEMBER_EPOCH
     assert refused(world, app, member_epoch=1) is Code.FENCED_MEMBER_EPOCH
 
 
-def test_an_answer_that_was_lost_is_asked_for_again() -> None:
+def test_retry_after_a_lost_response_is_answered() -> None:
     """With the epoch of before, as long as it owns no more than it was given."""
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
@@ -132,7 +132,7 @@ def test_an_answer_that_was_lost_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize(("subtopology", "partition"), [("9", 0), ("0", 4), ("0", -1)])
-def test_tasks_that_are_none(subtopology: str, partition: int) -> None:
+def test_unknown_owned_tasks_are_refused(subtopology: str, partition: int) -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     owned = [TaskIds(subtopology_id=subtopology, partitions=[partition])]
@@ -157,7 +157,7 @@ def test_missing_internal_topics_are_reported_and_created() -> None:
     assert app.active == {0, 1, 2, 3}
 
 
-def test_a_source_that_grows_has_more_tasks() -> None:
+def test_grown_source_topic_adds_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     world.topics.counts["in"] = 6
@@ -165,7 +165,7 @@ def test_a_source_that_grows_has_more_tasks() -> None:
     assert app.active == {0, 1, 2, 3, 4, 5}
 
 
-def test_a_source_that_is_gone_stops_everything() -> None:
+def test_deleted_source_topic_revokes_all_tasks() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     del world.topics.counts["in"]
@@ -174,7 +174,7 @@ def test_a_source_that_is_gone_stops_everything() -> None:
     assert app.statuses() == {StatusCode.MISSING_SOURCE_TOPICS}
 
 
-def test_topologies_of_other_epochs() -> None:
+def test_older_topology_is_stale_and_changed_topology_is_refused() -> None:
     world = StreamsGroupWorld()
     newer = Topology(epoch=1, subtopologies=STATELESS.subtopologies)
     world.join(Application("a", topology=newer))
@@ -189,7 +189,7 @@ def test_topologies_of_other_epochs() -> None:
     assert error.value.code is Code.INVALID_REQUEST
 
 
-def test_a_topology_that_makes_no_sense_makes_no_group() -> None:
+def test_invalid_topology_creates_no_group() -> None:
     world = StreamsGroupWorld()
     circle = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r")], repartition_sink_topics=["r"])
     with pytest.raises(KafkaError) as error:
@@ -201,7 +201,7 @@ def test_a_topology_that_makes_no_sense_makes_no_group() -> None:
 # time
 
 
-def test_a_session_ends() -> None:
+def test_member_is_removed_when_its_session_ends() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -214,7 +214,7 @@ def test_a_session_ends() -> None:
     assert a.active == {0, 1, 2, 3}
 
 
-def test_tasks_are_given_up_in_time_or_the_member_is_fenced() -> None:
+def test_member_that_does_not_revoke_in_time_is_fenced() -> None:
     world, a, b = StreamsGroupWorld(), Application("a"), Application("b")
     world.join(a)
     world.join(b)
@@ -229,7 +229,7 @@ def test_tasks_are_given_up_in_time_or_the_member_is_fenced() -> None:
     assert b.active == {0, 1, 2, 3}
 
 
-def test_the_last_member_goes_and_another_comes() -> None:
+def test_member_of_an_emptied_group_is_assigned_without_delay() -> None:
     """The assignment interval does not count for it."""
     world, app = StreamsGroupWorld(config=StreamsGroupConfig(assignment_interval_ms=10_000)), Application("m")
     world.join(app)
@@ -269,7 +269,7 @@ def test_a_new_group_waits_for_more_members() -> None:
 # static members
 
 
-def test_a_static_member_comes_back_as_another() -> None:
+def test_static_member_returns_with_another_member_id() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
@@ -287,7 +287,7 @@ def test_a_static_member_comes_back_as_another() -> None:
     assert refused(world, a, member_epoch=epoch) is Code.FENCED_INSTANCE_ID
 
 
-def test_an_instance_that_has_not_left() -> None:
+def test_unreleased_instance_id_is_refused() -> None:
     world = StreamsGroupWorld()
     world.join(Application("a", instance_id="i"))
     with pytest.raises(KafkaError) as error:
@@ -296,7 +296,7 @@ def test_an_instance_that_has_not_left() -> None:
     assert refused(world, Application("c", instance_id="other", epoch=2)) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_stays_away_is_fenced() -> None:
+def test_static_member_is_fenced_when_it_does_not_return() -> None:
     world, app = StreamsGroupWorld(), Application("a", instance_id="i")
     world.join(app)
     world.leave(app, epoch=-2)
@@ -304,7 +304,7 @@ def test_a_static_member_that_stays_away_is_fenced() -> None:
     assert not world.group.members
 
 
-def test_a_successor_keeps_the_target() -> None:
+def test_static_successor_keeps_the_target() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b", instance_id="j")
     world.join(a)
@@ -316,7 +316,7 @@ def test_a_successor_keeps_the_target() -> None:
     assert world.group.targets == {"a2": target, "b": world.group.targets["b"]}
 
 
-def test_a_successor_elsewhere_makes_for_another_target() -> None:
+def test_static_successor_on_another_process_changes_the_target() -> None:
     """It is no longer on the process of before; its predecessor is not counted as a member."""
     world = StreamsGroupWorld()
     a, b = Application("a", instance_id="i"), Application("b")
@@ -333,7 +333,7 @@ def test_a_successor_elsewhere_makes_for_another_target() -> None:
     assert successor.active | b.active == {0, 1, 2, 3}
 
 
-def test_targets_that_stay_are_not_written_again() -> None:
+def test_unchanged_targets_are_not_written() -> None:
     world, app = StreamsGroupWorld(), Application("m")
     world.join(app)
     before = len(world.log)
@@ -368,7 +368,7 @@ def test_leaving_member_can_request_a_shutdown() -> None:
     assert StatusCode.SHUTDOWN_APPLICATION in b.statuses()
 
 
-def test_client_tags_that_are_missing() -> None:
+def test_missing_client_tags_are_reported() -> None:
     world = StreamsGroupWorld(config=StreamsGroupConfig(rack_aware_assignment_tags=("zone", "cluster")))
     app = Application("a")
     world.join(app, client_tags=[KeyValue(key="zone", value="z")])
@@ -377,7 +377,7 @@ def test_client_tags_that_are_missing() -> None:
     assert app.statuses() == set()
 
 
-def test_endpoints_of_interactive_queries() -> None:
+def test_endpoints_for_interactive_queries_are_sent_when_changed() -> None:
     world, a, b = StreamsGroupWorld(), Application("a", endpoint=Endpoint(host="ha", port=1)), Application("b")
     world.join(a)
     world.join(b)
@@ -396,7 +396,7 @@ def test_endpoints_of_interactive_queries() -> None:
     assert a.endpoint_epoch > before, "it serves more"
 
 
-def test_endpoints_while_topics_are_missing() -> None:
+def test_endpoint_has_no_partitions_while_topics_are_missing() -> None:
     world = StreamsGroupWorld(topics=FakeTopics({}))
     app = Application("a", endpoint=Endpoint(host="ha", port=1))
     world.join(app)
@@ -416,7 +416,7 @@ def test_task_offsets_are_stored_and_returned() -> None:
     assert refused(world, app, task_offsets=twice) is Code.INVALID_REQUEST
 
 
-def test_other_configs_make_for_another_target() -> None:
+def test_changed_group_config_changes_the_target() -> None:
     world = StreamsGroupWorld()
     a, b = Application("a", topology=STATEFUL), Application("b", topology=STATEFUL)
     world.join(a)
@@ -431,7 +431,7 @@ def test_other_configs_make_for_another_target() -> None:
 # describing
 
 
-def test_a_group_is_described() -> None:
+def test_describe_returns_members_and_topology() -> None:
     world, app = StreamsGroupWorld(), Application("a", topology=STATEFUL, endpoint=Endpoint(host="ha", port=1))
     world.join(app)
     world.beat(app)
@@ -474,7 +474,7 @@ def test_a_group_is_described() -> None:
         {"topology": Topology(epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topic_regex=["a.*"])])},
     ],
 )
-def test_invalid_requests(options: dict[str, Any]) -> None:
+def test_invalid_requests_are_refused(options: dict[str, Any]) -> None:
     joining: dict[str, Any] = {"topology": STATELESS, "rebalance_timeout_ms": 1}
     if options.get("member_epoch", 0) != 0:
         joining = {}

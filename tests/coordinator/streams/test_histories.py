@@ -184,7 +184,7 @@ def check_group(group: StreamsGroup) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", seeds(12, in_check=2))
-def test_histories(seed: int) -> None:
+def test_random_histories_end_with_every_task_owned_once(seed: int) -> None:
     world = StreamsHistoryWorld(seed)
     for _ in range(STEPS):
         world.step()

@@ -38,7 +38,7 @@ def commit(
         check(None, topic, partition)
 
 
-def test_commits_that_are_taken(world: StreamsGroupWorld) -> None:
+def test_valid_commits_are_accepted(world: StreamsGroupWorld) -> None:
     commit(world, "a", 3, 0, "anything")
     commit(world, "a", 2, task_of(world, "a"))
     commit(world, "", -1, 0, transactional=True)
@@ -55,20 +55,22 @@ def test_commits_that_are_taken(world: StreamsGroupWorld) -> None:
         ("b", 2, "in", Code.STALE_MEMBER_EPOCH),
     ],
 )
-def test_commits_that_are_refused(world: StreamsGroupWorld, member_id: str, epoch: int, topic: str, code: Code) -> None:
+def test_commit_with_wrong_member_epoch_or_topic_is_refused(
+    world: StreamsGroupWorld, member_id: str, epoch: int, topic: str, code: Code
+) -> None:
     partition = task_of(world, member_id) if member_id in world.group.members else 0
     with pytest.raises(KafkaError) as error:
         commit(world, member_id, epoch, partition, topic)
     assert error.value.code is code
 
 
-def test_commits_of_tasks_that_another_has(world: StreamsGroupWorld) -> None:
+def test_commit_of_a_task_of_another_member_is_refused(world: StreamsGroupWorld) -> None:
     with pytest.raises(KafkaError) as error:
         commit(world, "a", 2, task_of(world, "b"))
     assert error.value.code is Code.STALE_MEMBER_EPOCH
 
 
-def test_commits_of_old_versions(world: StreamsGroupWorld) -> None:
+def test_commits_of_old_request_versions_are_refused(world: StreamsGroupWorld) -> None:
     with pytest.raises(KafkaError) as error:
         commit(world, "a", 3, 0, new=False)
     assert error.value.code is Code.UNSUPPORTED_VERSION

@@ -181,19 +181,19 @@ def test_reconciliation_step(
     assert step(before, target, owned, others) == after
 
 
-def test_at_its_target_nothing_changes() -> None:
+def test_member_at_its_target_is_unchanged() -> None:
     before = member(STABLE, assigned("0"), epoch=2)
     assert reconciled(before, 2, tasks("0"), Holders(), None) is before
 
 
 @pytest.mark.parametrize("owned", [None, tasks("0")])
-def test_a_state_of_a_newer_broker_is_begun_anew(owned: Tasks | None) -> None:
+def test_member_with_an_unknown_state_is_fenced(owned: Tasks | None) -> None:
     with pytest.raises(KafkaError) as error:
         step(member(UNKNOWN, assigned("0")), tasks("0"), owned)
     assert error.value.code is Code.FENCED_MEMBER_EPOCH
 
 
-def test_tasks_carry_the_epochs_at_which_they_came() -> None:
+def test_tasks_carry_their_assignment_epochs() -> None:
     before = member(STABLE, assigned("0"))
     after = reconciled(before, 2, tasks("01"), Holders(), tasks("0"))
     assert after.assigned.active == {"0": {0: 1, 1: 2}}

@@ -41,7 +41,7 @@ def value_of(record: LogRecord) -> bytes:
     return record.value
 
 
-def test_a_member() -> None:
+def test_member_records_round_trip() -> None:
     first, second = records.member_record("g", MEMBER), records.current_record("g", MEMBER)
     assert (kind_of(first), kind_of(second)) == (19, 22)
     assert StreamsGroupMember("m", **records.read_member(value_of(first)), **records.read_current(value_of(second))) == MEMBER
@@ -49,7 +49,7 @@ def test_a_member() -> None:
     assert (key.group_id, key.member_id) == ("g", "m")
 
 
-def test_a_target() -> None:
+def test_target_records_round_trip() -> None:
     target = Tasks({"0": frozenset({1, 0})}, {"1": frozenset({2})}, {})
     record = records.target_record("g", "m", target)
     assert kind_of(record) == 21
@@ -59,7 +59,7 @@ def test_a_target() -> None:
     assert records.read_target_metadata(value_of(target_metadata)) == (4, 99)
 
 
-def test_a_group() -> None:
+def test_group_and_topology_records_round_trip() -> None:
     metadata = GroupMetadata(4, -5, 1, {"num.standby.replicas": "1"}, 1, -1)
     record = records.metadata_record("g", metadata)
     assert kind_of(record) == 17
@@ -76,7 +76,7 @@ def test_active_tasks_of_a_broker_that_wrote_no_epochs() -> None:
     assert records.read_current(encode_record(current_value, value, 0))["assigned"].active == {"0": {1: 7, 2: 7}}
 
 
-def test_tombstones_take_everything_away() -> None:
+def test_tombstones_cover_every_record_type() -> None:
     kinds = [kind_of(record) for record in records.group_tombstones("g", ["m"])]
     assert kinds == [22, 21, 20, 19, 17, 23]
     assert [kind_of(record) for record in records.member_tombstones("g", "m")] == [22, 21, 19]

@@ -27,7 +27,7 @@ SPLIT = Subtopology(subtopology_id="0", source_topics=["lines"], repartition_sin
 WORDS = Topology(epoch=3, subtopologies=[SPLIT, COUNT])
 
 
-def test_word_count() -> None:
+def test_word_count_topology_is_configured() -> None:
     configured = configure(topology_from_heartbeat(WORDS), FakeTopics({"lines": 4}))
     assert configured.subtopologies is not None
     assert {i: one.task_count for i, one in configured.subtopologies.items()} == {"0": 4, "1": 4}
@@ -41,7 +41,7 @@ def test_word_count() -> None:
     assert not configured.is_ready
 
 
-def test_ready_once_the_topics_are_there() -> None:
+def test_topology_is_ready_when_its_topics_exist() -> None:
     topics = FakeTopics({"lines": 4, "app-repartition": 4, "app-store-changelog": 4})
     configured = configure(topology_from_heartbeat(WORDS), topics)
     assert configured.is_ready
@@ -56,7 +56,7 @@ def test_ready_once_the_topics_are_there() -> None:
         ({"lines": 4, "app-repartition": 8}, StatusCode.INCORRECTLY_PARTITIONED_TOPICS),
     ],
 )
-def test_topics_that_do_not_fit(counts: dict[str, int], code: StatusCode) -> None:
+def test_missing_or_wrongly_partitioned_topics_are_reported(counts: dict[str, int], code: StatusCode) -> None:
     configured = configure(topology_from_heartbeat(WORDS), FakeTopics(counts))
     assert configured.problem is not None
     assert configured.problem.status_code == code
@@ -82,7 +82,7 @@ def test_repartition_topic_has_as_many_partitions_as_the_topic_it_is_joined_with
     assert configured.missing_topics["r"].partition_count == 6
 
 
-def test_unless_it_has_a_count_of_its_own() -> None:
+def test_repartition_topic_with_a_fixed_count_must_match_its_join_partner() -> None:
     configured = configure(topology_from_heartbeat(joined(TopicInfo(name="r", partitions=3), "b")), FakeTopics({"a": 2, "b": 6}))
     assert configured.problem is not None
     assert configured.problem.status_code == StatusCode.INCORRECTLY_PARTITIONED_TOPICS
@@ -145,7 +145,7 @@ def test_topology_is_refused_when_its_partition_counts_cannot_be_decided(subtopo
     assert refused.value.code is Code.STREAMS_INVALID_TOPOLOGY
 
 
-def test_a_topology_is_the_same_in_any_order_and_after_its_record() -> None:
+def test_topology_does_not_depend_on_order_or_serialization() -> None:
     topology = topology_from_heartbeat(WORDS)
     assert topology == topology_from_heartbeat(Topology(epoch=3, subtopologies=[COUNT, SPLIT]))
     assert topology == topology_of(topology.as_value())

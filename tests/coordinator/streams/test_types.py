@@ -104,7 +104,7 @@ def test_streams_and_consumer_groups_do_not_replace_each_other(world: StreamsTyp
             world.beat_streams("a", epoch)
 
 
-def test_deletion_and_expiry(world: StreamsTypesWorld) -> None:
+def test_group_is_deleted_and_expires_only_without_members(world: StreamsTypesWorld) -> None:
     world.beat_streams("a", 0)
     world.commit_at(2, "a", topic="in")
     assert world.run(world.shard.delete_offsets(GROUP, [IN])) == {IN: Code.GROUP_SUBSCRIBED_TO_TOPIC}
@@ -134,7 +134,7 @@ def test_topology_with_too_many_tasks_is_refused(world: StreamsTypesWorld, monke
     assert world.beat_streams("a", 0, topology=many_tasks(4)).member_epoch == 2
 
 
-def test_a_delayed_target_whose_topics_have_grown_beyond_all_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delayed_target_beyond_the_task_limit_is_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
     world = StreamsTypesWorld()
     world.config = msgspec.structs.replace(world.config, streams_of=lambda _: StreamsGroupConfig(initial_rebalance_delay_ms=100))
     world.reload()

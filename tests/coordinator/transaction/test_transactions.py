@@ -21,7 +21,7 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_a_new_id_begins_at_epoch_zero_and_each_init_bumps() -> None:
+def test_new_id_starts_at_epoch_zero_and_init_bumps_it() -> None:
     world = TransactionWorld()
     first = world.init()
     assert first.epoch == 0
@@ -57,7 +57,7 @@ def test_a_producer_recovers_by_its_own_epoch() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_timeouts_out_of_bounds_make_no_state(timeout_ms: int) -> None:
+def test_invalid_timeout_creates_no_state(timeout_ms: int) -> None:
     world = TransactionWorld()
     with refused(Code.INVALID_TRANSACTION_TIMEOUT):
         world.init(timeout_ms=timeout_ms)
@@ -151,7 +151,7 @@ V5 = {
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("cell", range(8))
-def test_end_txn_v5_as_kafka_answers(state: str, cell: int, version: int) -> None:
+def test_end_txn_v5_answers_like_kafka_in_every_state(state: str, cell: int, version: int) -> None:
     world, stored = arranged(state, version)
     commit, delta = cell < 4, cell % 4 - 2
     asked = ProducerIdAndEpoch(stored.producer_id, stored.epoch + delta)
@@ -166,7 +166,7 @@ def test_end_txn_v5_as_kafka_answers(state: str, cell: int, version: int) -> Non
 
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
-def test_a_commit_ahead_of_its_transaction_comes_again_once_an_epoch(state: str) -> None:
+def test_early_commit_is_retriable_once_per_epoch(state: str) -> None:
     world, stored = arranged(state)
     with refused(Code.CONCURRENT_TRANSACTIONS):
         world.end(stored, commit=True)
@@ -187,7 +187,7 @@ V4 = {"Empty": (48, 48), "Ongoing": (0, 0), "Prepare": (51, 51), "CompleteCommit
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("delta", [-1, 0, 1])
-def test_end_txn_v4_as_kafka_answers(state: str, commit: bool, delta: int) -> None:
+def test_end_txn_v4_answers_like_kafka_in_every_state(state: str, commit: bool, delta: int) -> None:
     world, stored = arranged(state)
     asked = ProducerIdAndEpoch(stored.producer_id, stored.epoch + delta)
     expected = Code.PRODUCER_FENCED if delta else Code(V4[state][0 if commit else 1])
@@ -198,7 +198,7 @@ def test_end_txn_v4_as_kafka_answers(state: str, commit: bool, delta: int) -> No
             world.end(asked, commit=commit, v5=False)
 
 
-def test_level_zero_knows_no_bumping_end() -> None:
+def test_transaction_version_0_refuses_end_txn_v5() -> None:
     world = TransactionWorld(version=0)
     who = world.init()
     world.add(who)
@@ -215,7 +215,7 @@ def exhausted(world: TransactionWorld, epoch: int = 32766) -> ProducerIdAndEpoch
     return ProducerIdAndEpoch(who.producer_id, epoch)
 
 
-def test_an_exhausted_id_gets_a_new_producer_id() -> None:
+def test_exhausted_epoch_gets_a_new_producer_id() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     fresh = world.init()
@@ -223,7 +223,7 @@ def test_an_exhausted_id_gets_a_new_producer_id() -> None:
     assert fresh.epoch == 0
 
 
-def test_a_lost_rotation_is_answered_again() -> None:
+def test_init_retry_after_rotation_returns_the_same_producer_id() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     fresh = world.init(who)
@@ -231,7 +231,7 @@ def test_a_lost_rotation_is_answered_again() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_overflow_at_the_end_of_a_transaction(commit: bool) -> None:
+def test_epoch_overflow_at_the_end_of_a_transaction_rotates_the_producer_id(commit: bool) -> None:
     world = TransactionWorld()
     who = exhausted(world)
     world.add(who)
@@ -254,7 +254,7 @@ def test_overflow_at_the_end_of_a_transaction(commit: bool) -> None:
     world.add(following)
 
 
-def test_fencing_at_the_last_epoch() -> None:
+def test_init_fences_an_open_transaction_at_the_last_epoch() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     world.add(who)
@@ -266,7 +266,7 @@ def test_fencing_at_the_last_epoch() -> None:
     assert world.init() == ProducerIdAndEpoch(world.meta.producer_id, 1)
 
 
-def test_fencing_at_the_last_epoch_of_an_old_client() -> None:
+def test_init_fences_an_old_client_at_the_last_epoch() -> None:
     world = TransactionWorld()
     who = exhausted(world)
     world.run(world.shard.add_partitions(ID, who, [P0], world.now_ms, 0))
@@ -279,7 +279,7 @@ def test_fencing_at_the_last_epoch_of_an_old_client() -> None:
     assert fresh.epoch == 0
 
 
-def test_ids_expire_only_at_rest() -> None:
+def test_ids_do_not_expire_in_an_open_transaction() -> None:
     world = TransactionWorld()
     who = world.init()
     week = 604_800_000
@@ -296,7 +296,7 @@ def test_ids_expire_only_at_rest() -> None:
     assert world.init().producer_id != who.producer_id
 
 
-def test_every_commit_bumps_once() -> None:
+def test_every_end_bumps_the_epoch_once() -> None:
     world = TransactionWorld()
     who = world.init()
     for n in range(50):
