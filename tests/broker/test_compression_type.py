@@ -85,7 +85,7 @@ def stored(simulated: SimulatedBroker, offset: int = 0) -> tuple[BatchHeader, by
 
 
 @pytest.mark.parametrize("wanted", TYPES)
-def test_batches_get_the_topics_compression_and_keep_all_else(simulated: SimulatedBroker, wanted: str) -> None:
+def test_batches_are_recompressed_and_otherwise_unchanged(simulated: SimulatedBroker, wanted: str) -> None:
     make(simulated, compression_type=wanted)
     records = [record(delta=i, value=b"x" * 50, headers=b"\x02\x02\xff\x02v") for i in range(5)]
     for number in range(5):
@@ -100,14 +100,14 @@ def test_batches_get_the_topics_compression_and_keep_all_else(simulated: Simulat
         assert [getattr(header, name) for name in kept] == [getattr(sent, name) for name in kept]
 
 
-def test_bits_that_apache_kafka_does_not_know_are_cleared(simulated: SimulatedBroker) -> None:
+def test_unknown_attribute_bits_are_cleared(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="zstd")
     raw = packed(simulated, [record()], 1, attributes=DELETE_HORIZON_BIT | 0x80)
     assert answer(handled(simulated, raw)).error_code == Code.NONE
     assert stored(simulated)[0].attributes == TYPES["zstd"]
 
 
-def test_a_batch_that_keeps_its_compression_keeps_its_bytes(simulated: SimulatedBroker) -> None:
+def test_batch_with_the_same_compression_is_stored_unchanged(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="gzip", compression_gzip_level="9")
     raw = packed(simulated, [record(value=WORDS[:1000])], 1)
     assert not isinstance(handled(simulated, raw), Iterator)
@@ -115,7 +115,7 @@ def test_a_batch_that_keeps_its_compression_keeps_its_bytes(simulated: Simulated
 
 
 @pytest.mark.parametrize(("wanted", "levels"), [("gzip", (1, 4, 9)), ("lz4", (9, 3, 12)), ("zstd", (-50, 3, 9))])
-def test_levels_of_compression(simulated: SimulatedBroker, wanted: str, levels: tuple[int, ...]) -> None:
+def test_compression_levels_take_effect(simulated: SimulatedBroker, wanted: str, levels: tuple[int, ...]) -> None:
     """Level 9 of lz4 stands for the fast compressor, as in Java."""
     sizes = []
     make(simulated, compression_type=wanted)
@@ -129,7 +129,7 @@ def test_levels_of_compression(simulated: SimulatedBroker, wanted: str, levels: 
     assert sizes[0] > sizes[1] > sizes[2]
 
 
-def test_the_brokers_compression_is_that_of_topics_without_one(simulated: SimulatedBroker) -> None:
+def test_broker_compression_applies_to_topics_without_one(simulated: SimulatedBroker) -> None:
     make(simulated)
     with simulated.connect() as client:
         config = AlterableConfig(name="compression.type", config_operation=0, value="lz4")
@@ -139,14 +139,14 @@ def test_the_brokers_compression_is_that_of_topics_without_one(simulated: Simula
     assert stored(simulated)[0].compression == TYPES["lz4"]
 
 
-def test_segment_bytes_are_for_what_is_stored(simulated: SimulatedBroker) -> None:
+def test_segment_bytes_applies_to_the_stored_size(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="gzip", segment_bytes=str(MIB), max_message_bytes=str(10 * MIB))
     raw = packed(simulated, [record(value=bytes(2 * MIB))])
     assert answer(handled(simulated, raw)).error_code == Code.NONE
     assert stored(simulated)[0].compression == TYPES["gzip"]
 
 
-def test_large_batches_are_compressed_beside_the_event_loop(simulated: SimulatedBroker) -> None:
+def test_large_batches_are_compressed_in_a_thread(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="zstd", max_message_bytes=str(10 * MIB))
     raw = packed(simulated, [record(delta=i, value=bytes(100_000)) for i in range(30)], 1)
     steps = handled(simulated, raw)
@@ -155,7 +155,7 @@ def test_large_batches_are_compressed_beside_the_event_loop(simulated: Simulated
     assert stored(simulated)[0].compression == TYPES["zstd"]
 
 
-def test_what_is_too_large_is_not_inflated_to_its_end(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_batch_is_not_fully_decompressed(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     make(simulated, compression_type="uncompressed")
     inflated = 0
 
@@ -171,7 +171,7 @@ def test_what_is_too_large_is_not_inflated_to_its_end(simulated: SimulatedBroker
     assert inflated < 2 * MIB
 
 
-def test_compressing_waits_for_memory(simulated: SimulatedBroker) -> None:
+def test_compression_waits_for_memory(simulated: SimulatedBroker) -> None:
     make(simulated, compression_type="zstd")
     memory = simulated.broker.inflating
     run(memory.take(memory.limit_bytes))

@@ -99,7 +99,7 @@ def is_read(resource_type: int, name: str) -> bool:
 
 
 @pytest.mark.parametrize("resource_type", RESOURCES, ids=RESOURCES.values())
-def test_a_key_works_or_is_refused_or_is_listed(resource_type: int) -> None:
+def test_every_config_works_is_refused_or_is_listed(resource_type: int) -> None:
     """A key that works is read somewhere; make one that is not work, or list it in without_effect.txt."""
     names = definitions(resource_type)
     by_effect = {effect: {name for name in names if effect_of(resource_type, name) is effect} for effect in Effect}
@@ -113,19 +113,19 @@ def test_a_key_works_or_is_refused_or_is_listed(resource_type: int) -> None:
         assert by_effect[Effect.REFUSED] == {"remote.storage.enable"}
 
 
-def test_a_key_that_nothing_reads_is_found() -> None:
+def test_unread_configs_are_found() -> None:
     """Of those without effect: client metrics are only checked, and streams groups have one assignor, whatever is named."""
     read = {(RESOURCES[kind], name) for kind, name in listed() if is_read(kind, name)}
     assert read == {("broker", "group.streams.assignors")} | {("client-metrics", name) for name in CLIENT_METRICS_DEFINITIONS}
 
 
-def test_the_list_names_each_key_once_and_only_keys_that_exist() -> None:
+def test_list_without_effect_has_existing_keys_once() -> None:
     assert listed() <= set(KEYS)
     assert max(Counter(lines_of("without_effect.txt")).values()) == 1
     assert not [d.name for d in OWN if (BROKER_RESOURCE, d.name) in listed()]
 
 
-def test_a_broker_key_for_topics_has_an_effect_as_the_topics_key_has() -> None:
+def test_broker_synonym_has_the_same_effect_as_the_topic_config() -> None:
     for definition in topic_definitions().values():
         of_topic = effect_of(TOPIC_RESOURCE, definition.name)
         for synonym in definition.synonyms:
@@ -166,7 +166,7 @@ def alter(client: SimulatedClient, kind: int, name: str, key: str, value: str | 
     return int(client.call(IncrementalAlterConfigsRequest([resource], validate_only=validate_only)).responses[0].error_code)
 
 
-def test_a_topic_with_a_config_without_effect_is_logged_once(client: SimulatedClient) -> None:
+def test_topic_config_without_effect_is_logged_once(client: SimulatedClient) -> None:
     with capture_logs() as logs:
         assert create(client, "dry", validate_only=True, flush_ms="5") == Code.NONE
         assert create(client, "wrong", flush_ms="x") == Code.INVALID_CONFIG
@@ -179,7 +179,7 @@ def test_a_topic_with_a_config_without_effect_is_logged_once(client: SimulatedCl
     assert said(logs) == [("topic", "flush.ms")]
 
 
-def test_what_is_set_later_is_logged_for_each_type_of_resource(client: SimulatedClient) -> None:
+def test_later_config_without_effect_is_logged_per_resource_type(client: SimulatedClient) -> None:
     assert create(client, "t") == Code.NONE
     with capture_logs() as logs:
         for kind, name, key, value in (

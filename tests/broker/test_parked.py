@@ -69,7 +69,7 @@ def parked(broker: SimulatedBroker, source: Source) -> list[str]:
     return answers
 
 
-def test_growth_between_two_steps_of_a_reading_is_read(broker: SimulatedBroker) -> None:
+def test_growth_between_two_read_steps_is_noticed(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 2
     answers = parked(broker, source)
@@ -85,7 +85,7 @@ def test_growth_between_two_steps_of_a_reading_is_read(broker: SimulatedBroker) 
     assert source.waiters == {}
 
 
-def test_growth_before_it_is_parked_is_read(broker: SimulatedBroker) -> None:
+def test_growth_before_parking_is_noticed(broker: SimulatedBroker) -> None:
     source = Source()
     fetch = ParkedFetch(broker.broker, source)
     fetch.listen()
@@ -96,7 +96,7 @@ def test_growth_before_it_is_parked_is_read(broker: SimulatedBroker) -> None:
     assert answers == ["1"]
 
 
-def test_time_that_is_up_during_a_reading(broker: SimulatedBroker) -> None:
+def test_timeout_during_a_read_is_answered_after_it(broker: SimulatedBroker) -> None:
     source = Source()
     source.wanted = 9
     before = {id(call) for _, call in broker.env.scheduler.timers}
@@ -108,7 +108,7 @@ def test_time_that_is_up_during_a_reading(broker: SimulatedBroker) -> None:
     assert (answers, source.readings) == (["1 at last"], 2)
 
 
-def test_a_bug_is_answered(broker: SimulatedBroker) -> None:
+def test_bug_during_a_read_is_answered_with_an_error(broker: SimulatedBroker) -> None:
     source = Source()
     answers = parked(broker, source)
 

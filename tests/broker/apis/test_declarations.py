@@ -18,7 +18,7 @@ ASKED_BY_ANYBODY = {17, 18, 36, 39, 40}
 renewers may renew and expire it, whatever the authorizer says."""
 
 
-def test_each_api_that_is_offered_has_one_declaration_in_a_file_of_its_own() -> None:
+def test_every_offered_api_has_one_declaration_in_its_own_file() -> None:
     declaring = {path.stem for path in FOLDER.glob("*.py") if "Declaration(" in path.read_text()}
     assert declaring == set(SERVED.values())
     assert [key for key, _, _ in offered_versions()] == list(SERVED)
@@ -29,7 +29,7 @@ def test_each_api_that_is_offered_has_one_declaration_in_a_file_of_its_own() -> 
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_the_head_of_each_file_says_which_versions_it_serves(key: int) -> None:
+def test_module_docstrings_name_the_served_versions(key: int) -> None:
     declared = declaration(key)
     head = (FOLDER / f"{SERVED[key]}.py").read_text().partition("\n")[0]
     first, newest = declared.min_version, declared.max_version(unstable=True)
@@ -38,14 +38,14 @@ def test_the_head_of_each_file_says_which_versions_it_serves(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", SERVED)
-def test_each_api_declares_what_kafka_authorises(key: int) -> None:
+def test_every_api_declares_kafkas_authorization(key: int) -> None:
     declared = declaration(key).authorisation
     assert all(type(pair) is Authorisation for pair in declared)
     assert len(set(declared)) == len(declared)
     assert bool(declared) == (key not in ASKED_BY_ANYBODY)
 
 
-def test_authorisations_are_named_as_kafka_names_them() -> None:
+def test_authorizations_use_kafkas_names() -> None:
     assert authorisations("WRITE TRANSACTIONAL_ID, READ GROUP") == (
         Authorisation(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
         Authorisation(AclOperation.READ, ResourceType.GROUP),
@@ -63,7 +63,7 @@ def test_declared_versions_are_offered(key: int) -> None:
         assert offered == (0 if key == 0 else declared.min_version, declared.max_version(unstable=unstable))
 
 
-def test_page_of_apis_matches_the_declarations() -> None:
+def test_api_documentation_page_is_up_to_date() -> None:
     """`python -m tools.apis` writes it anew."""
     assert apis.TARGET.read_text() == apis.page()
     assert "|  |" not in apis.page(), "the head of a file does not say what the API does"

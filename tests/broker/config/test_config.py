@@ -15,7 +15,7 @@ from ottla.broker.network.listener import client_endpoints, parse_endpoints
 from ottla.coordinator.metadata.cluster import BROKER_RESOURCE
 
 
-def test_properties_as_java_reads_them() -> None:
+def test_properties_are_parsed_like_in_java() -> None:
     text = "# comment\n! another\na=1\nb : 2\n  c = x=y \nlong=one,\\\n  two\nempty=\n"
     assert read_properties(text) == {"a": "1", "b": "2", "c": "x=y", "long": "one,two", "empty": ""}
 
@@ -35,11 +35,11 @@ def test_properties_as_java_reads_them() -> None:
         ("a=1\na=2", {"a": "2"}),
     ],
 )
-def test_lines_keys_and_escapes_as_java_reads_them(text: str, values: dict[str, str]) -> None:
+def test_lines_keys_and_escapes_are_parsed_like_in_java(text: str, values: dict[str, str]) -> None:
     assert read_properties(text) == values
 
 
-def test_files_that_are_no_properties_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_invalid_property_files_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\x7fELF\0\0\1")
     (tmp_path / "large").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     for name, reason in (("binary", "not a properties file"), ("large", "not a properties"), (".", "directory"), ("no", "No such")):
@@ -49,7 +49,7 @@ def test_files_that_are_no_properties_are_refused_in_one_line(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
-def test_the_encodings_that_are_met(tmp_path: Path, encoding: str) -> None:
+def test_utf_8_and_latin_1_files_are_read(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "f").write_bytes("num.partitions=2\nbroker.rack=K\u00f6ln\n".encode(encoding))
     assert read_file(tmp_path / "f") == {"num.partitions": "2", "broker.rack": "K\u00f6ln"}
 
@@ -63,14 +63,14 @@ def test_the_encodings_that_are_met(tmp_path: Path, encoding: str) -> None:
         ("KAFKA_ZZZ_QQQ_XXX_JJJ", None),
     ],
 )
-def test_a_misspelt_variable_gets_the_suggestion(misspelt: str, meant: str | None) -> None:
+def test_misspelt_environment_variable_gets_a_suggestion(misspelt: str, meant: str | None) -> None:
     assert from_environment({misspelt: "1"}) == ({}, [misspelt])
     assert variable_near(misspelt) == meant
     if meant is not None:
         assert from_environment({meant: "1"})[1] == []
 
 
-def test_environment_by_the_rule_of_the_image() -> None:
+def test_environment_variables_follow_the_image_convention() -> None:
     settings, ignored = from_environment(
         {"KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1", "KAFKA_HEAP_OPTS": "-Xmx1G", "KAFKA_NO_SUCH_THING": "1", "PATH": "/bin"}
     )
@@ -85,7 +85,7 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert (config.settings.num_partitions, config.settings.log_dirs, config.settings.fetch_max_bytes) == (4, "/c", 5000)
 
 
-def test_an_unknown_key_is_refused_with_a_suggestion() -> None:
+def test_unknown_key_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"did you mean 'num\.partitions'"):
         BrokerConfig({"num.partitons": "1"})
 
@@ -106,7 +106,7 @@ def test_an_unknown_key_is_refused_with_a_suggestion() -> None:
         ("log.dirs", "/a,/b"),
     ],
 )
-def test_wrong_values_are_named(key: str, value: str) -> None:
+def test_invalid_values_are_named_in_the_error(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         BrokerConfig({key: value})
 
@@ -127,7 +127,7 @@ def test_known_keys_without_effect_are_reported() -> None:
     ]
 
 
-def test_a_server_properties_of_kafkas_own_is_taken() -> None:
+def test_kafkas_own_server_properties_is_accepted() -> None:
     text = """
     process.roles=broker,controller
     node.id=1
@@ -158,7 +158,7 @@ def test_a_server_properties_of_kafkas_own_is_taken() -> None:
     assert [e.port for e in parse_endpoints(settings.listeners, "listeners")] == [9092, 9093]
 
 
-def test_topic_configs_fall_back_to_the_broker_in_its_units() -> None:
+def test_topic_configs_fall_back_to_broker_configs_with_unit_conversion() -> None:
     config = BrokerConfig({"log.retention.hours": "1", "log.segment.bytes": "5000", "log.roll.ms": "7"})
     plain = log_config({}, config)
     assert (plain.retention_ms, plain.segment_bytes, plain.segment_ms) == (3_600_000, 5_000, 7)
@@ -213,12 +213,12 @@ def test_bad_listeners_are_refused(text: str) -> None:
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect"),
     ],
 )
-def test_listeners_that_cannot_be(settings: dict[str, str], says: str) -> None:
+def test_unusable_listeners_are_refused(settings: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         client_endpoints(BrokerConfig(settings).settings)
 
 
-def test_listeners_of_a_compose_file() -> None:
+def test_listeners_of_a_compose_file_are_accepted() -> None:
     given = {
         "listeners": "PLAINTEXT://0.0.0.0:9092,DOCKER://[::1]:29092,CONTROLLER://:9093",
         "advertised.listeners": "PLAINTEXT://localhost:9092,DOCKER://ottla:29092,CONTROLLER://localhost:9093",

@@ -68,7 +68,7 @@ def listed(client: SimulatedClient, *kinds: int) -> list[tuple[int, str]]:
     return [(r.resource_type, r.resource_name) for r in resources]
 
 
-def test_a_group_is_shown_as_kafka_shows_it(broker: SimulatedBroker) -> None:
+def test_group_configs_are_described_like_in_kafka(broker: SimulatedBroker) -> None:
     shown = described(broker.connect(), GROUP, "nobody")
     table = [line.split("\t") for line in TABLE.read_text().splitlines() if not line.startswith("#")]
     assert set(shown) == {row[0] for row in table}
@@ -122,14 +122,14 @@ def test_configs_are_described_and_survive_a_restart(broker: SimulatedBroker) ->
         ("retention.ms", "1"),
     ],
 )
-def test_a_groups_config_has_its_bounds(broker: SimulatedBroker, key: str, value: str) -> None:
+def test_group_config_outside_its_bounds_is_refused(broker: SimulatedBroker, key: str, value: str) -> None:
     client = broker.connect()
     assert change(client, GROUP, "g", (key, value)) == Code.INVALID_CONFIG
     assert change(client, GROUP, "", (SESSION, "50000")) == Code.INVALID_REQUEST
     assert listed(client, GROUP) == []
 
 
-def test_a_session_outlasts_heartbeats() -> None:
+def test_session_timeout_must_exceed_the_heartbeat_interval() -> None:
     settings = {
         "group.consumer.min.session.timeout.ms": "100",
         "group.consumer.heartbeat.interval.ms": "5000",
@@ -143,13 +143,13 @@ def test_a_session_outlasts_heartbeats() -> None:
     broker.close()
 
 
-def test_the_configs_of_a_group_are_not_those_of_a_topic(broker: SimulatedBroker) -> None:
+def test_group_config_does_not_change_a_topic_of_the_same_name(broker: SimulatedBroker) -> None:
     client = broker.connect()
     assert change(client, GROUP, "g", (SESSION, "50000")) == 0
     assert broker.broker.cluster.state.config_of(2, "g") == {}
 
 
-def test_there_is_a_limit(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_configured_groups_is_limited(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.handlers.support.config_changes.MAX_KEPT", 1)
     client = broker.connect()
     assert change(client, GROUP, "a", (SESSION, "50000")) == change(client, GROUP, "a", (SESSION, "51000")) == 0
@@ -158,7 +158,7 @@ def test_there_is_a_limit(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPat
     assert change(client, GROUP, "a", (SESSION, None)) == change(client, GROUP, "b", (SESSION, "50000")) == 0
 
 
-def test_the_patterns_of_client_metrics_are_checked_in_bounded_time(meter: Meter, broker: SimulatedBroker) -> None:
+def test_client_metrics_patterns_are_checked_in_bounded_time(meter: Meter, broker: SimulatedBroker) -> None:
     """Python's own expressions may take seconds to compile."""
     client = broker.connect()
     slow = "client_id=(?i)" + "[\\x00-\U0010ffff]" * 20
@@ -171,14 +171,14 @@ def test_the_patterns_of_client_metrics_are_checked_in_bounded_time(meter: Meter
     assert change(client, METRICS, "m", ("metrics", "a" * (MAX_VALUE_CHARACTERS + 1))) == Code.INVALID_CONFIG
 
 
-def test_without_re2_the_length_of_a_pattern_is_looked_at_alone(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_re2_only_the_pattern_length_is_checked(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     client = broker.connect()
     assert change(client, METRICS, "m", ("match", "client_id=a(")) == 0
     assert change(client, METRICS, "m", ("match", "client_id=" + "a" * MAX_PATTERN_CHARACTERS)) == Code.INVALID_CONFIG
 
 
-def test_the_characters_of_all_configs_are_bounded(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_config_length_is_limited(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.handlers.support.config_changes.MAX_KEPT_CHARACTERS", 100)
     client = broker.connect()
     assert change(client, GROUP, "g" * 100, (SESSION, "50000")) == Code.POLICY_VIOLATION

@@ -15,7 +15,7 @@ from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.simulation.broker import SimulatedBroker
 
 
-def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_uvloop_the_asyncio_loop_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     loops: list[str] = []
 
     async def serve() -> None:
@@ -27,14 +27,14 @@ def test_without_uvloop_asyncios_own_loop_serves(monkeypatch: pytest.MonkeyPatch
     assert loops == ["uvloop", "asyncio"]
 
 
-def test_a_plain_install_compiles_expressions() -> None:
+def test_default_install_compiles_regular_expressions() -> None:
     """Regular expressions in subscriptions are part of ``group.protocol=consumer``, so google-re2 is no extra."""
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert any(dependency.startswith("google-re2") for dependency in project["dependencies"])
     assert "regex" not in project["optional-dependencies"]
 
 
-def test_without_re2_patterns_are_refused_and_all_else_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_re2_only_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     broker = SimulatedBroker().start().with_coordinators()
     with broker.connect() as client:

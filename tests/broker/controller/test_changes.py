@@ -53,7 +53,7 @@ def values(controller: SimulatedController) -> dict[str, float]:
     return names
 
 
-def test_a_session_that_ends_is_logged_with_what_it_brings_about(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_expired_session_is_logged_with_the_resulting_elections(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2, 3], [2, 1, 3])
     with capture_logs() as lines:
         silence(controller, *brokers[1:])
@@ -69,7 +69,7 @@ def test_a_session_that_ends_is_logged_with_what_it_brings_about(controller: Sim
     assert changed["reason"] == elected["reason"]
 
 
-def test_a_broker_is_unfenced_once(controller: SimulatedController) -> None:
+def test_broker_unfenced_is_logged_once(controller: SimulatedController) -> None:
     with capture_logs() as lines:
         broker = Broker(controller, 1).join()
         broker.beat()
@@ -77,7 +77,7 @@ def test_a_broker_is_unfenced_once(controller: SimulatedController) -> None:
     assert unfenced["reason"] == "it has read the metadata log up to its registration"
 
 
-def test_each_other_way_to_be_fenced_says_so(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_fencing_reason_is_logged(controller: SimulatedController, brokers: list[Broker]) -> None:
     with capture_logs() as lines:
         assert brokers[0].beat(want_shut_down=True).should_shut_down
         assert brokers[1].beat(want_fence=True).is_fenced
@@ -90,7 +90,7 @@ def test_each_other_way_to_be_fenced_says_so(controller: SimulatedController, br
     assert unregistered["reason"] == "a client asked for that"
 
 
-def test_a_process_that_takes_the_place_of_another_is_fenced_first(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_replacing_process_is_fenced_first(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2])
     brokers[0].beat(want_shut_down=True)
     brokers[0].incarnation += 1
@@ -103,7 +103,7 @@ def test_a_process_that_takes_the_place_of_another_is_fenced_first(controller: S
     assert not lines_of(lines, "leader_elected")
 
 
-def test_a_partition_without_a_leader_is_logged_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_partition_without_leader_is_logged_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1])
     create(controller, [2, 1], name="u")
     with capture_logs() as lines:
@@ -121,7 +121,7 @@ def test_a_partition_without_a_leader_is_logged_and_counted(controller: Simulate
     assert counted["kafkacontroller_lastappliedrecordoffset"] == counted["kafkacontroller_lastcommittedrecordoffset"] == last
 
 
-def test_the_leader_that_asks_for_other_replicas_in_sync_is_named(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_in_sync_change_is_logged_with_the_requesting_leader(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2, 3])
     topic_id = controller.server.controller.state.topics["t"].topic_id
     states = [BrokerState(broker_id=n, broker_epoch=brokers[n - 1].epoch) for n in (1, 3)]
@@ -137,7 +137,7 @@ def test_the_leader_that_asks_for_other_replicas_in_sync_is_named(controller: Si
     )
 
 
-def test_an_unclean_election_is_a_warning_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_unclean_election_is_a_warning_and_counted(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, [1, 2])
     silence(controller, *brokers[1:])
     silence(controller, brokers[2])
@@ -182,7 +182,7 @@ def test_a_refused_decision_is_neither_logged_nor_counted() -> None:
     controller.close()
 
 
-def test_the_lines_of_one_decision_are_bounded(
+def test_log_lines_per_decision_are_bounded(
     controller: SimulatedController, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "MAX_LINES", 2)

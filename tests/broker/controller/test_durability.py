@@ -49,14 +49,14 @@ def test_no_broker_gets_a_record_after_a_failed_sync() -> None:
     controller.close()
 
 
-def test_a_new_cluster_id_is_on_the_disk_before_it_is_given_out() -> None:
+def test_new_cluster_id_is_synced_before_it_is_returned() -> None:
     fs = TracingFilesystem()
     controller = SimulatedController(POWER, fs=fs).start()
     assert [op.kind for op in fs.trace if op.path.endswith("/meta.properties")] == ["write", "sync"]
     controller.close()
 
 
-def test_a_sole_broker_syncs_the_metadata_that_a_kill_has_left_before_it_answers() -> None:
+def test_single_broker_syncs_metadata_left_by_a_kill_before_it_answers() -> None:
     fs = TracingFilesystem()
     broker = SimulatedBroker(POWER, fs=fs).start()
     broker.env.run_aside = lambda work, done: None  # type: ignore[method-assign]

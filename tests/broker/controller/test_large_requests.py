@@ -42,7 +42,7 @@ def decided(controller: SimulatedController, monkeypatch: pytest.MonkeyPatch) ->
     return counts
 
 
-def test_a_leader_of_many_partitions_asks_for_all_at_once(
+def test_alter_partition_of_many_partitions_is_handled_in_steps(
     controller: SimulatedController, brokers: list[Broker], decided: list[int]
 ) -> None:
     topic = controller.server.controller.state.topics["t"]
@@ -65,7 +65,7 @@ def test_a_leader_of_many_partitions_asks_for_all_at_once(
     assert max(decided) <= PARTITIONS_PER_STEP
 
 
-def test_a_broker_names_the_directories_of_many_replicas(
+def test_directory_assignment_of_many_replicas_is_handled_in_steps(
     controller: SimulatedController, brokers: list[Broker], decided: list[int]
 ) -> None:
     topic_id = controller.server.controller.state.topics["t"].topic_id
@@ -79,7 +79,9 @@ def test_a_broker_names_the_directories_of_many_replicas(
     assert max(decided) <= PARTITIONS_PER_STEP
 
 
-def test_all_leaders_are_elected_in_steps(controller: SimulatedController, brokers: list[Broker], decided: list[int]) -> None:
+def test_election_of_all_leaders_is_handled_in_steps(
+    controller: SimulatedController, brokers: list[Broker], decided: list[int]
+) -> None:
     brokers[0].beat(want_fence=True)
     brokers[0].join_again()
     decided.clear()

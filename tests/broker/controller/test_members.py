@@ -13,7 +13,7 @@ from tests.broker.controller.world import Broker, uuid
 SESSION_MS = 9_000
 
 
-def test_a_broker_registers_reads_the_log_and_is_unfenced(controller: SimulatedController) -> None:
+def test_registered_broker_is_unfenced_after_reading_the_log(controller: SimulatedController) -> None:
     broker = Broker(controller, 1, rack="r1")
     assert broker.register().error_code == Code.NONE
     before = broker.beat()
@@ -43,7 +43,7 @@ def test_invalid_registrations_are_refused(controller: SimulatedController) -> N
     assert broker.beat().error_code == Code.STALE_BROKER_EPOCH
 
 
-def test_a_broker_that_is_silent_is_fenced_and_comes_back(controller: SimulatedController) -> None:
+def test_silent_broker_is_fenced_until_its_next_heartbeat(controller: SimulatedController) -> None:
     one, two = Broker(controller, 1).join(), Broker(controller, 2).join()
     for _ in range(4):
         controller.sleep(SESSION_MS / 3)
@@ -54,14 +54,14 @@ def test_a_broker_that_is_silent_is_fenced_and_comes_back(controller: SimulatedC
     assert not two.beat().is_fenced
 
 
-def test_a_broker_that_asks_is_let_go(controller: SimulatedController) -> None:
+def test_controlled_shutdown_fences_the_broker(controller: SimulatedController) -> None:
     broker = Broker(controller, 1).join()
     assert broker.beat(want_shut_down=True).should_shut_down
     broker.catch_up()
     assert broker.state.registrations.brokers[1].is_fenced
 
 
-def test_sessions_begin_anew_with_the_controller(controller: SimulatedController) -> None:
+def test_controller_restart_starts_new_sessions(controller: SimulatedController) -> None:
     broker = Broker(controller, 1).join()
     controller.sleep(SESSION_MS - 100)
     controller.restart(kill=True)
@@ -79,7 +79,7 @@ def test_a_broker_is_unregistered(controller: SimulatedController) -> None:
     assert broker.beat().error_code == Code.STALE_BROKER_EPOCH
 
 
-def test_blocks_of_producer_ids_are_given_once(controller: SimulatedController) -> None:
+def test_producer_id_blocks_are_never_repeated(controller: SimulatedController) -> None:
     brokers = [Broker(controller, n).join() for n in (1, 2)]
     ids: list[int] = []
     for broker in brokers * 2:
@@ -93,7 +93,7 @@ def test_blocks_of_producer_ids_are_given_once(controller: SimulatedController) 
     assert len(ids) == len(set(ids)) == 5_000
 
 
-def test_a_registration_of_many_things_is_refused(controller: SimulatedController) -> None:
+def test_registration_with_too_many_directories_is_refused(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     assert broker.register(log_dirs=[uuid(n) for n in range(101)]).error_code == Code.INVALID_REGISTRATION
 
@@ -105,7 +105,7 @@ def test_a_controller_offers_its_own_apis(controller: SimulatedController) -> No
     assert not {0, 3, 11} & offered, "no client produces to a controller"
 
 
-def test_a_session_that_ends_while_the_disk_is_full_ends_once_there_is_room() -> None:
+def test_session_that_expires_on_a_full_disk_is_fenced_later() -> None:
     files = FaultyFilesystem()
     controller = SimulatedController(fs=files).start()
     Broker(controller, 1).join()

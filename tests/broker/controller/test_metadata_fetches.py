@@ -12,7 +12,7 @@ from ottla.simulation.controller import NODE_ID, SimulatedController
 from tests.broker.controller.world import Broker
 
 
-def test_a_fetch_learns_the_epoch_first(controller: SimulatedController) -> None:
+def test_fetch_with_unknown_epoch_is_refused_with_the_current_one(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     partition = broker.fetch()
     assert partition.error_code == Code.FENCED_LEADER_EPOCH
@@ -22,7 +22,7 @@ def test_a_fetch_learns_the_epoch_first(controller: SimulatedController) -> None
     assert broker.fetch(current_leader_epoch=1).error_code == Code.NONE
 
 
-def test_the_answer_has_the_controllers_address(controller: SimulatedController) -> None:
+def test_fetch_response_has_the_controller_address(controller: SimulatedController) -> None:
     answer = Broker(controller, 1).client.call(Broker(controller, 1).fetch_request())
     assert [(n.node_id, n.host, n.port) for n in answer.node_endpoints] == [(NODE_ID, "127.0.0.1", 9093)]
 
@@ -39,7 +39,7 @@ def test_fetch_of_other_topics_or_clusters_is_refused(controller: SimulatedContr
     assert broker.client.call(request).error_code == expected
 
 
-def test_a_fetch_waits_for_the_next_record(controller: SimulatedController) -> None:
+def test_fetch_is_parked_until_the_next_record(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     waiting = controller.connect()
@@ -53,7 +53,7 @@ def test_a_fetch_waits_for_the_next_record(controller: SimulatedController) -> N
     assert partition.high_watermark == known + 1
 
 
-def test_a_fetch_that_waits_is_answered_with_nothing_in_the_end(controller: SimulatedController) -> None:
+def test_parked_fetch_times_out_with_an_empty_response(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     began_ms = controller.env.steady_ms()
@@ -62,7 +62,7 @@ def test_a_fetch_that_waits_is_answered_with_nothing_in_the_end(controller: Simu
     assert controller.env.steady_ms() - began_ms >= 500
 
 
-def test_a_fetch_that_knows_an_older_high_watermark_is_answered_at_once(controller: SimulatedController) -> None:
+def test_fetch_with_older_high_watermark_is_answered_at_once(controller: SimulatedController) -> None:
     broker = Broker(controller, 1)
     broker.catch_up()
     began_ms = controller.env.steady_ms()
@@ -70,7 +70,7 @@ def test_a_fetch_that_knows_an_older_high_watermark_is_answered_at_once(controll
     assert controller.env.steady_ms() - began_ms < 100
 
 
-def test_a_controller_that_starts_again_leads_in_a_newer_epoch(controller: SimulatedController) -> None:
+def test_restarted_controller_leads_in_a_newer_epoch(controller: SimulatedController) -> None:
     broker = Broker(controller, 1).join()
     controller.restart(kill=True)
     broker.client = controller.connect()
@@ -110,7 +110,7 @@ def test_describe_quorum_lists_observers(controller: SimulatedController) -> Non
     assert observers() == [], "it has gone"
 
 
-def test_live_state_equals_a_replay_of_the_log(controller: SimulatedController) -> None:
+def test_live_state_equals_replayed_log(controller: SimulatedController) -> None:
     for number in (1, 2, 3):
         Broker(controller, number, rack=f"r{number}").join()
     live = controller.server.controller.state

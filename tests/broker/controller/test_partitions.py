@@ -61,7 +61,7 @@ def elect(controller: SimulatedController, name: str, *indexes: int) -> list[Cod
     return [Code(p.error_code) for p in answer.replica_election_results[0].partition_result]
 
 
-def test_a_topic_is_spread_over_the_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_topic_replicas_are_spread_over_the_brokers(controller: SimulatedController, brokers: list[Broker]) -> None:
     created = create(controller)
     assert (created.error_code, created.num_partitions, created.replication_factor) == (Code.NONE, 3, 3)
     partitions = controller.server.controller.state.topics["t"].partitions
@@ -81,18 +81,18 @@ def test_invalid_topics_are_refused(controller: SimulatedController, brokers: li
     assert not controller.server.controller.state.topics
 
 
-def test_without_brokers_there_is_no_topic(controller: SimulatedController) -> None:
+def test_topic_creation_without_brokers_is_refused(controller: SimulatedController) -> None:
     assert create(controller, replication_factor=1).error_code == Code.INVALID_REPLICATION_FACTOR
 
 
-def test_more_partitions_have_as_many_replicas(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_added_partitions_have_the_same_replication_factor(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([2, 1]))
     answer = controller.connect().call(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)]))
     assert answer.results[0].error_code == Code.NONE
     assert [len(p.replicas) for p in controller.server.controller.state.topics["t"].partitions] == [2, 2, 2]
 
 
-def test_a_leader_that_is_lost_is_followed_by_one_in_sync(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_lost_leader_is_replaced_by_an_in_sync_replica(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1, 2, 3]))
     for _ in range(4):
         controller.sleep(SESSION_MS / 3)
@@ -106,7 +106,7 @@ def test_a_leader_that_is_lost_is_followed_by_one_in_sync(controller: SimulatedC
     assert elect(controller, "t", 0) == [Code.PREFERRED_LEADER_NOT_AVAILABLE], "it is not in sync yet"
 
 
-def test_leaders_ask_for_other_replicas_in_sync(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_alter_partition_changes_the_in_sync_replicas(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1, 2, 3]))
     topic_id = controller.server.controller.state.topics["t"].topic_id
 
@@ -127,7 +127,7 @@ def test_leaders_ask_for_other_replicas_in_sync(controller: SimulatedController,
     assert ask(brokers[0], [1, 2, 3], 1).isr == [1, 2, 3]
 
 
-def test_a_leadership_moves_when_replicas_are_reordered(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_preferred_election_follows_reordered_replicas(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1, 2, 3]))
     moved = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3, 1, 2])])
     answer = controller.connect().call(AlterPartitionReassignmentsRequest(topics=[moved]))
@@ -138,7 +138,7 @@ def test_a_leadership_moves_when_replicas_are_reordered(controller: SimulatedCon
     assert elect(controller, "t", 0, 7) == [Code.ELECTION_NOT_NEEDED, Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_partition_on_the_move_is_listed_and_taken_back(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_reassignment_is_listed_and_cancelled(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1]))
     client = controller.connect()
 
@@ -158,7 +158,7 @@ def test_a_partition_on_the_move_is_listed_and_taken_back(controller: SimulatedC
     assert client.call(ListPartitionReassignmentsRequest()).topics == []
 
 
-def test_a_broker_says_in_which_directory_its_replica_is(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_broker_assigns_a_replica_to_its_directory(controller: SimulatedController, brokers: list[Broker]) -> None:
     create(controller, **assigned([1, 2]))
     topic_id = controller.server.controller.state.topics["t"].topic_id
 
@@ -197,7 +197,7 @@ def forward(controller: SimulatedController, frame: bytes, address: bytes = LOCA
     return controller.connect().call(request)
 
 
-def test_a_clients_request_is_forwarded(controller: SimulatedController, brokers: list[Broker]) -> None:
+def test_client_request_in_an_envelope_is_handled(controller: SimulatedController, brokers: list[Broker]) -> None:
     asked = CreateTopicsRequest(topics=[CreatableTopic(name="f", num_partitions=2, replication_factor=2)])
     answer = forward(controller, request_frame(CREATE_TOPICS, 7, 42, "client", asked)[4:])
     assert answer.error_code == Code.NONE

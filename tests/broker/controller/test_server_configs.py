@@ -64,7 +64,7 @@ def test_new_topics_have_the_controllers_defaults(controller: SimulatedControlle
     assert [(c.value, c.config_source) for c in made.configs if c.name == MIN_INSYNC] == [("2", 3)]
 
 
-def test_configs_of_a_topic_are_checked_against_those_of_the_server(controller: SimulatedController) -> None:
+def test_topic_configs_are_checked_against_server_configs(controller: SimulatedController) -> None:
     for number in (1, 2):
         Broker(controller, number).join()
     reason = "conflict topic config setting min.compaction.lag.ms (1000) > max.compaction.lag.ms (5)"
@@ -74,14 +74,14 @@ def test_configs_of_a_topic_are_checked_against_those_of_the_server(controller: 
     assert alter(controller, TOPIC, "t", "max.compaction.lag.ms", "5") == (Code.INVALID_CONFIG, reason)
 
 
-def test_a_new_log_has_the_controllers_min_insync_replicas_for_all_brokers(controller: SimulatedController) -> None:
+def test_new_log_has_the_controllers_min_insync_replicas_as_cluster_default(controller: SimulatedController) -> None:
     """So that controller and brokers go by one value, whatever each was started with (ActivationRecordsGenerator)."""
     assert min_insync(controller) == "2"
     controller.restart()
     assert min_insync(controller) == "2"
 
 
-def test_a_log_keeps_its_min_insync_replicas_when_the_controller_is_started_with_another() -> None:
+def test_existing_log_keeps_its_cluster_min_insync_replicas() -> None:
     first = SimulatedController({MIN_INSYNC: "2"}).start()
     first.stop()
     second = SimulatedController({MIN_INSYNC: "1"}, fs=first.fs).start()
@@ -91,7 +91,7 @@ def test_a_log_keeps_its_min_insync_replicas_when_the_controller_is_started_with
     assert second.bugs == 0
 
 
-def test_without_eligible_leader_replicas_the_cluster_has_no_min_insync_replicas() -> None:
+def test_without_elr_there_is_no_cluster_min_insync_replicas() -> None:
     controller = SimulatedController(SERVER, {ELR: 0}).start()
     Broker(controller, 1).join()
     assert min_insync(controller) is None
@@ -107,7 +107,7 @@ def test_without_eligible_leader_replicas_the_cluster_has_no_min_insync_replicas
     assert controller.bugs == 0
 
 
-def test_the_clusters_min_insync_replicas_cannot_be_overridden_or_removed(controller: SimulatedController) -> None:
+def test_cluster_min_insync_replicas_cannot_be_overridden_or_removed(controller: SimulatedController) -> None:
     """The words are Apache Kafka's."""
     Broker(controller, 1).join()
     at_broker = (Code.INVALID_CONFIG, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")

@@ -94,7 +94,7 @@ def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient
     assert described(client, "classic").error_message == "Group classic is not a consumer group."
 
 
-def test_tools_see_the_type(client: SimulatedClient) -> None:
+def test_list_and_describe_show_the_group_type(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     commit(client, "classic")
     for types, states, found in (
@@ -114,7 +114,7 @@ def test_tools_see_the_type(client: SimulatedClient) -> None:
     assert client.call(DeleteGroupsRequest(groups_names=[G]), 2).results[0].error_code == Code.NON_EMPTY_GROUP
 
 
-def test_the_other_protocol(client: SimulatedClient) -> None:
+def test_classic_join_of_a_consumer_group_checks_the_protocol_type(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert join(client, G, 9, kind="connect").error_code == Code.INCONSISTENT_GROUP_PROTOCOL
     # A consumer of the classic protocol may join those that are there (group.consumer.migration.policy).
@@ -125,7 +125,7 @@ def test_the_other_protocol(client: SimulatedClient) -> None:
     assert described(client).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_offsets_by_member_epochs(client: SimulatedClient) -> None:
+def test_offset_requests_check_the_member_epoch(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert commit(client, G, 9, 2, "a") == 0
     assert commit(client, G, 9, 3, "a") == Code.STALE_MEMBER_EPOCH
@@ -138,7 +138,7 @@ def test_offsets_by_member_epochs(client: SimulatedClient) -> None:
         assert code or answer.topics[0].partitions[0].committed_offset == 5
 
 
-def test_topics_come_grow_and_go(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_assignment_follows_created_grown_and_deleted_topics(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert partitions(beat(client, "a", 0, subscribed_topic_names=["t", "u"])) == [[0, 1]]
     make_topic(client, "u", 1)
     broker.env.advance(1_000)
@@ -153,7 +153,7 @@ def test_topics_come_grow_and_go(broker: SimulatedBroker, client: SimulatedClien
     assert (answer.member_epoch, partitions(answer)) == (5, [[0, 1, 2]])
 
 
-def test_a_restart_forgets_nothing_and_sessions_end(broker: SimulatedBroker) -> None:
+def test_restarted_group_keeps_members_until_their_sessions_end(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         owned = [
             TopicPartitions(topic_id=t.topic_id, partitions=t.partitions) for t in beat(client, "a", 0).assignment.topic_partitions
@@ -167,7 +167,7 @@ def test_a_restart_forgets_nothing_and_sessions_end(broker: SimulatedBroker) -> 
         assert described(client).group_state == "Empty"
 
 
-def test_the_protocol_is_off_where_the_feature_or_the_configuration_says_so() -> None:
+def test_protocol_is_disabled_by_feature_or_configuration() -> None:
     for settings, features in (({"group.coordinator.rebalance.protocols": "classic"}, {}), ({}, {"group.version": 0})):
         broker = SimulatedBroker(settings, features).start().with_coordinators()
         with broker.connect() as client:
@@ -187,7 +187,7 @@ def set_config(client: SimulatedClient, resource_type: int, name: str, key: str,
     return code
 
 
-def test_a_groups_own_configs_are_in_force_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_group_configs_take_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert beat(client, "a", 0).heartbeat_interval_ms == 500
     assert set_config(client, 32, G, "consumer.heartbeat.interval.ms", "7000") == 0
     assert set_config(client, 32, G, "consumer.session.timeout.ms", "60000") == 0
@@ -215,7 +215,7 @@ def test_a_groups_own_configs_are_in_force_at_once(broker: SimulatedBroker, clie
     assert other.heartbeat_interval_ms == 500
 
 
-def test_the_brokers_interval_between_targets_is_in_force_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_changed_assignment_interval_takes_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert beat(client, "b", 0).member_epoch == 2, "the last target is too new"
     assert set_config(client, 4, "", "group.consumer.assignment.interval.ms", "0") == 0

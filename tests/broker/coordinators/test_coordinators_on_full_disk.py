@@ -40,7 +40,7 @@ def refuse_metadata(disk: FaultyFilesystem) -> None:
 
 
 @pytest.mark.parametrize(("key_type", "key"), [(0, "g"), (1, "x"), (2, SHARE_KEY)])
-def test_a_coordinator_whose_topic_cannot_be_made_is_not_available(
+def test_coordinator_is_unavailable_when_its_topic_cannot_be_created(
     broker: SimulatedBroker, disk: FaultyFilesystem, key_type: int, key: str
 ) -> None:
     """Its topic is made beside the answer in Apache Kafka, and COORDINATOR_NOT_AVAILABLE is all that clients are ever told."""

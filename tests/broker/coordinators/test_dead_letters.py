@@ -91,7 +91,7 @@ def offsets(broker: SimulatedBroker) -> list[int]:
     return [offset for offset, _ in letters(broker)]
 
 
-def test_records_that_a_member_rejects_when_it_leaves_get_dead_letters(broker: SimulatedBroker) -> None:
+def test_records_rejected_on_leave_get_dead_letters(broker: SimulatedBroker) -> None:
     begin(broker)
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -103,7 +103,7 @@ def test_records_that_a_member_rejects_when_it_leaves_get_dead_letters(broker: S
     assert not len(broker.broker.share_partitions), "with the last session, and the last dead letter, nothing is kept in memory"
 
 
-def test_a_stop_in_between_leaves_nothing_out(broker: SimulatedBroker) -> None:
+def test_dead_letter_is_written_after_a_restart(broker: SimulatedBroker) -> None:
     begin(broker)
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -127,7 +127,7 @@ def test_a_stop_in_between_leaves_nothing_out(broker: SimulatedBroker) -> None:
     assert offsets(broker) == [1], "each record gets one dead letter"
 
 
-def test_many_records_are_copied_in_pieces(broker: SimulatedBroker) -> None:
+def test_many_records_are_copied_in_steps(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -158,7 +158,7 @@ def test_batch_is_decompressed_once_for_all_its_dead_letters(broker: SimulatedBr
     assert len(inflated) == 1
 
 
-def test_copies_share_the_memory_for_inflating_with_produce_requests(broker: SimulatedBroker) -> None:
+def test_dead_letter_copies_share_the_decompression_budget(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -175,7 +175,7 @@ def test_copies_share_the_memory_for_inflating_with_produce_requests(broker: Sim
     assert memory.used_bytes == 0
 
 
-def test_a_stop_while_a_dead_letter_waits_archives_nothing(broker: SimulatedBroker) -> None:
+def test_stop_before_the_dead_letter_archives_nothing(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -225,9 +225,7 @@ def test_records_of_all_sizes_are_copied_up_to_a_limit(broker: SimulatedBroker, 
     assert letters(broker) == list(enumerate(copied))
 
 
-def test_a_batch_that_cannot_be_read_keeps_no_copy_of_its_neighbours_back(
-    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_batch_does_not_block_dead_letters_of_others(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -253,7 +251,7 @@ def test_a_batch_that_cannot_be_read_keeps_no_copy_of_its_neighbours_back(
 
 
 @pytest.mark.parametrize("end", ["session", "lock"])
-def test_a_topic_that_is_set_after_the_acquisition_gets_the_dead_letters(broker: SimulatedBroker, end: str) -> None:
+def test_dead_letter_topic_set_after_acquisition_is_used(broker: SimulatedBroker, end: str) -> None:
     with broker.connect() as client:
         make_topic(client, "t", 1)
         make_topic(client, "dlq.g", 1)
@@ -272,7 +270,7 @@ def test_a_topic_that_is_set_after_the_acquisition_gets_the_dead_letters(broker:
 
 
 @pytest.mark.smoke
-def test_a_bug_with_one_dead_letter_does_not_hold_up_the_next() -> None:
+def test_failed_dead_letter_does_not_block_the_next() -> None:
     broker = SimulatedBroker().start().with_coordinators()
     begin(broker)
     a = Sharer(broker, "a").joined()
@@ -300,7 +298,7 @@ def test_a_bug_with_one_dead_letter_does_not_hold_up_the_next() -> None:
     assert broker.bugs == 1
 
 
-def test_dead_letters_that_a_damaged_file_may_have_lost_are_logged() -> None:
+def test_dead_letters_lost_in_a_damaged_file_are_logged() -> None:
     fs = Slow()
     broker = SimulatedBroker({"ottla.durability": "power"}, fs=fs).start().with_coordinators()
     begin(broker)
@@ -320,7 +318,7 @@ def test_dead_letters_that_a_damaged_file_may_have_lost_are_logged() -> None:
     broker.abandon()
 
 
-def test_two_share_partitions_that_make_one_large_topic() -> None:
+def test_concurrent_dead_letters_create_a_large_topic_once() -> None:
     broker = SimulatedBroker({"num.partitions": "150", "errors.deadletterqueue.auto.create.topics.enable": "true"}).start()
     broker.with_coordinators()
     with broker.connect() as client:
@@ -340,7 +338,7 @@ def test_two_share_partitions_that_make_one_large_topic() -> None:
 
 
 @pytest.mark.parametrize(("failures", "delivered"), [(1, []), (2, [(0, 0, 2)])])
-def test_locks_that_end_while_the_state_cannot_be_written(
+def test_expired_lock_is_archived_when_the_state_cannot_be_written(
     broker: SimulatedBroker, failures: int, delivered: list[tuple[int, int, int]]
 ) -> None:
     """The dead letter is written. After a restart the record is delivered again only if its end could not be written either."""
@@ -369,7 +367,7 @@ def test_locks_that_end_while_the_state_cannot_be_written(
     assert Sharer(broker, "a", epoch=a.epoch).acquire() == delivered
 
 
-def test_a_compacted_topic_takes_no_records_without_a_key(broker: SimulatedBroker) -> None:
+def test_compacted_dead_letter_topic_refuses_records_without_a_key(broker: SimulatedBroker) -> None:
     begin(broker)
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -382,7 +380,7 @@ def test_a_compacted_topic_takes_no_records_without_a_key(broker: SimulatedBroke
     assert a.acquire() == []
 
 
-def test_below_level_2_there_are_none(broker: SimulatedBroker) -> None:
+def test_dead_letters_require_share_version_2(broker: SimulatedBroker) -> None:
     begin(broker)
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:
@@ -396,7 +394,7 @@ def test_below_level_2_there_are_none(broker: SimulatedBroker) -> None:
     assert a.acquire() == [(1, 1, 2)]
 
 
-def test_a_topic_that_is_deleted_meanwhile(broker: SimulatedBroker) -> None:
+def test_topics_deleted_during_dead_letters_end_the_share_partition(broker: SimulatedBroker) -> None:
     begin(broker, **{COPIES: "true"})
     a = Sharer(broker, "a").joined()
     with broker.connect() as client:

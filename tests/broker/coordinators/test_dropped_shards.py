@@ -123,7 +123,7 @@ def test_recreated_offsets_log_ignores_pending_deletions_of_the_old_one(broker: 
         *((f"offsets A g u=1 v={version}", "NOT_COORDINATOR") for version in (4, 5)),
     ],
 )
-def test_an_offline_log_of_transactions_lets_no_batch_join(
+def test_batch_is_refused_when_the_transaction_log_is_offline(
     broker: SimulatedBroker, world: World, command: str, refused: str
 ) -> None:
     """As far as memory goes the partition is part of the transaction already, so no record would be refused.

@@ -12,7 +12,7 @@ KEY_OF_A_CONSUMER_GROUP = b"\0\3\0\1h"
 """Version 3: ConsumerGroupMetadataKey of KIP-848, as a directory of Apache Kafka's may hold it."""
 
 
-def test_a_record_of_an_unknown_kind_does_not_part_groups_from_their_effects() -> None:
+def test_unknown_record_type_does_not_break_group_effects() -> None:
     broker = SimulatedBroker({"group.initial.rebalance.delay.ms": "0"}).start().with_coordinators()
     partition = broker.broker.partitions.get("__consumer_offsets", broker.broker.groups.partition_of("g"))
     partition.append_own(build_batch([(KEY_OF_A_CONSUMER_GROUP, b"\0\0\0\0\0\0")], START_MS))

@@ -92,7 +92,7 @@ def check_gone(broker: SimulatedBroker) -> None:
         assert deleted(client, "t") == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_is_deleted_without_one_of_its_directories(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_topic_with_a_missing_directory_is_deleted(broker: SimulatedBroker, fs: Stubborn) -> None:
     fs.remove_dir(f"{DATA_DIR}/t-1")
     with broker.connect() as client:
         assert deleted(client, "t") == 0
@@ -103,7 +103,7 @@ def test_a_topic_is_deleted_without_one_of_its_directories(broker: SimulatedBrok
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_topic_is_deleted_though_its_directories_cannot_be_renamed(broker: SimulatedBroker, fs: Stubborn, kill: bool) -> None:
+def test_topic_is_deleted_when_its_directories_cannot_be_renamed(broker: SimulatedBroker, fs: Stubborn, kill: bool) -> None:
     fs.refuses = ("/t-1", "/t-2")
     with broker.connect() as client, capture_logs() as lines:
         assert deleted(client, "t") == 0
@@ -117,7 +117,7 @@ def test_a_topic_is_deleted_though_its_directories_cannot_be_renamed(broker: Sim
 
 
 @pytest.mark.parametrize("mended", ["before", "after", "by the next start"])
-def test_a_new_topic_never_takes_over_an_old_ones_files(broker: SimulatedBroker, fs: Stubborn, mended: str) -> None:
+def test_recreated_topic_never_uses_files_of_the_deleted_one(broker: SimulatedBroker, fs: Stubborn, mended: str) -> None:
     fs.refuses = ("/t-1",)
     with broker.connect() as client:
         assert deleted(client, "t") == 0
@@ -142,7 +142,7 @@ def test_a_new_topic_never_takes_over_an_old_ones_files(broker: SimulatedBroker,
     assert ends == ([6, 3, 6] if mended == "by the next start" else [6, 6, 6])
 
 
-def test_a_stray_that_cannot_be_set_aside_stops_no_start(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_immovable_stray_directory_does_not_prevent_the_start(broker: SimulatedBroker, fs: Stubborn) -> None:
     broker.stop()
     fs.rename(f"{DATA_DIR}/t-0", f"{DATA_DIR}/ghost-0")
     fs.refuses = ("/ghost-0",)
@@ -157,7 +157,7 @@ def test_a_stray_that_cannot_be_set_aside_stops_no_start(broker: SimulatedBroker
         assert produce(client, "t", 1) == 0
 
 
-def test_records_are_deleted_when_the_start_is_on_file(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_delete_records_succeeds_after_the_start_offset_is_stored(broker: SimulatedBroker, fs: Stubborn) -> None:
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(
@@ -191,7 +191,7 @@ def altered(client: SimulatedClient, kind: int, name: str, key: str, value: str)
     return int(client.call(IncrementalAlterConfigsRequest(resources=asked, validate_only=False)).responses[0].error_code)
 
 
-def test_a_config_that_the_broker_could_not_live_by_is_not_logged(broker: SimulatedBroker) -> None:
+def test_unusable_broker_config_is_refused_before_it_is_logged(broker: SimulatedBroker) -> None:
     """Once it is in the log, no later start would read it either."""
     key = "max.connections.per.ip.overrides"
     with broker.connect() as client:
@@ -203,7 +203,7 @@ def test_a_config_that_the_broker_could_not_live_by_is_not_logged(broker: Simula
     broker.restart()
 
 
-def test_a_config_that_an_earlier_version_took_stops_no_start(broker: SimulatedBroker) -> None:
+def test_unusable_config_of_an_earlier_version_does_not_prevent_the_start(broker: SimulatedBroker) -> None:
     cluster = broker.broker.cluster
     cluster.metadata_log.execute(cluster.state.set_configs(BROKER, "", {"max.connections.per.ip.overrides": "nonsense"}))
     with capture_logs() as lines:
@@ -215,7 +215,7 @@ def test_a_config_that_an_earlier_version_took_stops_no_start(broker: SimulatedB
     assert broker.broker.config.dynamic
 
 
-def test_configs_change_beside_a_partition_that_is_offline(broker: SimulatedBroker) -> None:
+def test_configs_change_while_a_partition_is_offline(broker: SimulatedBroker) -> None:
     broker.broker.partitions.get("t", 1).log.offline_reason = "for a test"
     with broker.connect() as client:
         assert altered(client, TOPIC, "t", "retention.ms", "5") == 0
@@ -251,7 +251,7 @@ def test_stop_reports_files_that_could_not_be_written(broker: SimulatedBroker, f
 
 
 @pytest.mark.smoke
-def test_housekeeping_on_a_disk_that_takes_nothing(broker: SimulatedBroker, fs: Stubborn) -> None:
+def test_housekeeping_resumes_after_the_disk_refused_writes(broker: SimulatedBroker, fs: Stubborn) -> None:
     fs.refuses = ("checkpoint", "/t-")
     with broker.connect() as client, capture_logs() as lines:
         assert altered(client, TOPIC, "t", "retention.ms", "1") == 0

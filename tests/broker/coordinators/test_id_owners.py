@@ -50,7 +50,7 @@ def taken(lines: list[Line]) -> list[Line]:
     return [line for line in lines if line["event"] == "transactional_id_taken_over"]
 
 
-def test_a_successor_is_named_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_new_owner_is_logged_once(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     assert taken(lines) == []
     init(simulated, "second")
@@ -129,7 +129,7 @@ def test_init_during_a_commit_aborts_no_transaction(simulated: SimulatedBroker, 
     assert (line["fenced_epoch"], line["client_id"], line["aborted_transaction"]) == (epoch, "third", False)
 
 
-def test_an_abort_is_forgotten_where_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
+def test_abort_is_forgotten_when_its_producer_recovers(simulated: SimulatedBroker, lines: list[Line]) -> None:
     _, producer_id, epoch = init(simulated, "first")
     simulated.broker.takeovers.note_abort("orders", ProducerIdAndEpoch(producer_id, epoch))
     _, producer_id, epoch = init(simulated, "first", (producer_id, epoch))

@@ -82,7 +82,7 @@ def is_ongoing_or_complete(metadata: TxnMetadata) -> bool:
 
 
 @pytest.mark.entry("STO-18")
-def test_the_first_transaction_of_an_id(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_the_first_transaction_is_recovered(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "describe x").startswith("Ongoing")
@@ -92,7 +92,7 @@ def test_the_first_transaction_of_an_id(broker: SimulatedBroker, world: World) -
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_one_record_that_adds_several_partitions(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_several_partitions_is_recovered(broker: SimulatedBroker, world: World) -> None:
     assert perform(world, "produce_all A t,u") == "NONE @0"
     power_cut(broker, world, is_ongoing)
     (shard,) = broker.broker.transactions.shards()
@@ -115,7 +115,7 @@ def test_lost_addition_after_a_decision_with_lost_completion_is_recovered(broker
     assert visible(world, ("t", 0), committed=True) == [*before, "a3"]
 
 
-def test_under_the_next_producer_id(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_under_the_next_producer_id_is_recovered(broker: SimulatedBroker, world: World) -> None:
     """The epochs of the first one are used up, so the transaction behind the decision has another."""
     for command in (f"A = forge x state=CompleteCommit epoch={EXHAUSTED_EPOCH} client=2", "kill", "produce A t"):
         perform(world, command)
@@ -127,14 +127,14 @@ def test_under_the_next_producer_id(broker: SimulatedBroker, world: World) -> No
     assert visible(world, ("t", 0), committed=True) == ["a1", "a2"]
 
 
-def test_offsets(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_an_offsets_partition_is_recovered(broker: SimulatedBroker, world: World) -> None:
     perform(world, "offsets A g t=7")
     power_cut(broker, world, is_ongoing)
     assert perform(world, "commit A") == "NONE p1 e1"
     assert perform(world, "committed g t") == "7"
 
 
-def test_one_more_partition_of_a_transaction(broker: SimulatedBroker, world: World) -> None:
+def test_lost_addition_of_a_further_partition_is_recovered(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     perform(world, "produce A u")
     power_cut(broker, world, lambda metadata: ("u", 0) in metadata.partitions)
@@ -155,7 +155,7 @@ def test_transaction_with_lost_addition_is_aborted_at_its_timeout(broker: Simula
 
 
 @pytest.mark.smoke
-def test_on_a_full_disk_the_coordinator_waits_for_room(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_on_a_full_disk_recovery_waits_for_space(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     """Until it knows of all batches of the transaction, it neither goes on with it nor ends it."""
     for command in ("produce A t", "commit A", "produce A u"):
         perform(world, command)
@@ -172,14 +172,14 @@ def test_on_a_full_disk_the_coordinator_waits_for_room(broker: SimulatedBroker, 
     assert visible(world, ("u", 0), committed=True) == ["a2"]
 
 
-def test_a_second_power_cut_takes_the_same(broker: SimulatedBroker, world: World) -> None:
+def test_second_power_cut_is_recovered_again(broker: SimulatedBroker, world: World) -> None:
     perform(world, "produce A t")
     for _ in range(2):
         power_cut(broker, world, is_ongoing)
     assert perform(world, "commit A") == "NONE p1 e1"
 
 
-def test_a_transaction_that_owes_markers_is_ended_by_them(broker: SimulatedBroker, world: World) -> None:
+def test_decided_transaction_is_completed_and_not_extended(broker: SimulatedBroker, world: World) -> None:
     """Not even its own partitions are taken for those of the next transaction."""
     perform(world, "produce A t")
     perform(world, "commit A")

@@ -52,7 +52,7 @@ def batch(keys: list[bytes], value: bytes = b"v" * 80) -> bytearray:
 
 
 @pytest.mark.parametrize(("records", "batches"), [(1, 20_000), (8_000, 8)])
-def test_compaction(meter: Meter, directory: LogDirectory, records: int, batches: int) -> None:
+def test_compaction_runs_in_short_steps(meter: Meter, directory: LogDirectory, records: int, batches: int) -> None:
     config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, segment_bytes=4 << 20)
 
     def attempt(n: int) -> Steps[object]:
@@ -68,7 +68,7 @@ def test_compaction(meter: Meter, directory: LogDirectory, records: int, batches
     check_steps(meter, attempt)
 
 
-def test_retention(meter: Meter, directory: LogDirectory) -> None:
+def test_retention_runs_in_short_steps(meter: Meter, directory: LogDirectory) -> None:
     config = LogConfig(segment_bytes=200, retention_ms=1)
 
     def attempt(n: int) -> Steps[object]:
@@ -83,7 +83,7 @@ def test_retention(meter: Meter, directory: LogDirectory) -> None:
     assert all(len(log.segments) == 1 for log in directory.logs.values())
 
 
-def test_checkpoints_of_many_partitions(meter: Meter, directory: LogDirectory) -> None:
+def test_checkpoints_of_many_partitions_run_in_short_steps(meter: Meter, directory: LogDirectory) -> None:
     for n in range(max(600, meter.size(2_000))):
         log = directory.create("t", n, LogConfig(), bytes(16))
         raw = batch([b"k"])
@@ -95,7 +95,7 @@ def test_checkpoints_of_many_partitions(meter: Meter, directory: LogDirectory) -
     check_steps(meter, attempt, LOOP_HELD.with_lines(8_000))
 
 
-def test_offsets_of_many_groups(meter: Meter) -> None:
+def test_offset_expiry_of_many_groups_runs_in_short_steps(meter: Meter) -> None:
     def attempt(n: int) -> Steps[object]:
         shard = GroupShard(0, GroupConfig(offsets_retention_ms=1), FakeTopics(), member_ids(lambda: bytes(16)))
         for group in range(5_000):

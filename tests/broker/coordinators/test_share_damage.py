@@ -83,7 +83,7 @@ def drain(broker: SimulatedBroker, sharer: Sharer) -> tuple[set[int], list[int]]
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_a_damaged_batch_is_an_error_for_the_fetch(broker: SimulatedBroker, fs: MemoryFilesystem, kind: str) -> None:
+def test_damaged_batch_fails_the_share_fetch(broker: SimulatedBroker, fs: MemoryFilesystem, kind: str) -> None:
     first, _ = harm(broker, fs, kind)
     with capture_logs() as lines:
         a = Sharer(broker, "a").joined()
@@ -113,7 +113,7 @@ def test_dead_letters_of_a_damaged_batch_have_no_copies(broker: SimulatedBroker,
     assert {offset: copied[offset] for offset in around} == {offset: b"%d" % (offset % 5) for offset in around}
 
 
-def test_a_file_that_is_cut_takes_the_partition_offline(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
+def test_truncated_file_takes_the_partition_offline(broker: SimulatedBroker, fs: MemoryFilesystem) -> None:
     a = Sharer(broker, "a").joined()
     (run,) = a.acquire(max_records=1_000, batch_size=1_000)
     for path in segments(fs):

@@ -77,7 +77,7 @@ def test_share_group_starts_at_the_log_end_by_default(broker: SimulatedBroker, c
 
 
 @pytest.mark.parametrize(("duration", "code", "given"), [("PT1H", 0, [(0, 1, 1)]), ("PT1S", Code.OFFSET_NOT_AVAILABLE, [])])
-def test_a_group_may_begin_some_time_ago(
+def test_group_may_start_at_a_past_time(
     broker: SimulatedBroker, client: SimulatedClient, duration: str, code: int, given: list[tuple[int, int, int]]
 ) -> None:
     set_group(client, auto_offset_reset=f"by_duration:{duration}")
@@ -101,7 +101,7 @@ def test_members_share_a_partition(broker: SimulatedBroker, client: SimulatedCli
     assert a.acquire() == [(10, 19, 2)], "a connection that is gone holds nothing"
 
 
-def test_whole_batches_or_a_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_acquire_mode_decides_between_whole_batches_and_a_record_limit(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 5)
     assert a.acquire(max_records=2) == [(0, 4, 1)]
@@ -118,7 +118,7 @@ def test_only_batches_with_acquired_records_are_sent(broker: SimulatedBroker, cl
     assert (acquired(answer), offsets_in(answer)) == ([(0, 3, 1)], [(0, 1), (2, 3)])
 
 
-def test_locks_end(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_acquisition_locks_time_out_unless_renewed(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a, b = Sharer(broker, "a").joined(), Sharer(broker, "b").joined()
     produce(client, 2)
     assert a.acquire() == [(0, 1, 1)]
@@ -144,7 +144,7 @@ def test_record_is_archived_after_the_delivery_limit(broker: SimulatedBroker, cl
     assert a.acquire() == []
 
 
-def test_acknowledgements_come_along_with_a_fetch(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_carries_acknowledgements(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 2)
     a.acquire()
@@ -163,7 +163,7 @@ def test_acknowledgements_come_along_with_a_fetch(broker: SimulatedBroker, clien
     assert data.acknowledge_error_code == Code.INVALID_RECORD_STATE
 
 
-def test_a_fetch_waits_for_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_waits_for_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.acquire()
     sent = a.client.send(a.fetch_request(max_wait_ms=5_000), 2)
@@ -177,7 +177,7 @@ def test_a_fetch_waits_for_records(broker: SimulatedBroker, client: SimulatedCli
     assert broker.now_ms() - began_ms >= 2_000
 
 
-def test_a_fetch_waits_for_enough_bytes(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_fetch_waits_for_min_bytes(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.acquire()
     sent = a.client.send(a.fetch_request(max_wait_ms=5_000, min_bytes=150), 2)
@@ -241,7 +241,7 @@ def test_member_without_a_session_is_forgotten_when_it_leaves() -> None:
     broker.close()
 
 
-def test_nothing_of_an_aborted_transaction(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_records_of_open_and_aborted_transactions_are_not_acquired(broker: SimulatedBroker, client: SimulatedClient) -> None:
     set_group(client, isolation_level="read_committed")
     a, producer = Sharer(broker, "a").joined(), Producer(client, "tx")
     produce(client, 1)
@@ -254,7 +254,7 @@ def test_nothing_of_an_aborted_transaction(broker: SimulatedBroker, client: Simu
     assert a.acquire() == [(3, 6, 1)]
 
 
-def test_uncommitted_records_are_shared_unless_the_group_is_set_otherwise(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_isolation_level_of_the_group_hides_uncommitted_records(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a, producer = Sharer(broker, "a").joined(), Producer(client, "tx")
     producer.write(2)
     assert a.acquire() == [(0, 1, 1)]
@@ -273,7 +273,7 @@ def test_restart_loads_acknowledged_state(broker: SimulatedBroker, client: Simul
     assert b.acquire() == [(2, 2, 2), (5, 5, 1)]
 
 
-def test_nothing_is_written_after_a_stop(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_stopped_broker_writes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     """A stop closes connections, whose ends are heard of when the directory is closed already."""
     a = Sharer(broker, "a").joined()
     produce(client, 2)
@@ -289,7 +289,7 @@ def test_nothing_is_written_after_a_stop(broker: SimulatedBroker, client: Simula
     assert Sharer(broker, "b").joined().acquire() == [(0, 1, 1)], "no release was written, so none counts as a delivery"
 
 
-def test_a_client_of_a_killed_broker_changes_nothing(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_disconnect_after_a_kill_changes_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 2)
     a.acquire()
@@ -302,7 +302,7 @@ def test_a_client_of_a_killed_broker_changes_nothing(broker: SimulatedBroker, cl
     assert not any(partition.log.is_offline for partition in broker.broker.partitions)
 
 
-def test_deleted_records_are_not_waited_for(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_deleted_records_are_skipped(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.acquire()
     produce(client, 3)
@@ -313,7 +313,7 @@ def test_deleted_records_are_not_waited_for(broker: SimulatedBroker, client: Sim
     assert a.acquire() == [(4, 5, 1)]
 
 
-def test_a_deleted_topic(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_deleted_topic_ends_a_waiting_share_fetch(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     produce(client, 3)
     a.acquire()
@@ -327,7 +327,7 @@ def test_a_deleted_topic(broker: SimulatedBroker, client: SimulatedClient) -> No
     assert topic_id != a.topic_id
 
 
-def test_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_session_epochs_are_checked(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a", partitions=(0, 1)).joined()
     assert a.fetch(share_session_epoch=3).error_code == Code.SHARE_SESSION_NOT_FOUND
     assert a.fetch(((0, 0, ACCEPT),)).error_code == Code.INVALID_REQUEST, "nothing is acquired yet"
@@ -344,7 +344,7 @@ def test_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
     assert a.acquire() == [(0, 0, 2)]
 
 
-def test_no_room_for_another_session() -> None:
+def test_session_limit_refuses_another_session() -> None:
     broker = SimulatedBroker({"group.share.max.share.sessions": "1"}).start().with_coordinators()
     with broker.connect() as client:
         make_topic(client, "t", 1)
@@ -378,13 +378,13 @@ def test_invalid_share_fetches_are_refused(broker: SimulatedBroker, fields: dict
     "batches",
     [((1, 0, ACCEPT),), ((0, 0, 5),), ((0, 0, -1),), ((0, 0, RENEW),), ((1, 1, ACCEPT), (0, 0, ACCEPT))],
 )
-def test_acknowledgements_that_are_none(broker: SimulatedBroker, batches: tuple[tuple[int, int, int], ...]) -> None:
+def test_invalid_acknowledgements_are_refused(broker: SimulatedBroker, batches: tuple[tuple[int, int, int], ...]) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     assert a.acknowledge(*batches).responses[0].partitions[0].error_code == Code.INVALID_REQUEST
 
 
-def test_a_group_that_nothing_was_begun_for(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_fetch_without_initialized_state_is_refused(broker: SimulatedBroker, client: SimulatedClient) -> None:
     broker.broker.cluster.ensure_internal("__share_group_state")
     stranger = Sharer(broker, "a", "nobody")
     data = partition_of(stranger.fetch())
@@ -392,7 +392,7 @@ def test_a_group_that_nothing_was_begun_for(broker: SimulatedBroker, client: Sim
     assert data.error_code == Code.UNKNOWN_SERVER_ERROR
 
 
-def test_the_feature(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_disabled_share_version_refuses_and_drops_sessions(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = Sharer(broker, "a").joined()
     a.fetch()
     update = FeatureUpdateKey(feature="share.version", max_version_level=0, upgrade_type=2)

@@ -82,7 +82,7 @@ def delete_offsets(client: SimulatedClient, *topics: str, group: str = "g") -> A
     return client.call(DeleteShareGroupOffsetsRequest(group_id=group, topics=asked))
 
 
-def test_described_and_listed(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_group_is_described_and_listed(broker: SimulatedBroker, client: SimulatedClient) -> None:
     joined(broker)
     (group,) = client.call(ShareGroupDescribeRequest(group_ids=["g"], include_authorized_operations=True)).groups
     assert (group.error_code, group.group_state, group.group_epoch, group.assignment_epoch) == (0, "Stable", 3, 3)
@@ -116,7 +116,7 @@ def test_describe_refuses_groups_of_other_types(broker: SimulatedBroker, client:
     assert alter(client, group="classic", p0=1).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_offsets_with_their_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_describe_offsets_returns_start_offset_and_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     assert offsets(client) == [("t", 0, -1, -1), ("t", 1, -1, -1)]
     produce(client, 5)
@@ -128,7 +128,7 @@ def test_offsets_with_their_lag(broker: SimulatedBroker, client: SimulatedClient
     assert offsets(client, group="nobody") == []
 
 
-def test_offsets_are_set(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_alter_offsets_moves_an_empty_group(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 5)
     a.acquire()
@@ -147,7 +147,7 @@ def test_offsets_are_set(broker: SimulatedBroker, client: SimulatedClient) -> No
     assert offsets(client, group="new") == [("t", 0, 4, 1)]
 
 
-def test_a_topic_that_is_named_twice_is_altered_as_a_whole(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_duplicate_topic_entries_are_altered_together(broker: SimulatedBroker, client: SimulatedClient) -> None:
     named = [
         AlterShareGroupOffsetsRequestTopic(
             topic_name="t",
@@ -161,7 +161,7 @@ def test_a_topic_that_is_named_twice_is_altered_as_a_whole(broker: SimulatedBrok
     assert [(partition, start) for _, partition, start, _ in offsets(client, 0, 1, topic="t")] == [(0, 3), (1, 4)]
 
 
-def test_offsets_are_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_delete_offsets_removes_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 2)
     a.acquire()
@@ -179,7 +179,7 @@ def test_offsets_are_deleted(broker: SimulatedBroker, client: SimulatedClient) -
     assert b.acquire() == [(0, 1, 1)]
 
 
-def test_a_group_is_deleted_with_its_states(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_group_deletion_deletes_its_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     produce(client, 2)
     a.acquire()
@@ -194,7 +194,7 @@ def test_a_group_is_deleted_with_its_states(broker: SimulatedBroker, client: Sim
         assert again.call(ListGroupsRequest()).groups == []
 
 
-def test_a_group_that_is_deleted_while_its_states_are_begun_leaves_none(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_group_deleted_during_initialization_leaves_no_share_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     """They are begun in steps, between which others have their turn."""
     make_topic(client, "large", 500)
     shard, runtime = broker.broker.groups.shard("g")
@@ -209,7 +209,7 @@ def test_a_group_that_is_deleted_while_its_states_are_begun_leaves_none(broker: 
 
 
 @pytest.mark.parametrize("kill", [False, True])
-def test_a_restart_forgets_nothing(broker: SimulatedBroker, kill: bool) -> None:
+def test_restarted_group_keeps_members_until_their_sessions_end(broker: SimulatedBroker, kill: bool) -> None:
     a = joined(broker)
     broker.restart(kill=kill)
     a.client = broker.connect()
@@ -218,7 +218,7 @@ def test_a_restart_forgets_nothing(broker: SimulatedBroker, kill: bool) -> None:
     assert a.beat().error_code == Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_deleted_topic_is_forgotten(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_deleted_topic_is_removed_from_group_state(broker: SimulatedBroker, client: SimulatedClient) -> None:
     a = joined(broker)
     client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1_000))
     broker.sleep(6_000)
@@ -234,7 +234,7 @@ def test_a_deleted_topic_is_forgotten(broker: SimulatedBroker, client: Simulated
     assert a.acquire() == [(0, 0, 1)]
 
 
-def test_the_share_coordinator_may_refuse(
+def test_refusals_of_the_share_coordinator_are_retried(
     broker: SimulatedBroker, client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -256,7 +256,7 @@ def test_the_share_coordinator_may_refuse(
     assert client.call(DeleteGroupsRequest(["g"])).results[0].error_code == 0
 
 
-def test_no_acknowledgement_that_is_not_written(
+def test_unwritten_acknowledgement_is_not_confirmed(
     broker: SimulatedBroker, client: SimulatedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:
@@ -275,7 +275,7 @@ def test_no_acknowledgement_that_is_not_written(
     assert SHARE_STATE_TOPIC in broker.broker.cluster.state.topics
 
 
-def test_a_state_that_a_power_cut_has_taken_begins_anew(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_share_state_lost_in_a_power_cut_is_initialized_again(broker: SimulatedBroker, client: SimulatedClient) -> None:
     """ "initialized" is in `__consumer_offsets`, and the state's only snapshot is not in `__share_group_state` any more."""
     a = joined(broker)
     produce(client, 3)

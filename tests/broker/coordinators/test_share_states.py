@@ -89,7 +89,7 @@ def test_state_survives_a_restart(broker: SimulatedBroker, kill: bool) -> None:
     assert (answer.error_code, answer.start_offset, batches) == (0, 0, [tuple(batch) for batch in WRITE.state_batches])
 
 
-def test_a_refused_write_has_changed_nothing(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_refused_write_changes_nothing(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 0)
@@ -113,7 +113,7 @@ def test_a_refused_write_has_changed_nothing(broker: SimulatedBroker, disk: Faul
         states = broker.broker.share_states
 
 
-def test_state_goes_with_its_topic(broker: SimulatedBroker) -> None:
+def test_state_is_deleted_with_its_topic(broker: SimulatedBroker) -> None:
     kept, gone = share(broker, "kept"), share(broker, "gone")
     for key in (kept, gone):
         broker.broker.share_states.initialize(key, 0, 0)
@@ -145,7 +145,7 @@ def test_share_state_log_is_deleted_up_to_the_first_needed_offset(broker: Simula
     assert broker.broker.share_states.read(cold, 0) == StateRead(0, 0)
 
 
-def test_nothing_is_answered_from_memory_once_the_log_is_offline(broker: SimulatedBroker) -> None:
+def test_offline_log_refuses_reads(broker: SimulatedBroker) -> None:
     key = share(broker)
     states = broker.broker.share_states
     states.initialize(key, 0, 7)
@@ -157,9 +157,7 @@ def test_nothing_is_answered_from_memory_once_the_log_is_offline(broker: Simulat
             ask()
 
 
-def test_many_topics_that_are_deleted_at_once_are_one_piece_of_work(
-    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deletion_of_many_topics_sweeps_once(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     states, names = broker.broker.share_states, [f"t{number}" for number in range(30)]
     for name in names:
         states.initialize(share(broker, name), 0, 7)

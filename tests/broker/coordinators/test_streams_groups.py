@@ -109,7 +109,7 @@ def test_heartbeat_response_and_group_description_agree(client: SimulatedClient,
         assert described(client, include_topology_description=True).topology_description_status == NOT_STORED
 
 
-def test_missing_internal_topics_are_made(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_missing_internal_topics_are_created(broker: SimulatedBroker, client: SimulatedClient) -> None:
     answer = beat(client, "a", 0, topology=counting(cleanup_policy="compact"))
     assert (answer.error_code, answer.member_epoch, tasks(answer)) == (0, 2, {})
     assert list(statuses(answer)) == [StatusCode.MISSING_INTERNAL_TOPICS]
@@ -130,7 +130,9 @@ def test_missing_internal_topics_are_made(broker: SimulatedBroker, client: Simul
     ("topology", "reason"),
     [(counting(replication_factor=3), "replicat"), (counting(no_such_config="1"), "no.such.config")],
 )
-def test_topics_that_cannot_be_made(broker: SimulatedBroker, client: SimulatedClient, topology: Topology, reason: str) -> None:
+def test_internal_topics_that_cannot_be_created_are_reported(
+    broker: SimulatedBroker, client: SimulatedClient, topology: Topology, reason: str
+) -> None:
     for epoch in (0, 2):
         answer = beat(client, "a", epoch, topology=topology if epoch == 0 else None)
         detail = statuses(answer)[StatusCode.MISSING_INTERNAL_TOPICS]
@@ -156,7 +158,7 @@ def test_unknown_groups_and_invalid_requests_are_refused(client: SimulatedClient
     assert client.call(update, 0).error_code == Code.UNSUPPORTED_VERSION
 
 
-def test_tools_see_the_type(client: SimulatedClient) -> None:
+def test_list_and_describe_show_the_group_type(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     commit(client, "classic")
     (listed,) = client.call(ListGroupsRequest(types_filter=["Streams"]), 5).groups
@@ -172,21 +174,21 @@ def test_tools_see_the_type(client: SimulatedClient) -> None:
     assert described(client).error_code == Code.GROUP_ID_NOT_FOUND
 
 
-def test_the_other_protocol(client: SimulatedClient) -> None:
+def test_other_protocols_are_refused_while_members_exist(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert join(client, G, 9).error_code == Code.INCONSISTENT_GROUP_PROTOCOL
     beat(client, "a", -1)
     assert join(client, G, 9).error_code == Code.MEMBER_ID_REQUIRED
 
 
-def test_offsets_by_member_epochs(client: SimulatedClient) -> None:
+def test_offset_requests_check_the_member_epoch(client: SimulatedClient) -> None:
     beat(client, "a", 0)
     assert commit(client, G, 9, 2, "a") == 0
     assert commit(client, G, 9, 3, "a") == Code.STALE_MEMBER_EPOCH
     assert commit(client, G, 9, 2, "b") == Code.UNKNOWN_MEMBER_ID
 
 
-def test_configs_of_a_group_are_in_force_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_group_configs_take_effect_at_once(broker: SimulatedBroker, client: SimulatedClient) -> None:
     beat(client, "a", 0)
     set_config(client, "streams.heartbeat.interval.ms", "700")
     assert beat(client, "a", 2).heartbeat_interval_ms == 700
@@ -198,7 +200,7 @@ def test_configs_of_a_group_are_in_force_at_once(broker: SimulatedBroker, client
     assert described(client).group_epoch > group_epoch
 
 
-def test_a_restart_forgets_nothing_and_sessions_end(broker: SimulatedBroker) -> None:
+def test_restarted_group_keeps_members_until_their_sessions_end(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         beat(client, "a", 0)
     broker.restart(kill=True)
@@ -210,7 +212,7 @@ def test_a_restart_forgets_nothing_and_sessions_end(broker: SimulatedBroker) -> 
         assert described(client).group_state == "Empty"
 
 
-def test_the_protocol_is_off_where_the_feature_or_the_configuration_says_so() -> None:
+def test_protocol_is_disabled_by_feature_or_configuration() -> None:
     for settings, features in (({"group.coordinator.rebalance.protocols": "classic"}, {}), ({}, {"streams.version": 0})):
         broker = SimulatedBroker(settings, features).start().with_coordinators()
         with broker.connect() as client:

@@ -50,9 +50,7 @@ def two_ids(world: World) -> list[str]:
     return [first, other]
 
 
-def test_an_id_that_cannot_be_timed_out_keeps_no_other_from_it(
-    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
-) -> None:
+def test_failed_timeout_does_not_block_other_timeouts(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     perform(world, "topic t")
     stuck, free = two_ids(world)
     for name, actor in ((stuck, "A"), (free, "B")):
@@ -85,9 +83,7 @@ def test_id_whose_record_does_not_fit_delays_no_other_timeout(broker: SimulatedB
     assert perform(world, f"describe {long}").startswith("CompleteAbort")
 
 
-def test_a_session_that_cannot_be_ended_keeps_no_other_from_it(
-    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
-) -> None:
+def test_failed_session_expiry_does_not_block_others(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     groups = broker.broker.groups
     other = next(n for n in "abcdefgh" if groups.partition_of(f"sweep-{n}") != groups.partition_of("sweep-g"))
     for name, actor in (("g", "M"), (other, "N")):
@@ -129,7 +125,9 @@ def join(group: str, instance: str | None = None) -> JoinGroupRequest:
     )
 
 
-def test_a_static_member_that_cannot_be_replaced_stays(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_static_member_stays_when_its_replacement_cannot_be_logged(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
+) -> None:
     first = world.client.call(join("sweep-s", "i1"), 9)
     request = SyncGroupRequest(
         group_id="sweep-s",
@@ -153,7 +151,7 @@ def test_a_static_member_that_cannot_be_replaced_stays(broker: SimulatedBroker, 
     assert list(broker.broker.groups.shard("sweep-s")[0].groups["sweep-s"].members) == [again.member_id]
 
 
-def test_groups_that_no_member_joined_are_forgotten(broker: SimulatedBroker, world: World) -> None:
+def test_groups_that_no_member_joined_are_removed(broker: SimulatedBroker, world: World) -> None:
     for n in range(500):
         assert world.client.call(join(f"sweep-{n}"), 9).error_code == 79
     shards = broker.broker.groups.shards()
@@ -165,7 +163,7 @@ def test_groups_that_no_member_joined_are_forgotten(broker: SimulatedBroker, wor
     assert sum(len(s.group_ids()) for s in shards) == 0
 
 
-def test_a_heartbeat_sets_no_timer_and_an_idle_group_has_none(broker: SimulatedBroker, world: World) -> None:
+def test_heartbeats_and_idle_groups_set_no_timers(broker: SimulatedBroker, world: World) -> None:
     first = world.client.call(join("sweep-s", "i1"), 9)
     world.client.call(
         SyncGroupRequest(
@@ -191,7 +189,9 @@ def test_a_heartbeat_sets_no_timer_and_an_idle_group_has_none(broker: SimulatedB
     assert shard.groups["sweep-s"].wake_ms is None
 
 
-def test_offsets_of_a_deleted_topic_go_when_the_log_takes_it(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_offsets_of_a_deleted_topic_are_removed_once_the_log_is_writable(
+    broker: SimulatedBroker, disk: FaultyFilesystem, world: World
+) -> None:
     perform(world, "topic t partitions=2")
     for group in ("g", "h"):
         perform(world, f"commit_offsets {group} t=5")
@@ -211,7 +211,7 @@ def test_offsets_of_a_deleted_topic_go_when_the_log_takes_it(broker: SimulatedBr
 
 
 @pytest.mark.smoke
-def test_a_bug_on_the_way_of_a_decision_does_not_leave_it_without_its_markers(
+def test_markers_are_sent_although_completion_hit_a_bug(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The decision is in the log: whatever goes wrong behind it is tried again, and the client hears of the decision."""

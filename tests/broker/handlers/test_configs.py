@@ -63,7 +63,7 @@ def client(simulated: SimulatedBroker) -> Iterator[SimulatedClient]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_a_change_is_answered_as_kafka_answers_it(case: Case, client: SimulatedClient) -> None:
+def test_config_change_is_answered_like_kafka(case: Case, client: SimulatedClient) -> None:
     name = "t" if case.kind == T else case.name
     if case.kind == T:
         create(client, name)
@@ -78,7 +78,7 @@ def test_a_change_is_answered_as_kafka_answers_it(case: Case, client: SimulatedC
 
 
 @pytest.mark.parametrize("kind", ["broker", "topic"])
-def test_every_config_is_described_as_kafka_describes_it(client: SimulatedClient, kind: str) -> None:
+def test_every_config_is_described_like_in_kafka(client: SimulatedClient, kind: str) -> None:
     create(client, "t")
     described = client.call(describe(B, "1") if kind == "broker" else describe(T, "t")).results[0].configs
     ours = {e.name: shown(e) for e in described if e.name not in STARTED_WITH and not e.name.startswith("ottla.")}
@@ -91,7 +91,7 @@ def test_every_config_is_described_as_kafka_describes_it(client: SimulatedClient
 
 
 @pytest.mark.parametrize(("kind", "name"), [(B, "1"), (T, "t")])
-def test_every_config_is_documented_when_that_is_asked_for(client: SimulatedClient, kind: int, name: str) -> None:
+def test_documentation_is_included_on_request(client: SimulatedClient, kind: int, name: str) -> None:
     create(client, "t")
     documented = client.call(describe(kind, name, documented=True)).results[0].configs
     assert [e.name for e in documented if not e.documentation] == []
@@ -110,7 +110,7 @@ def test_a_refused_change_is_not_written(simulated: SimulatedBroker, client: Sim
     simulated.restart(kill=True)
 
 
-def test_a_log_with_a_value_that_cannot_be_lived_by_starts_all_the_same(simulated: SimulatedBroker) -> None:
+def test_unusable_config_in_the_log_does_not_prevent_the_start(simulated: SimulatedBroker) -> None:
     configs = {"message.max.bytes": "many", "max.connections": "77", "max.connections.per.ip.overrides": "nonsense"}
     cluster = simulated.broker.cluster
     for name, value in configs.items():
@@ -120,7 +120,7 @@ def test_a_log_with_a_value_that_cannot_be_lived_by_starts_all_the_same(simulate
     assert (settings.max_connections, settings.max_connections_per_ip_overrides) == (77, "")
 
 
-def test_a_policy_that_was_appended_to_is_lived_by(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_appended_cleanup_policy_takes_effect(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     create(client, "t", retention_ms="5")
     create(client, "own", cleanup_policy="compact")
     asked = AlterConfigsResource(
@@ -151,7 +151,7 @@ def test_append_to_a_topic_list_starts_from_kafkas_default(client: SimulatedClie
     assert client.call(describe(T, "t", ["cleanup.policy"])).results[0].configs[0].value == "delete"
 
 
-def test_a_resource_that_is_named_twice_is_refused_twice(client: SimulatedClient) -> None:
+def test_duplicate_resource_is_refused_in_both_responses(client: SimulatedClient) -> None:
     create(client, "t")
     create(client, "u")
     retention = [AlterableConfig(name="retention.ms", config_operation=SET, value="5")]
@@ -172,7 +172,7 @@ def test_a_resource_that_is_named_twice_is_refused_twice(client: SimulatedClient
         (99, "x", 42, "Unknown resource type 99"),
     ],
 )
-def test_resources_that_are_not_there(client: SimulatedClient, kind: int, name: str, code: int, says: str) -> None:
+def test_unknown_resources_are_refused(client: SimulatedClient, kind: int, name: str, code: int, says: str) -> None:
     asked = [
         AlterConfigsResource(
             resource_type=kind, resource_name=name, configs=[AlterableConfig(name="retention.ms", config_operation=SET, value="5")]
@@ -215,7 +215,7 @@ def describe_all(names: list[str]) -> DescribeConfigsRequest:
     )
 
 
-def test_a_small_segment_for_tests_is_honoured(simulated: SimulatedBroker, client: SimulatedClient) -> None:
+def test_internal_segment_bytes_takes_precedence(simulated: SimulatedBroker, client: SimulatedClient) -> None:
     create(client, "t", internal_segment_bytes="300", segment_bytes="2000000")
     assert simulated.broker.partitions.get("t", 0).log.config.segment_bytes == 300
 
@@ -229,7 +229,7 @@ def test_a_small_segment_for_tests_is_honoured(simulated: SimulatedBroker, clien
     ],
     ids=["as given", "as often as it is looked at", "as Kafka"],
 )
-def test_the_first_retention(settings: dict[str, str], first_ms: int) -> None:
+def test_initial_task_delay_decides_the_first_retention_pass(settings: dict[str, str], first_ms: int) -> None:
     simulated = SimulatedBroker(settings).start()
     passes: list[int] = []
     apply = simulated.broker.directory.apply_retention

@@ -56,10 +56,10 @@ def waited_ms(broker: SimulatedBroker, fetch_offset: int, min_bytes: int, isolat
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_a_fetch_on_an_older_segment_does_not_wait(broker: SimulatedBroker, isolation_level: int) -> None:
+def test_fetch_in_an_older_segment_is_answered_at_once(broker: SimulatedBroker, isolation_level: int) -> None:
     """DelayedFetch completes where the fetch offset is on an older segment than the end."""
     assert waited_ms(broker, 0, 1 << 20, isolation_level) < WAIT_MS
 
 
-def test_one_on_the_newest_segment_does(broker: SimulatedBroker) -> None:
+def test_fetch_in_the_newest_segment_waits(broker: SimulatedBroker) -> None:
     assert waited_ms(broker, 3, 1 << 20) >= WAIT_MS

@@ -71,7 +71,7 @@ def test_diverging_epoch_is_returned_with_its_end_offset(client: SimulatedClient
         assert (part.high_watermark, part.log_start_offset, part.records) == (5, 0, b"")
 
 
-def test_an_epoch_that_reaches_to_the_offset_is_read_on(client: SimulatedClient) -> None:
+def test_matching_epoch_returns_records(client: SimulatedClient) -> None:
     for offset, last_epoch in ((0, 0), (3, 0), (3, 1), (4, 1), (0, -1), (3, -2)):
         part = fetch(client, offset, last_epoch)
         assert (part.error_code, part.diverging_epoch) == (0, None)
@@ -79,7 +79,7 @@ def test_an_epoch_that_reaches_to_the_offset_is_read_on(client: SimulatedClient)
 
 
 @pytest.mark.parametrize(("offset", "last_epoch"), [(0, 2), (5, 9), (-1, 0), (-1, 1), (6, -1)])
-def test_an_epoch_to_come_and_an_offset_that_is_not_there(client: SimulatedClient, offset: int, last_epoch: int) -> None:
+def test_future_epoch_or_unknown_offset_is_out_of_range(client: SimulatedClient, offset: int, last_epoch: int) -> None:
     part = fetch(client, offset, last_epoch)
     assert part.error_code == Code.OFFSET_OUT_OF_RANGE
     assert (part.diverging_epoch, part.aborted_transactions) == (None, None)
@@ -117,7 +117,7 @@ def test_unknown_isolation_level_is_refused(client: SimulatedClient, version: in
     assert answer.error_code == code
 
 
-def test_a_session_names_topics_in_one_way(client: SimulatedClient) -> None:
+def test_session_does_not_mix_topic_names_and_ids(client: SimulatedClient) -> None:
     """By name or by id: mixed, it would not know which partitions are the same (KIP-516)."""
     for version, other in ((16, 12), (12, 16)):
         first = client.call(request(client, 5, -1, max_wait_ms=0, session_epoch=0), version)

@@ -67,7 +67,7 @@ def test_parked_fetch_keeps_no_records_in_memory(simulated: SimulatedBroker) -> 
 
 
 @pytest.mark.parametrize("max_bytes", [2 * VALUE_BYTES, 2 * VALUE_BYTES + VALUE_BYTES // 2])
-def test_a_fetch_does_not_wait_for_more_than_its_answer_may_hold(simulated: SimulatedBroker, max_bytes: int) -> None:
+def test_min_bytes_is_limited_by_max_bytes(simulated: SimulatedBroker, max_bytes: int) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         request = fetch(0, min_bytes=50 * VALUE_BYTES)
         request.max_bytes = max_bytes
@@ -78,7 +78,7 @@ def test_a_fetch_does_not_wait_for_more_than_its_answer_may_hold(simulated: Simu
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_a_fetch_that_waits_is_woken_by_as_much_as_its_answer_may_hold(simulated: SimulatedBroker) -> None:
+def test_parked_fetch_is_answered_at_max_bytes(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         request = fetch(0, min_bytes=50 * VALUE_BYTES)
         request.max_bytes = 2 * VALUE_BYTES + VALUE_BYTES // 2
@@ -91,7 +91,7 @@ def test_a_fetch_that_waits_is_woken_by_as_much_as_its_answer_may_hold(simulated
         assert reader.receive(sent).responses[0].partitions[0].records
 
 
-def test_a_fetch_that_is_woken_waits_for_the_memory_of_all(simulated: SimulatedBroker) -> None:
+def test_woken_fetch_waits_for_shared_memory(simulated: SimulatedBroker) -> None:
     with simulated.connect() as writer, simulated.connect() as reader:
         sent = reader.send(fetch(0), 11)
         budget(simulated).read(1_000_000)

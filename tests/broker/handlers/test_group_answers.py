@@ -153,7 +153,7 @@ def test_the_empty_group_id_has_no_members(client: SimulatedClient) -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, 22), (8, 22), (9, 69)])
-def test_a_member_of_a_group_that_does_not_exist(client: SimulatedClient, version: int, code: int) -> None:
+def test_commit_by_a_member_of_an_unknown_group_is_refused(client: SimulatedClient, version: int, code: int) -> None:
     assert commit(client, "nobody", version, generation=1, member="m") == code
 
 
@@ -168,7 +168,7 @@ def test_describe_omits_protocol_and_assignments_during_a_rebalance(client: Simu
     assert [(m.member_metadata, m.member_assignment) for m in shown.members] == [(SUBSCRIPTION, b"as")]
 
 
-def test_offsets_of_a_group_whose_subscription_cannot_be_read(client: SimulatedClient) -> None:
+def test_offsets_are_not_deleted_when_the_subscription_is_unreadable(client: SimulatedClient) -> None:
     commit(client, "g")
     member = join(client, "g", 3, subscription=b"bad").member_id
     assert delete_offsets(client, "g") == (0, [86, 86])
@@ -176,7 +176,7 @@ def test_offsets_of_a_group_whose_subscription_cannot_be_read(client: SimulatedC
     assert delete_offsets(client, "g") == (0, [86, 86])
 
 
-def test_offsets_of_a_living_group_that_does_not_consume(client: SimulatedClient) -> None:
+def test_offsets_of_an_active_group_of_another_type_are_not_deleted(client: SimulatedClient) -> None:
     member = join(client, "g", 3, kind="connect").member_id
     assert delete_offsets(client, "g") == (68, [])
     sync(client, "g", member, kind="connect")
@@ -184,7 +184,7 @@ def test_offsets_of_a_living_group_that_does_not_consume(client: SimulatedClient
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_a_simple_group_outlives_its_offsets(restart: bool) -> None:
+def test_simple_group_remains_after_its_offsets_are_deleted(restart: bool) -> None:
     broker = SimulatedBroker().start().with_coordinators()
     client = broker.connect()
     client.call(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=1)], timeout_ms=1_000), 7)
@@ -290,7 +290,7 @@ def test_group_requests_without_coordinator_topics_get_not_coordinator() -> None
     assert broker.bugs == 0
 
 
-def test_a_member_is_named_by_its_client_and_a_uuid(client: SimulatedClient) -> None:
+def test_member_id_consists_of_client_id_and_uuid(client: SimulatedClient) -> None:
     member = join(client, "g", 5).member_id
     assert re.fullmatch("simulated-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", member), member
 
@@ -318,7 +318,7 @@ def test_refused_partitions_are_answered_first(client: SimulatedClient) -> None:
     assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == codes
 
 
-def test_a_group_without_configs_is_no_config_resource(client: SimulatedClient) -> None:
+def test_only_configured_groups_are_config_resources(client: SimulatedClient) -> None:
     """Kafka lists those that somebody has configured."""
     assert commit(client, "g") == 0
     assert client.call(ListConfigResourcesRequest([32]), 1).config_resources == []

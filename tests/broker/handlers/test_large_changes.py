@@ -48,7 +48,7 @@ def turns(broker: SimulatedBroker, calls: Recorded) -> list[list[tuple[Any, ...]
 
 
 @pytest.mark.smoke
-def test_a_large_change_is_carried_out_in_steps(broker: SimulatedBroker) -> None:
+def test_large_change_is_applied_in_steps(broker: SimulatedBroker) -> None:
     with_many(broker)
     calls = Recorded(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(MANY)])
@@ -72,7 +72,7 @@ def test_many_small_topics_are_opened_in_steps(broker: SimulatedBroker) -> None:
 
 
 @pytest.mark.smoke
-def test_large_change_ends_leaderships_first(broker: SimulatedBroker) -> None:
+def test_large_change_resigns_leaderships_first(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(0, MANY, 2)])
     broker.env.settle()
@@ -94,7 +94,7 @@ def test_later_change_replaces_a_queued_one(broker: SimulatedBroker) -> None:
     assert not broker.broker.partitions.replica(TOPIC, last).is_led
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_left_alone(broker: SimulatedBroker) -> None:
+def test_topic_deleted_during_a_large_change_is_skipped(broker: SimulatedBroker) -> None:
     with_many(broker)
     change(broker, *[changed(index, leader=OWN) for index in range(MANY)])
     removed = remove_topic_record.RemoveTopicRecord(topic_id=TOPIC_ID)

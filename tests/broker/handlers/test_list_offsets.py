@@ -76,7 +76,7 @@ def answers(simulated: SimulatedBroker, *timestamps_ms: int) -> list[tuple[int, 
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_the_first_record_at_or_after_a_time(simulated: SimulatedBroker, codec: int) -> None:
+def test_offset_of_the_first_record_at_or_after_a_timestamp_is_returned(simulated: SimulatedBroker, codec: int) -> None:
     now_ms = simulated.now_ms()
     records = b"".join(record(delta=i, timestamp_delta_ms=d, value=b"v" * 9_000) for i, d in enumerate([0, 30, 10, 40, 20]))
     store(simulated, batch(compress(records, codec), count=5, timestamp_ms=now_ms, max_timestamp_ms=now_ms + 40, attributes=codec))
@@ -91,7 +91,7 @@ def test_the_first_record_at_or_after_a_time(simulated: SimulatedBroker, codec: 
     assert answers(simulated, now_ms - 5) == [(0, 2, now_ms + 10)]
 
 
-def test_append_time_needs_no_record(simulated: SimulatedBroker) -> None:
+def test_log_append_time_is_found_without_reading_records(simulated: SimulatedBroker) -> None:
     noise = with_attributes(bytearray(batch(b"noise", count=3, attributes=LZ4, timestamp_ms=simulated.now_ms())), 0x08)
     store(simulated, noise)
     assert answers(simulated, simulated.now_ms()) == [(0, 0, simulated.now_ms())]
@@ -103,7 +103,7 @@ def test_unreadable_batch_is_reported(simulated: SimulatedBroker) -> None:
 
 
 @pytest.mark.smoke
-def test_a_stored_bomb_costs_no_memory(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_stored_decompression_bomb_uses_little_memory(meter: Meter, simulated: SimulatedBroker) -> None:
     """A directory of Apache Kafka's may hold what ottla would not have taken."""
     bomb = record(value=bytes(40 * MIB)) + record(delta=1, timestamp_delta_ms=5)
     now_ms = simulated.now_ms()
@@ -116,7 +116,7 @@ def test_a_stored_bomb_costs_no_memory(meter: Meter, simulated: SimulatedBroker)
 
 
 @pytest.mark.full
-def test_many_questions_are_answered_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
+def test_many_partitions_are_answered_in_steps(meter: Meter, simulated: SimulatedBroker) -> None:
     now_ms = simulated.now_ms()
     raw = build_batch([(b"k", b"v" * 50)] * 1_000, now_ms, compression=ZSTD)
     for index in range(500):
@@ -125,7 +125,7 @@ def test_many_questions_are_answered_in_steps(meter: Meter, simulated: Simulated
         check_best(meter, STEP, lambda _: run_steps(meter, handled(simulated, asked(*timestamps_ms))))  # noqa: B023
 
 
-def test_a_partition_that_is_named_twice_gets_one_answer(simulated: SimulatedBroker) -> None:
+def test_duplicate_partition_is_answered_once(simulated: SimulatedBroker) -> None:
     partitions = [
         ListOffsetsPartition(partition_index=index, current_leader_epoch=-1, timestamp=at_ms)
         for index, at_ms in ((0, -1), (1, -1), (0, -2), (0, -2))
@@ -136,7 +136,7 @@ def test_a_partition_that_is_named_twice_gets_one_answer(simulated: SimulatedBro
     assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, Code.INVALID_REQUEST), (1, 0)]
 
 
-def test_a_few_questions_are_answered_at_once(simulated: SimulatedBroker) -> None:
+def test_few_partitions_are_answered_in_one_step(simulated: SimulatedBroker) -> None:
     store(simulated, build_batch([(b"k", b"v" * 50)] * 100, simulated.now_ms()))
     assert not isinstance(handled(simulated, asked(simulated.now_ms(), -1, -2, -3)), Iterator)
 
@@ -150,7 +150,7 @@ def test_earliest_pending_upload_offset_is_accepted_from_version_11_on(
     assert (answer.error_code, answer.offset) == (code, -1)
 
 
-def test_segments_may_go_while_one_looks(simulated: SimulatedBroker) -> None:
+def test_segment_deleted_during_the_search_is_skipped(simulated: SimulatedBroker) -> None:
     log, now_ms = log_of(simulated), simulated.now_ms()
     for _ in range(2):
         store(simulated, build_batch([(b"k", b"v" * 50)] * 20_000, now_ms, compression=ZSTD))

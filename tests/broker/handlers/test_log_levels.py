@@ -60,13 +60,13 @@ def change(client: SimulatedClient, *changes: tuple[str, int, str | None], node:
     return code
 
 
-def test_every_part_that_writes_lines_is_known() -> None:
+def test_every_logger_is_listed() -> None:
     folder = Path(ottla.broker.__path__[0])
     names = {name for path in folder.rglob("*.py") for name in re.findall(r'get_logger\("(\w+)"\)', path.read_text())}
     assert names == set(LOGGERS)
 
 
-def test_levels_are_shown_and_changed(client: SimulatedClient) -> None:
+def test_log_levels_are_described_and_changed(client: SimulatedClient) -> None:
     assert shown(client) == dict.fromkeys((*LOGGERS, ROOT), "INFO")
     assert change(client, ("groups", SET, "TRACE"), (ROOT, SET, "ERROR"), validate_only=True) == 0
     assert shown(client)["groups"] == "INFO"
@@ -112,7 +112,7 @@ def test_lines_below_the_level_are_not_written(monkeypatch: pytest.MonkeyPatch) 
     assert re.findall(r'"event": "(\w+)"', stream.getvalue()) == ["two", "three", "seven"]
 
 
-def test_a_start_in_the_same_process_begins_with_the_levels_of_its_settings() -> None:
+def test_restart_in_the_same_process_resets_log_levels() -> None:
     before = structlog.get_config()
     LOG_LEVELS.set("groups", "DEBUG")
     LOG_LEVELS.set(ROOT, "ERROR")

@@ -57,7 +57,7 @@ def asked(count: int | None) -> OffsetFetchRequestGroup:
 @pytest.mark.entry("OFF-01", "OFF-03")
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("is_named", [False, True])
-def test_a_marker_between_two_steps_is_seen_by_none_of_an_answer(simulated: SimulatedBroker, is_named: bool, stable: bool) -> None:
+def test_marker_between_two_steps_does_not_change_the_response(simulated: SimulatedBroker, is_named: bool, stable: bool) -> None:
     committed(simulated, 1, count=COUNT, pending=False)
     committed(simulated, 2, count=COUNT, pending=True)
     steps = steps_of(simulated, [asked(COUNT if is_named else None)], stable=stable)
@@ -69,7 +69,7 @@ def test_a_marker_between_two_steps_is_seen_by_none_of_an_answer(simulated: Simu
     assert len(answer.topics[0].partitions) == COUNT
 
 
-def test_small_groups_of_a_large_request_are_each_of_one_moment(simulated: SimulatedBroker) -> None:
+def test_each_group_in_a_large_response_is_consistent(simulated: SimulatedBroker) -> None:
     committed(simulated, 1, count=100, pending=False)
     committed(simulated, 2, count=100, pending=True)
     steps = steps_of(simulated, [asked(100)] * 40, stable=False)

@@ -68,7 +68,7 @@ def send(simulated: SimulatedBroker, topic: str, raw: bytes) -> PartitionProduce
 
 
 @pytest.mark.parametrize("version", [7, 8, 12])
-def test_the_records_to_blame_are_named_from_version_8_on(simulated: SimulatedBroker, version: int) -> None:
+def test_invalid_records_are_named_from_version_8_on(simulated: SimulatedBroker, version: int) -> None:
     make(simulated, "t", cleanup_policy="compact")
     raw = batch(record() + record(delta=1, key=None), count=2, timestamp_ms=simulated.now_ms())
     with simulated.connect() as client:
@@ -94,14 +94,14 @@ def test_batch_header_is_corrected_to_match_its_records(simulated: SimulatedBrok
     assert log_of(simulated, "t").segments[0].max_timestamp_ms == now_ms
 
 
-def test_a_base_offset_is_not_for_clients_to_choose(simulated: SimulatedBroker) -> None:
+def test_nonzero_base_offset_is_refused(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytearray(batch(record()))
     raw[7] = 5
     assert send(simulated, "t", bytes(raw)).error_code == Code.INVALID_RECORD
 
 
-def test_size_is_looked_at_before_anything_is_inflated(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_size_is_checked_before_decompression(simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     make(simulated, "t", max_message_bytes="400")
     raw = batch(compress(record(value=bytes(20 * MIB)), ZSTD), attributes=ZSTD)
     assert len(raw) > 400
@@ -112,7 +112,7 @@ def test_size_is_looked_at_before_anything_is_inflated(simulated: SimulatedBroke
 
 
 @pytest.mark.parametrize("max_bytes", [100_000_000, 1_000])
-def test_the_crc_of_a_large_batch_is_worked_out_once_and_aside(
+def test_crc_of_a_large_batch_is_computed_once_in_a_thread(
     simulated: SimulatedBroker, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
     make(simulated, "t", max_message_bytes=str(max_bytes))
@@ -166,7 +166,7 @@ def test_a_large_request_is_handled_in_steps(meter: Meter, simulated: SimulatedB
     check_best(meter, STEP, attempt)
 
 
-def test_a_small_request_is_one_stretch(simulated: SimulatedBroker) -> None:
+def test_small_request_is_handled_in_one_step(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", b"v" * 100)] * 1_000, simulated.now_ms(), compression=ZSTD))
     assert not isinstance(handled(simulated, request("t", {0: raw})), Iterator)
@@ -198,7 +198,7 @@ def test_memory_is_released_when_the_client_disconnects(simulated: SimulatedBrok
     assert not simulated.broker.inflating.used_bytes
 
 
-def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
+def test_decompression_waits_for_memory(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     memory = simulated.broker.inflating
     run(memory.take(memory.limit_bytes))
@@ -218,7 +218,7 @@ def test_inflating_waits_for_memory(simulated: SimulatedBroker) -> None:
 
 
 @pytest.mark.smoke
-def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_starting(simulated: SimulatedBroker) -> None:
+def test_decompression_bomb_in_a_coordinator_log_does_not_prevent_the_start(simulated: SimulatedBroker) -> None:
     """Whoever calls itself the admin client may write there, as with Apache Kafka."""
     with simulated.connect("__admin_client") as client:
         client.call(FindCoordinatorRequest(key="g", key_type=0), 3)
@@ -229,7 +229,7 @@ def test_a_bomb_among_the_coordinators_records_does_not_keep_the_broker_from_sta
     assert log_of(simulated, "__consumer_offsets").log_end_offset == 1
 
 
-def test_decompressed_bytes_are_a_metric(simulated: SimulatedBroker) -> None:
+def test_decompressed_bytes_are_counted(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     send(simulated, "t", bytes(build_batch([(b"k", b"v" * 1_000)] * 12_000, simulated.now_ms(), compression=ZSTD)))
     samples = {s.name: s.value for metric in collect(simulated.broker) for s in metric.samples}
@@ -251,12 +251,12 @@ def test_log_start_offset_in_the_response_comes_from_the_log(simulated: Simulate
     assert (refused.error_code, refused.log_start_offset) == (Code.INVALID_RECORD, 0)
 
 
-def test_a_topic_without_partitions_is_not_answered(simulated: SimulatedBroker) -> None:
+def test_topic_without_partitions_is_left_out_of_the_response(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     assert handled(simulated, request("t", {})).responses == []
 
 
-def test_a_batch_that_is_looked_at_again_counts_once(simulated: SimulatedBroker) -> None:
+def test_revalidated_batch_counts_once_toward_the_decompression_limit(simulated: SimulatedBroker) -> None:
     """The topic's settings change while it is inflated; what it may inflate to is enough for one look only."""
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
@@ -268,7 +268,7 @@ def test_a_batch_that_is_looked_at_again_counts_once(simulated: SimulatedBroker)
     assert (answer.error_code, answer.base_offset) == (0, 0)
 
 
-def test_equal_settings_are_no_other_settings(simulated: SimulatedBroker) -> None:
+def test_equal_settings_cause_no_second_validation(simulated: SimulatedBroker) -> None:
     make(simulated, "t")
     raw = bytes(build_batch([(b"k", bytes(40 * MIB))], simulated.now_ms(), compression=ZSTD))
     before = simulated.broker.counters.inflated_bytes

@@ -73,7 +73,7 @@ def answered_once(broker: MeasuredBroker, request: Any, version: int) -> Any:
         return client.call(request, version)
 
 
-def test_metadata_makes_many_topics(broker: MeasuredBroker) -> None:
+def test_auto_creation_of_many_topics_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     count = broker.meter.size(MANY)
     answers = answered(broker, lambda n: (MetadataRequest([MetadataRequestTopic(name=f"t{n}-{i}") for i in range(count)]), 12))
     for answer in answers:
@@ -82,7 +82,7 @@ def test_metadata_makes_many_topics(broker: MeasuredBroker) -> None:
     assert {len(a.topics) for a in answers} == {len(answers) * count}
 
 
-def test_topics_are_made_and_deleted(broker: MeasuredBroker) -> None:
+def test_creating_and_deleting_many_topics_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     count = broker.meter.size(1_000)
     answers = answered(
         broker,
@@ -99,7 +99,7 @@ def test_topics_are_made_and_deleted(broker: MeasuredBroker) -> None:
     assert not broker.broker.cluster.state.topics
 
 
-def test_a_topic_of_many_partitions(broker: MeasuredBroker) -> None:
+def test_topic_with_many_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     most, limit = broker.meter.size(10_000), LOOP_HELD.with_lines(60_000)
 
     def made(n: int) -> tuple[Any, int]:
@@ -128,7 +128,7 @@ def test_a_topic_of_many_partitions(broker: MeasuredBroker) -> None:
     assert not len(broker.broker.partitions)
 
 
-def test_a_transaction_of_many_partitions(broker: MeasuredBroker) -> None:
+def test_transaction_with_many_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     count, exceeded = broker.meter.size(1_500), []
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=count, replication_factor=1)]), 7)
@@ -161,7 +161,7 @@ def test_a_transaction_of_many_partitions(broker: MeasuredBroker) -> None:
     assert not all(exceeded), f"the loop was held for {exceeded}"
 
 
-def test_a_fetch_session_of_many_unknown_partitions(broker: MeasuredBroker) -> None:
+def test_fetch_session_with_many_unknown_partitions_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     count = 20 * broker.meter.size(MANY)
 
     def first(n: int) -> tuple[FetchRequest, int]:
@@ -179,7 +179,7 @@ def test_a_fetch_session_of_many_unknown_partitions(broker: MeasuredBroker) -> N
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_requests_that_name_many_things(broker: MeasuredBroker, name: str) -> None:
+def test_requests_with_many_elements_hold_the_loop_briefly(broker: MeasuredBroker, name: str) -> None:
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name=EXISTING, num_partitions=1, replication_factor=1)]), 7)
     many = broker.meter.size(MANY)
@@ -190,7 +190,7 @@ def test_requests_that_name_many_things(broker: MeasuredBroker, name: str) -> No
     )
 
 
-def test_state_of_a_share_partition_that_is_written_all_over(broker: MeasuredBroker) -> None:
+def test_fragmented_share_state_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     """As much of it as a write may have, between all that there is; then little of it, in very many writes."""
     with broker.connect() as client:
         client.call(CreateTopicsRequest([CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 7)
@@ -222,7 +222,7 @@ def test_state_of_a_share_partition_that_is_written_all_over(broker: MeasuredBro
     check_best(broker.meter, LOOP_HELD, attempt)
 
 
-def test_a_group_of_hostile_expressions(broker: MeasuredBroker) -> None:
+def test_slow_regular_expressions_hold_the_loop_briefly(broker: MeasuredBroker) -> None:
     """Its member's first heartbeat, and the first one after a topic was made."""
     slow, count = "(a?){1000}", 40
     names = [f"{'a' * 245}{number}" for number in range(count)]
@@ -254,7 +254,7 @@ def test_a_group_of_hostile_expressions(broker: MeasuredBroker) -> None:
     assert {a.member_epoch for a in answers} == {epoch + 1}
 
 
-def test_a_target_for_many_members(broker: MeasuredBroker) -> None:
+def test_assignment_for_many_members_holds_the_loop_briefly(broker: MeasuredBroker) -> None:
     """They join while the last target is too new for another, then one heartbeat has it computed for all of them."""
     members = partitions = broker.meter.size(1_000)
     with broker.connect() as client:

@@ -54,7 +54,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("request_", "version", "is_small"), ASKED)
-def test_only_large_answers_wait(request_: Any, version: int, is_small: bool) -> None:
+def test_only_large_responses_wait_for_memory(request_: Any, version: int, is_small: bool) -> None:
     broker = SimulatedBroker().start()
     client = broker.connect()
     create(cast(Any, client), "small", 2)

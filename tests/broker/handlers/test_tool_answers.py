@@ -67,7 +67,7 @@ def test_acls_are_reported_as_disabled(client: SimulatedClient, unknown: int) ->
     assert [r.error_code for r in created.results] == [Code.SECURITY_DISABLED] * 2
 
 
-def test_the_quorum_is_one_voter_at_the_end_of_its_log(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_quorum_is_described_as_one_voter_without_lag(broker: SimulatedBroker, client: SimulatedClient) -> None:
     answer = client.call(DescribeQuorumRequest([TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(0)])]))
     (partition,) = answer.topics[0].partitions
     (voter,) = partition.current_voters
@@ -80,7 +80,7 @@ def test_the_quorum_is_one_voter_at_the_end_of_its_log(broker: SimulatedBroker, 
 
 
 @pytest.mark.parametrize("asked", [[("a", 0)], [("__cluster_metadata", 1)], [("__cluster_metadata", 0), ("a", 0)]])
-def test_no_other_quorum_is_described(client: SimulatedClient, asked: list[tuple[str, int]]) -> None:
+def test_unknown_quorum_topics_are_refused(client: SimulatedClient, asked: list[tuple[str, int]]) -> None:
     answer = client.call(
         DescribeQuorumRequest([TopicData(topic_name=name, partitions=[PartitionData(index)]) for name, index in asked])
     )
@@ -89,7 +89,7 @@ def test_no_other_quorum_is_described(client: SimulatedClient, asked: list[tuple
     assert answer.nodes == []
 
 
-def test_the_quorum_stays_as_it_is(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_quorum_voters_cannot_be_changed(broker: SimulatedBroker, client: SimulatedClient) -> None:
     own, cluster_id = broker.broker.directory_id, broker.broker.cluster_id
 
     def added(cluster_id: str | None, voter: int, directory: bytes, listener: str = "CONTROLLER") -> int:
@@ -119,7 +119,7 @@ def test_the_quorum_stays_as_it_is(broker: SimulatedBroker, client: SimulatedCli
 
 
 @pytest.mark.parametrize("kind", [0, 1])
-def test_no_election_is_needed(client: SimulatedClient, kind: int) -> None:
+def test_leader_elections_are_not_needed(client: SimulatedClient, kind: int) -> None:
     def elected(*partitions: tuple[str, list[int]] | None) -> list[tuple[str, list[tuple[int, int]]]]:
         named = None if None in partitions else [TopicPartitions(topic=p[0], partitions=p[1]) for p in partitions if p]
         answer = client.call(ElectLeadersRequest(election_type=kind, topic_partitions=named))
@@ -148,7 +148,9 @@ def test_no_election_is_needed(client: SimulatedClient, kind: int) -> None:
         (-1, None, Code.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_partitions_lie_where_they_lie(client: SimulatedClient, index: int, replicas: list[int] | None, code: Code) -> None:
+def test_reassignment_to_other_brokers_is_refused(
+    client: SimulatedClient, index: int, replicas: list[int] | None, code: Code
+) -> None:
     module = alter_partition_reassignments
     partition = module.ReassignablePartition(partition_index=index, replicas=replicas)
     answer = client.call(
@@ -159,7 +161,7 @@ def test_partitions_lie_where_they_lie(client: SimulatedClient, index: int, repl
     assert client.call(ListPartitionReassignmentsRequest(topics=None)).topics == []
 
 
-def test_logs_move_to_where_they_lie_only(client: SimulatedClient) -> None:
+def test_replicas_can_only_stay_in_their_log_directory(client: SimulatedClient) -> None:
     def moved(*dirs: tuple[str, str, list[int]]) -> list[tuple[str, list[tuple[int, int]]]]:
         module = alter_replica_log_dirs
         named = [

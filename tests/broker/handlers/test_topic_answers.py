@@ -62,14 +62,14 @@ def deleted(client: SimulatedClient, *topics: tuple[str | None, bytes], version:
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_a_topic_that_is_named_twice_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient, version: int) -> None:
+def test_duplicate_topic_name_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient, version: int) -> None:
     message = "Duplicate topic name." if version >= 5 else None
     expected = [("a", Code.INVALID_REQUEST, message), ("b", 0, None)]
     assert deleted(client, ("a", NO_UUID), ("b", NO_UUID), ("a", NO_UUID), version=version) == expected
     assert set(broker.broker.cluster.state.topics) == {"a"}
 
 
-def test_an_id_that_is_named_twice_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_duplicate_topic_id_is_not_deleted(broker: SimulatedBroker, client: SimulatedClient) -> None:
     topic_id = broker.broker.cluster.state.topics["a"].topic_id
     assert deleted(client, (None, topic_id), (None, topic_id)) == [(None, Code.INVALID_REQUEST, "Duplicate topic id.")]
     assert "a" in broker.broker.cluster.state.topics
@@ -82,13 +82,13 @@ def test_delete_topics_needs_either_a_name_or_an_id(client: SimulatedClient) -> 
     assert deleted(client, ("a", NO_ID)) == [both]
 
 
-def test_why_a_topic_is_not_deleted_is_said_in_kafkas_words(client: SimulatedClient) -> None:
+def test_deletion_refusals_have_kafkas_messages(client: SimulatedClient) -> None:
     no_topic = ("none", Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     no_id = (None, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
     assert deleted(client, ("none", NO_UUID), (None, NO_ID)) == [no_topic, no_id]
 
 
-def test_partitions_that_are_asked_for_twice_are_not_made(broker: SimulatedBroker, client: SimulatedClient) -> None:
+def test_duplicate_topic_gets_no_new_partitions(broker: SimulatedBroker, client: SimulatedClient) -> None:
     asked = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in (("a", 2), ("b", 2), ("a", 3))]
     answers = client.call(CreatePartitionsRequest(topics=asked, timeout_ms=1000, validate_only=False)).results
     assert [(r.name, r.error_code) for r in answers] == [("a", Code.INVALID_REQUEST), ("b", 0)]
@@ -111,7 +111,7 @@ def test_describe_cluster_refuses_other_endpoint_types(client: SimulatedClient, 
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(-1, (-1, -1)), (0, (0, 0)), (1, (-1, -1))])
-def test_the_current_epoch_of_an_empty_partition_ends_at_its_end(
+def test_current_epoch_of_an_empty_partition_ends_at_the_log_end(
     client: SimulatedClient, epoch: int, expected: tuple[int, int]
 ) -> None:
     # A consumer takes an end of -1 for a loss: it resets its position, or fails where it has no reset policy.
@@ -124,7 +124,7 @@ def test_the_current_epoch_of_an_empty_partition_ends_at_its_end(
     assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (0, *expected)
 
 
-def test_describe_producers_of_unknown_partitions(client: SimulatedClient) -> None:
+def test_describe_producers_refuses_unknown_partitions(client: SimulatedClient) -> None:
     """Kafka has a message for a topic that it does not know, none for a partition, and checks the name first."""
     asked = [
         ProducersTopic(name="a", partition_indexes=[0, 7]),
@@ -145,7 +145,7 @@ def test_describe_producers_of_unknown_partitions(client: SimulatedClient) -> No
     ]
 
 
-def test_a_marker_for_no_partition_is_not_answered(client: SimulatedClient) -> None:
+def test_marker_without_partitions_is_left_out_of_the_response(client: SimulatedClient) -> None:
     topics = [WritableTxnMarkerTopic(name="a", partition_indexes=[0])]
     markers = [
         WritableTxnMarker(producer_id=5, producer_epoch=0, transaction_result=True, topics=[]),
@@ -169,7 +169,7 @@ def test_verification_of_unknown_partitions_is_refused(client: SimulatedClient) 
     assert verified("", there) == [Code.INVALID_REQUEST]
 
 
-def test_a_marker_that_cannot_be_is_refused_after_a_partition_that_is_not_there(client: SimulatedClient) -> None:
+def test_unknown_partition_is_reported_before_an_invalid_marker(client: SimulatedClient) -> None:
     marker = WritableTxnMarker(
         producer_id=-1,
         producer_epoch=0,

@@ -38,7 +38,7 @@ def asked(client: SimulatedClient, *topics: tuple[bytes, str | None], version: i
 
 
 @pytest.mark.parametrize("name", ["", None, "another", "t"])
-def test_beside_an_id_the_name_counts_for_nothing(client: SimulatedClient, name: str | None) -> None:
+def test_name_next_to_a_topic_id_is_ignored(client: SimulatedClient, name: str | None) -> None:
     """Java's Admin sends an empty name beside the id; an answer about the topic "" breaks it."""
     known = topic_id(client)
     assert asked(client, (known, name), (known, name)) == [(0, "t", known)]
@@ -47,11 +47,11 @@ def test_beside_an_id_the_name_counts_for_nothing(client: SimulatedClient, name:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_ids_are_refused_before_they_were_served(client: SimulatedClient, version: int) -> None:
+def test_topic_ids_are_refused_in_older_versions(client: SimulatedClient, version: int) -> None:
     known = topic_id(client)
     assert asked(client, (known, "t"), version=version)[0][0] == 42
     assert asked(client, (NO_UUID, None), version=version)[0][0] == 42
 
 
-def test_a_topic_that_is_named_twice_is_answered_once(client: SimulatedClient) -> None:
+def test_duplicate_topic_is_answered_once(client: SimulatedClient) -> None:
     assert asked(client, (NO_UUID, "t"), (NO_UUID, "t")) == [(0, "t", topic_id(client))]

@@ -21,7 +21,7 @@ HANGS_S = 60
 DATA = bytes(400_000)
 
 
-def test_a_client_that_reads_slowly_gets_all() -> None:
+def test_slow_reader_gets_the_whole_response() -> None:
     """The time-out is one of each send: all sends together may take longer."""
     sent = bytearray()
 
@@ -35,7 +35,7 @@ def test_a_client_that_reads_slowly_gets_all() -> None:
 
 
 @pytest.mark.smoke
-def test_a_client_that_reads_nothing_counts_as_one_that_has_left() -> None:
+def test_client_that_reads_nothing_is_disconnected() -> None:
     sending, reading = socket.socketpair()
     sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
     sending.settimeout(SILENCE_S)
@@ -102,11 +102,11 @@ def served() -> Iterator[Served]:
     made.close()
 
 
-def test_a_body_is_read_to_its_end(served: Served) -> None:
+def test_request_body_is_read_completely(served: Served) -> None:
     assert served.tell(b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n", b"ab", b"cd", pause_s=0.05) == (200, b"POST abcd")
 
 
-def test_an_answer_to_head_has_no_body(served: Served) -> None:
+def test_response_to_head_has_no_body(served: Served) -> None:
     assert served.tell(b"HEAD / HTTP/1.1\r\n\r\n") == (200, b"")
     assert served.tell(b"HEAD /fails HTTP/1.1\r\n\r\n") == (500, b"")
     assert served.tell(b"HEAD / HTTP/3.1\r\n\r\n") == (505, b"")
@@ -139,7 +139,7 @@ def test_malformed_http_requests_are_refused_in_json(served: Served, sent: bytes
 
 
 @pytest.mark.smoke
-def test_a_request_that_stops_within_its_body(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_request_body_times_out(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_requests, "IDLE_TIMEOUT_S", SILENCE_S)
     status, body = served.tell(b"POST / HTTP/1.1\r\nContent-Length: 500\r\n\r\n{}")
     assert (status, "after 2 of 500 bytes" in msgspec.json.decode(body)["error"]) == (408, True)
@@ -147,7 +147,7 @@ def test_a_request_that_stops_within_its_body(served: Served, monkeypatch: pytes
 
 @pytest.mark.full
 @pytest.mark.parametrize("begun", [b"GET / HTTP/1.1\r\nA: ", b"POST / HTTP/1.1\r\nContent-Length: 500\r\n\r\n"])
-def test_a_request_that_trickles_in_has_its_time(served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+def test_slowly_sent_request_times_out(served: Served, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
     """However often a byte comes."""
     monkeypatch.setattr(http_requests, "REQUEST_TIMEOUT_S", 2 * SILENCE_S)
     with served.connect() as client:
@@ -159,7 +159,7 @@ def test_a_request_that_trickles_in_has_its_time(served: Served, monkeypatch: py
                 time.sleep(SILENCE_S / 10)
 
 
-def test_an_error_of_the_app_is_logged_counted_and_answered(served: Served) -> None:
+def test_app_error_is_logged_counted_and_answered(served: Served) -> None:
     with capture_logs() as lines:
         status, body = served.tell(b"GET /fails HTTP/1.1\r\n\r\n")
     assert (status, msgspec.json.decode(body)["error"]) == (500, "the broker has met an error of its own; its log has more")

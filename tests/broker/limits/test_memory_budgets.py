@@ -65,7 +65,7 @@ class TestResponses:
         assert not budget.is_used_up
         assert budget.used_bytes == 10
 
-    def test_the_largest_that_takes_nothing_is_closed(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
+    def test_largest_stalled_client_is_closed(self, env: SimulatedEnv, budget: ResponseBudget) -> None:
         small = self.hold(budget, Client("small"), LIMIT_BYTES // 4)
         large = self.hold(budget, Client("large"), LIMIT_BYTES // 2)
         steady = self.hold(budget, Client("steady"), LIMIT_BYTES // 2)
@@ -94,7 +94,7 @@ class TestResponses:
         env.advance(10 * STALL_MS)
         assert (budget.used_bytes, reader.went_on, budget.waiting_count) == (0, 0, 0)
 
-    def test_bytes_read_for_responses_count(self, budget: ResponseBudget) -> None:
+    def test_bytes_read_for_responses_are_charged(self, budget: ResponseBudget) -> None:
         budget.read(LIMIT_BYTES)
         assert budget.left_bytes == 0
         assert budget.is_used_up
@@ -107,7 +107,7 @@ class TestRequests:
     def budget(self, env: SimulatedEnv) -> RequestBudget:
         return RequestBudget(env, LIMIT_BYTES, STALL_MS)
 
-    def test_the_first_that_waits_may_go_on_alone(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_first_waiting_client_may_exceed_the_budget(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         assert budget.ask(holder, LIMIT_BYTES)
         budget.charge(holder, LIMIT_BYTES)
@@ -126,7 +126,7 @@ class TestRequests:
         assert budget.ask(second, LIMIT_BYTES)
         assert budget.used_bytes == 2 * LIMIT_BYTES
 
-    def test_the_first_must_be_answered_in_time(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_first_waiting_client_has_a_deadline(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, LIMIT_BYTES)
@@ -138,7 +138,7 @@ class TestRequests:
         assert first.closed and not holder.closed
         assert second.went_on == 1
 
-    def test_client_paused_for_another_reason_takes_no_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_client_paused_for_another_reason_does_not_block_the_queue(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second, third = (Client(name) for name in ("holder", "first", "second", "third"))
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, LIMIT_BYTES)
@@ -163,7 +163,7 @@ class TestRequests:
         assert second.went_on == 1
         assert budget.ask(second, 10_000)
 
-    def test_a_trickle_does_not_keep_the_first_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
+    def test_slow_trickle_loses_the_first_place(self, env: SimulatedEnv, budget: RequestBudget) -> None:
         holder, first, second = Client("holder"), Client("first"), Client("second")
         budget.charge(holder, LIMIT_BYTES)
         assert budget.ask(first, 10_000)

@@ -23,7 +23,7 @@ def test_open_files_fit_into_the_descriptor_limit(limit: int) -> None:
     assert limit - shares.files - shares.connections >= min(RESERVE, limit // 4)
 
 
-def test_the_setting_bounds_the_files() -> None:
+def test_configured_limit_bounds_open_files() -> None:
     assert share_out(1 << 20, 100).files == 100
     broker = SimulatedBroker({"ottla.max.open.files": "77"}).start()
     assert broker.fs.max_open_files == 77
@@ -31,7 +31,7 @@ def test_the_setting_bounds_the_files() -> None:
     broker.close()
 
 
-def test_the_file_that_was_opened_first_gives_way(tmp_path: Path) -> None:
+def test_oldest_open_file_is_closed_first(tmp_path: Path) -> None:
     fs = RealFilesystem(max_open_files=3)
     files = [fs.open(str(tmp_path / str(number))) for number in range(5)]
     for file in files:
@@ -46,7 +46,7 @@ def test_the_file_that_was_opened_first_gives_way(tmp_path: Path) -> None:
     assert [file.size for file in files] == [2, 1, 2, 1, 1]
 
 
-def test_where_no_descriptor_is_left_files_give_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_files_are_closed_when_descriptors_run_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fs = RealFilesystem()
     files = [fs.open(str(tmp_path / str(number))) for number in range(4)]
     for file in files:
@@ -72,7 +72,7 @@ def test_where_no_descriptor_is_left_files_give_theirs(tmp_path: Path, monkeypat
     assert not isinstance(refused.value, Damaged), "there may be some later"
 
 
-def test_a_failed_open_keeps_no_descriptor(tmp_path: Path) -> None:
+def test_failed_open_leaks_no_descriptor(tmp_path: Path) -> None:
     fs = RealFilesystem()
     file = fs.open(str(tmp_path / "f"))
     file.append(b"xy")

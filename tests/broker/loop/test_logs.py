@@ -16,7 +16,7 @@ class Full(io.StringIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_takes_log_lines_away_and_nothing_else() -> None:
+def test_full_disk_loses_only_log_lines() -> None:
     stream = Unfailing(Full())
     assert stream.write("a line\n") == 7
     stream.flush()
@@ -25,7 +25,7 @@ def test_a_full_disk_takes_log_lines_away_and_nothing_else() -> None:
     assert kept.getvalue() == "another\n"
 
 
-def test_a_line_and_its_end_are_one_write() -> None:
+def test_log_line_and_newline_are_one_write() -> None:
     """Several processes share one stream, and each write of theirs may come between two of another's."""
     writes: list[str] = []
 

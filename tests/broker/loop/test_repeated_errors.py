@@ -41,7 +41,7 @@ def test_error_is_logged_once_and_counted_at_growing_intervals() -> None:
     assert len(retried.lines) < 4 + 4 + 3_600_000 // LONGEST_INTERVAL_MS
 
 
-def test_another_error_is_logged_at_once_and_alternating_ones_once_each() -> None:
+def test_different_errors_are_logged_once_each() -> None:
     retried = Retried()
     for _ in range(20):
         retried.fail(100, "refused")
@@ -59,7 +59,7 @@ def test_error_after_a_success_is_new() -> None:
     assert retried.lines == [("refused", None)] * 3
 
 
-def test_fields_that_differ_make_no_other_error() -> None:
+def test_different_fields_do_not_make_a_new_error() -> None:
     retried = Retried()
     retried.fail(100, replicas=3)
     retried.fail(100, replicas=4)
@@ -120,7 +120,7 @@ def test_more_errors_than_are_remembered_are_no_flood() -> None:
     assert len(later) <= 2 * (MAX_ERRORS + 1)
 
 
-def test_errors_that_are_remembered_are_bounded() -> None:
+def test_number_of_remembered_errors_is_bounded() -> None:
     retried = Retried()
     for number in range(2 * MAX_ERRORS):
         retried.errors.failed("not_read", f"reason {number}")

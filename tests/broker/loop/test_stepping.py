@@ -38,7 +38,7 @@ def env() -> Env:
     return Env()
 
 
-def test_work_takes_turns(env: Env) -> None:
+def test_works_run_in_turns(env: Env) -> None:
     stepping, trace, ended = Stepping(env, pytest.fail), [], []
 
     def work(name: str, steps: int) -> Steps[str]:
@@ -74,7 +74,7 @@ def test_a_turn_ends_when_its_time_is_used_up(env: Env) -> None:
     assert stepping.longest_step_ms == pytest.approx(TURN_MS * 0.6)
 
 
-def test_nothing_begins_after_a_stop(env: Env) -> None:
+def test_no_work_starts_after_a_stop(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), list[str]()
 
     def work() -> Steps[None]:
@@ -87,7 +87,7 @@ def test_nothing_begins_after_a_stop(env: Env) -> None:
     assert trace == []
 
 
-def test_errors_reach_the_work_and_then_its_owner(env: Env) -> None:
+def test_errors_are_raised_in_the_work_and_then_reported(env: Env) -> None:
     stepping, failures = Stepping(env, pytest.fail), []
 
     def work() -> Steps[None]:
@@ -104,7 +104,7 @@ def test_errors_reach_the_work_and_then_its_owner(env: Env) -> None:
     assert [str(f) for f in failures] == ["told"]
 
 
-def test_only_so_many_run_aside_at_once(env: Env) -> None:
+def test_number_of_parallel_thread_jobs_is_limited(env: Env) -> None:
     stepping, ended = Stepping(env, pytest.fail), []
 
     def work(name: int) -> Steps[int]:
@@ -121,7 +121,7 @@ def test_only_so_many_run_aside_at_once(env: Env) -> None:
     assert len(env.aside) == ASIDE_AT_ONCE + 1
 
 
-def test_nothing_goes_on_after_a_stop(env: Env) -> None:
+def test_no_work_continues_after_a_stop(env: Env) -> None:
     stepping, trace = Stepping(env, pytest.fail), []
 
     def work() -> Steps[None]:

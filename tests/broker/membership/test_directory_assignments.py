@@ -92,7 +92,7 @@ class World:
 
 
 @pytest.mark.parametrize("directory", [OLD, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY])
-def test_replicas_in_another_directory_are_named_in_one_request(directory: bytes) -> None:
+def test_replicas_in_another_directory_are_assigned_in_one_request(directory: bytes) -> None:
     world = World(3, directory=directory)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -102,20 +102,20 @@ def test_replicas_in_another_directory_are_named_in_one_request(directory: bytes
     assert world.asked() == []
 
 
-def test_replica_that_is_where_the_metadata_has_it_is_not_named() -> None:
+def test_replica_in_its_recorded_directory_is_not_assigned() -> None:
     world = World(directory=OWN)
     world.check(0)
     assert world.asked() == []
 
 
-def test_offline_replica_is_not_named() -> None:
+def test_offline_replica_is_not_assigned() -> None:
     """The controller would elect it."""
     world = World()
     world.check(0, is_offline=True)
     assert world.asked() == []
 
 
-def test_nothing_is_named_below_the_metadata_version_of_directories() -> None:
+def test_no_assignment_below_the_required_metadata_version() -> None:
     world = World()
     world.state.features["metadata.version"] = DIRECTORY_ASSIGNMENT - 1
     world.check(0)
@@ -161,7 +161,7 @@ def test_request_is_sent_again_until_it_is_acknowledged(failure: PeerFailure | C
     assert world.asked() == []
 
 
-def test_only_partitions_with_an_error_are_named_again() -> None:
+def test_only_failed_partitions_are_retried() -> None:
     world = World(3)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -170,7 +170,7 @@ def test_only_partitions_with_an_error_are_named_again() -> None:
     assert world.asked() == [[1]]
 
 
-def test_replica_that_the_broker_has_no_longer_is_not_named_again() -> None:
+def test_removed_replica_is_not_retried() -> None:
     world = World(3)
     world.check(0, 1, 2)
     assert world.asked() == [[0, 1, 2]]
@@ -185,7 +185,7 @@ def test_replica_that_the_broker_has_no_longer_is_not_named_again() -> None:
     assert world.asked() == []
 
 
-def test_replicas_that_come_while_a_request_is_under_way_follow_in_the_next() -> None:
+def test_replicas_added_during_a_request_follow_in_the_next() -> None:
     world = World(2)
     world.check(0)
     assert world.asked() == [[0]]
@@ -195,7 +195,7 @@ def test_replicas_that_come_while_a_request_is_under_way_follow_in_the_next() ->
     assert world.asked() == [[1]], "and what is under way is not named twice"
 
 
-def test_more_replicas_than_fit_are_named_in_several_requests() -> None:
+def test_many_replicas_are_split_into_several_requests() -> None:
     world = World(MAX_ASSIGNMENTS + 5)
     world.check(*range(MAX_ASSIGNMENTS + 5))
     assert [len(indexes) for indexes in world.asked()] == [MAX_ASSIGNMENTS]

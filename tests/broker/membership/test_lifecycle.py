@@ -64,7 +64,7 @@ def test_every_lifecycle_state_is_reached_and_the_last_is_final() -> None:
         check_transition(BrokerState.RUNNING, BrokerState.STARTING)
 
 
-def test_before_its_start_it_sends_nothing() -> None:
+def test_no_request_before_start() -> None:
     assert lifecycle().next_request(1e9, 0) is None
 
 
@@ -79,14 +79,14 @@ def test_registration_has_the_identity_of_the_broker() -> None:
     assert (request.log_dirs, request.previous_broker_epoch) == ([b"d" * 16], 5)
 
 
-def test_one_request_is_under_way_at_a_time() -> None:
+def test_only_one_request_is_in_flight() -> None:
     one = lifecycle()
     one.start(0)
     assert one.next_request(0, 0) is not None
     assert one.next_request(100_000, 0) is None
 
 
-def test_registered_it_beats_at_once_and_then_at_its_interval() -> None:
+def test_heartbeats_start_at_once_and_follow_the_interval() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)
@@ -101,7 +101,7 @@ def test_registered_it_beats_at_once_and_then_at_its_interval() -> None:
     assert one.due_ms == 2_017
 
 
-def test_caught_up_it_recovers_and_unfenced_it_runs() -> None:
+def test_caught_up_broker_enters_recovery_and_unfenced_broker_runs() -> None:
     one = lifecycle()
     one.start(0)
     one.next_request(0, 0)
@@ -127,7 +127,7 @@ def test_change_during_a_heartbeat_is_sent_in_the_next_one_at_once() -> None:
     assert one.due_ms == 8
 
 
-def test_refused_or_unanswered_it_waits_longer_each_time_up_to_its_session() -> None:
+def test_retry_delay_doubles_up_to_the_session_timeout() -> None:
     one = lifecycle()
     one.start(0)
     waits, now_ms = [], 0.0
@@ -146,14 +146,14 @@ def test_refused_or_unanswered_it_waits_longer_each_time_up_to_its_session() -> 
     assert not one.is_registered
 
 
-def test_a_refused_heartbeat_changes_nothing() -> None:
+def test_refused_heartbeat_changes_nothing() -> None:
     one = lifecycle(running=True)
     assert one.next_request(2_000, 0) is not None
     one.heard(BrokerHeartbeatResponse(error_code=Code.NOT_CONTROLLER, is_fenced=True), 2_000, 0.5)
     assert (one.state, one.is_fenced, one.due_ms) == (BrokerState.RUNNING, False, 2_100)
 
 
-def test_a_broker_that_was_fenced_in_service_stays_in_service_and_is_unfenced_again() -> None:
+def test_running_broker_that_is_fenced_stays_in_service() -> None:
     one = lifecycle(running=True)
     assert not beat(one, 2_000, fenced=True).want_fence
     assert (one.state, one.is_fenced) == (BrokerState.RUNNING, True)
@@ -193,7 +193,7 @@ def test_broker_without_leadership_stops_without_asking() -> None:
     assert started.due_ms is None
 
 
-def test_without_patience_it_just_stops() -> None:
+def test_second_shutdown_request_stops_at_once() -> None:
     one = lifecycle(running=True)
     one.begin_controlled_shutdown(0)
     one.begin_shutdown()

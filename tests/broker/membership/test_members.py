@@ -73,7 +73,7 @@ def metadata(client: SimulatedClient, name: str, *, may_create: bool) -> Any:
     return topic
 
 
-def test_a_broker_joins_serves_and_leaves(world: MemberWorld) -> None:
+def test_broker_joins_serves_and_leaves(world: MemberWorld) -> None:
     member = world.start(1)
     assert member.server.metadata.lifecycle.state is BrokerState.RUNNING  # type: ignore[attr-defined]
     registered = world.controller.cluster.state.registrations.brokers[1]
@@ -83,7 +83,7 @@ def test_a_broker_joins_serves_and_leaves(world: MemberWorld) -> None:
     assert world.controller.cluster.state.registrations.brokers[1].is_fenced
 
 
-def test_a_topic_is_created_by_the_controller_and_served_here(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_topic_created_by_the_controller_is_served(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     result = created(client, "t", 3)
     assert (result.error_code, result.num_partitions, result.replication_factor) == (Code.NONE, 3, 1)
     world.sleep(50)
@@ -97,7 +97,7 @@ def test_a_topic_is_created_by_the_controller_and_served_here(world: MemberWorld
     assert list(member.server.partitions) == []
 
 
-def test_records_are_there_after_a_restart(world: MemberWorld) -> None:
+def test_records_survive_a_restart(world: MemberWorld) -> None:
     member = world.start(1)
     with member.connect() as client:
         topic_id = created(client, "t").topic_id
@@ -113,7 +113,7 @@ def test_records_are_there_after_a_restart(world: MemberWorld) -> None:
     world.stop(member)
 
 
-def test_a_broker_that_is_killed_is_let_in_again_when_its_session_has_ended(world: MemberWorld) -> None:
+def test_killed_broker_rejoins_after_its_session_ends(world: MemberWorld) -> None:
     world.kill(world.start(1))
     world.stop(world.start(1))
 
@@ -126,7 +126,7 @@ def test_metadata_creates_a_topic_through_the_controller(world: MemberWorld, cli
     assert described(client, "not a name").error_code == Code.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_coordinators_topic_is_created_through_the_controller(world: MemberWorld, client: SimulatedClient) -> None:
+def test_coordinator_topic_is_created_through_the_controller(world: MemberWorld, client: SimulatedClient) -> None:
     request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
     assert client.call(request).coordinators[0].error_code == Code.COORDINATOR_NOT_AVAILABLE
     world.sleep(100)
@@ -151,7 +151,7 @@ def alter(client: SimulatedClient, *resources: tuple[int, str, str, str]) -> lis
     return [(r.error_code, r.resource_type, r.error_message) for r in response.responses]
 
 
-def test_configs_are_set_by_the_controller_and_in_force_here(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
+def test_configs_set_by_the_controller_take_effect(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     created(client, "t")
     world.sleep(50)
     assert [code for code, _, _ in alter(client, (2, "t", "retention.ms", "77"), (4, "", "max.connections", "50"))] == [0, 0]
@@ -160,7 +160,7 @@ def test_configs_are_set_by_the_controller_and_in_force_here(world: MemberWorld,
     assert member.server.settings.max_connections == 50
 
 
-def test_loggers_are_this_brokers_own(member: Member, client: SimulatedClient) -> None:
+def test_log_levels_apply_to_this_broker_only(member: Member, client: SimulatedClient) -> None:
     answers = alter(client, (8, "1", "root", "WARN"), (2, "none", "retention.ms", "1"))
     assert [(code, kind) for code, kind, _ in answers] == [(Code.NONE, 8), (Code.UNKNOWN_TOPIC_OR_PARTITION, 2)]
     assert member.server.log_levels.of("root") == "WARN"
@@ -177,7 +177,7 @@ def test_forwarded_request_times_out_without_a_response(world: MemberWorld) -> N
     world.start_controller()
 
 
-def test_a_stop_does_not_wait_for_a_controller_that_is_gone(world: MemberWorld) -> None:
+def test_stop_does_not_wait_for_a_lost_controller(world: MemberWorld) -> None:
     member = world.start(1)
     world.run(world.controller.stop())
     began_ms = world.env.monotonic_ms()
@@ -186,7 +186,7 @@ def test_a_stop_does_not_wait_for_a_controller_that_is_gone(world: MemberWorld) 
     world.start_controller()
 
 
-def test_a_new_directory_is_no_crash(world: MemberWorld) -> None:
+def test_new_directory_is_not_reported_as_a_crash(world: MemberWorld) -> None:
     member = world.start(1)
     assert member.server.directory.unreadable == []
     assert member.server._last_stop == "none"
@@ -215,7 +215,7 @@ def test_previous_broker_epoch_distinguishes_a_clean_stop_from_a_crash(world: Me
     world.stop(member)
 
 
-def test_a_start_that_waits_for_its_controller_can_be_given_up(world: MemberWorld) -> None:
+def test_start_that_waits_for_its_controller_can_be_cancelled(world: MemberWorld) -> None:
     world.run(world.controller.stop())
     world.format(1)
     server = BrokerServer(cast(Any, world.env), BrokerConfig(world.settings_of(1)))
@@ -227,7 +227,7 @@ def test_a_start_that_waits_for_its_controller_can_be_given_up(world: MemberWorl
     world.stop(world.start(1))
 
 
-def test_one_broker_of_a_cluster_is_not_reset(world: MemberWorld, member: Member) -> None:
+def test_broker_of_a_cluster_refuses_reset_and_snapshot(world: MemberWorld, member: Member) -> None:
     serving = Serving(cast(Any, world.env), lambda _: member.server)
     for replaced in (serving.reset(), serving.snapshot("/copy")):
         with pytest.raises(DirectoryError, match="one of a cluster"):
@@ -235,14 +235,14 @@ def test_one_broker_of_a_cluster_is_not_reset(world: MemberWorld, member: Member
     assert not world.fs.is_dir("/copy")
 
 
-def test_a_directory_of_no_cluster_is_refused(world: MemberWorld) -> None:
+def test_directory_without_cluster_id_is_refused(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-5")
     world.format = lambda node_id: None  # type: ignore[method-assign]
     with pytest.raises(DirectoryError, match="belongs to no cluster yet"):
         world.start(5)
 
 
-def test_a_controller_that_is_not_there_ends_the_start(world: MemberWorld) -> None:
+def test_start_fails_without_a_controller(world: MemberWorld) -> None:
     world.run(world.controller.stop())
     with pytest.raises(ConfigError, match="has not let this broker in within 30000 ms"):
         world.start(1)
@@ -250,7 +250,7 @@ def test_a_controller_that_is_not_there_ends_the_start(world: MemberWorld) -> No
 
 
 @pytest.mark.parametrize("after_ms", [0, 4_000])
-def test_a_topic_is_created_soon_after_a_change_of_the_controller(
+def test_topic_is_created_soon_after_a_controller_change(
     world: MemberWorld, member: Member, client: SimulatedClient, after_ms: int
 ) -> None:
     """The machine of the controller before is gone without a word, so connections to it seem to be open."""
@@ -269,7 +269,7 @@ def test_a_topic_is_created_soon_after_a_change_of_the_controller(
 
 
 @pytest.mark.parametrize(("key", "text"), [("bootstrap.servers", "a:1,b:2"), ("voters", "1@a:1,2@b:1"), ("voters", "")])
-def test_one_controller_is_followed(key: str, text: str) -> None:
+def test_several_or_no_controllers_are_refused(key: str, text: str) -> None:
     world = MemberWorld({"controller.quorum.bootstrap.servers": "", f"controller.quorum.{key}": text})
     with pytest.raises(ConfigError, match="name one controller"):
         world.start(1)
@@ -328,9 +328,7 @@ def test_unregistered_broker_registers_again(world: MemberWorld, member: Member,
     assert produce(client, topic_id) == Code.NONE
 
 
-def test_the_last_broker_leads_nothing_while_it_is_unregistered(
-    world: MemberWorld, member: Member, client: SimulatedClient
-) -> None:
+def test_unregistered_last_broker_leads_nothing(world: MemberWorld, member: Member, client: SimulatedClient) -> None:
     topic_id = created(client, "t").topic_id
     world.sleep(100)
     assert produce(client, topic_id) == Code.NONE
@@ -359,7 +357,7 @@ def test_concurrent_stops_stop_the_broker_once(world: MemberWorld, member: Membe
     assert (left, ended) == (1, [None])
 
 
-def test_a_broker_of_another_cluster_is_not_let_in(world: MemberWorld) -> None:
+def test_broker_of_another_cluster_is_refused(world: MemberWorld) -> None:
     world.fs.make_dir("/broker-1")
     another = DirectoryIdentity(cluster_id="BBBBBBBBBBBBBBBBBBBBBQ", node_id=1, directory_id=uuid_text(b"1" * 16))
     write_identity(world.fs, "/broker-1", another)
@@ -381,7 +379,7 @@ def test_second_broker_with_the_same_id_is_refused(world: MemberWorld, member: M
     assert member.server.metadata.lifecycle.state is BrokerState.RUNNING  # type: ignore[attr-defined]
 
 
-def test_a_coordinators_topic_that_cannot_be_made_is_asked_for_again_and_not_at_once() -> None:
+def test_failed_creation_of_a_coordinator_topic_is_retried_after_a_delay() -> None:
     world = MemberWorld({"transaction.state.log.replication.factor": "3"})
     member = world.start(1)
     with member.connect() as client:
@@ -396,7 +394,7 @@ def test_a_coordinators_topic_that_cannot_be_made_is_asked_for_again_and_not_at_
     assert world.bugs == 0
 
 
-def test_a_broker_whose_controller_has_lost_metadata_ends_and_goes_on_after_a_start(world: MemberWorld) -> None:
+def test_broker_stops_on_lost_metadata_and_recovers_after_a_restart(world: MemberWorld) -> None:
     """A controller's directory was restored from an older copy: nobody else has what this broker acts on."""
     member = world.start(1)
     with member.connect() as client:
@@ -426,7 +424,7 @@ def test_a_broker_whose_controller_has_lost_metadata_ends_and_goes_on_after_a_st
     ("name", "setting"),
     [("__transaction_state", "transaction.state.log.min.isr"), ("__share_group_state", "share.coordinator.state.topic.min.isr")],
 )
-def test_a_coordinators_topic_has_the_brokers_min_isr(name: str, setting: str) -> None:
+def test_coordinator_topic_has_the_brokers_min_insync_replicas(name: str, setting: str) -> None:
     world = MemberWorld({setting: "2", "min.insync.replicas": "1"})
     member = world.start(1)
     with member.connect() as client:
@@ -439,7 +437,7 @@ def test_a_coordinators_topic_has_the_brokers_min_isr(name: str, setting: str) -
     assert world.bugs == 0
 
 
-def test_a_topic_of_a_metadata_request_has_the_brokers_own_defaults() -> None:
+def test_auto_created_topic_has_the_brokers_defaults() -> None:
     """As in Apache Kafka, where the broker names them, and not the controller (AutoTopicCreationManager)."""
     world = MemberWorld({"num.partitions": "3", "default.replication.factor": "2"})
     members = [world.start(number) for number in (1, 2)]
@@ -454,7 +452,7 @@ def test_a_topic_of_a_metadata_request_has_the_brokers_own_defaults() -> None:
     assert world.bugs == 0
 
 
-def test_a_leader_goes_by_the_clusters_min_insync_replicas_and_not_by_its_own_setting(world: MemberWorld) -> None:
+def test_leader_uses_the_cluster_min_insync_replicas(world: MemberWorld) -> None:
     """The controller decides by the cluster's value who is eligible (KIP-966), so leaders must commit by the same."""
     world.settings["min.insync.replicas"] = "2"
     member = world.start(1)

@@ -251,7 +251,7 @@ def test_uncommitted_metadata_is_not_applied() -> None:
     assert world.membership.replica.end_offset == 2
 
 
-def test_a_controller_that_comes_later_is_reached() -> None:
+def test_controller_that_starts_later_is_reached() -> None:
     world = MembershipWorld()
     world.controller.close()
     world.start()
@@ -263,7 +263,7 @@ def test_a_controller_that_comes_later_is_reached() -> None:
     assert world.applied == [b"a", b"b"]
 
 
-def test_a_refused_registration_is_repeated() -> None:
+def test_refused_registration_is_retried() -> None:
     world = MembershipWorld()
     world.controller.refuses = Code.DUPLICATE_BROKER_REGISTRATION
     world.start()
@@ -290,7 +290,7 @@ def test_broker_with_leadership_stops_when_the_controller_allows_it() -> None:
     assert len(world.controller.beats) == beats
 
 
-def test_one_heartbeat_that_fails_does_not_end_a_controlled_shutdown() -> None:
+def test_failed_heartbeat_does_not_end_a_controlled_shutdown() -> None:
     """A controller that is started anew meanwhile moves the leaderships all the same."""
     world = MembershipWorld().run()
     world.controller.close()
@@ -304,7 +304,7 @@ def test_one_heartbeat_that_fails_does_not_end_a_controlled_shutdown() -> None:
     assert world.membership.lifecycle.may_stop
 
 
-def test_a_controller_that_stays_away_is_not_waited_for() -> None:
+def test_shutdown_does_not_wait_for_an_unreachable_controller() -> None:
     world = MembershipWorld().run()
     world.controller.close()
     world.membership.begin_controlled_shutdown()
@@ -332,7 +332,7 @@ def test_broker_that_was_never_unfenced_stops_without_asking() -> None:
     assert world.changes[-1][0] is BrokerState.SHUTTING_DOWN
 
 
-def test_stopped_it_sends_nothing_more() -> None:
+def test_stopped_membership_sends_nothing() -> None:
     world = MembershipWorld().run()
     world.membership.stop()
     beats, fetches = len(world.controller.beats), len(world.controller.fetches)
@@ -340,7 +340,7 @@ def test_stopped_it_sends_nothing_more() -> None:
     assert (len(world.controller.beats), len(world.controller.fetches)) == (beats, fetches)
 
 
-def test_batches_that_cannot_follow_are_asked_for_again_later() -> None:
+def test_non_contiguous_batches_are_fetched_again_after_a_delay() -> None:
     world = MembershipWorld()
     world.controller.records = batch(7, b"x")
     world.start()
@@ -382,7 +382,7 @@ def test_metadata_log_is_read_from_the_end_of_its_snapshot(size_bytes: int) -> N
 
 
 @pytest.mark.parametrize("harm", ["cut", "damaged", "another", "refused", "elsewhere", "large"])
-def test_a_snapshot_that_cannot_be_had_changes_nothing_and_is_asked_for_again(harm: str) -> None:
+def test_failed_snapshot_fetch_changes_nothing_and_is_retried(harm: str) -> None:
     world = with_snapshot()
     whole = world.controller.snapshot_bytes
     world.controller.harm = harm
@@ -408,7 +408,7 @@ def test_broker_that_lags_behind_a_snapshot_does_not_start_again() -> None:
     assert world.membership.replica.end_offset == 2
 
 
-def test_producer_ids_come_from_the_controllers_block() -> None:
+def test_producer_ids_are_taken_from_the_controllers_block() -> None:
     world = MembershipWorld().run()
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
     with pytest.raises(KafkaError) as waiting:
@@ -427,7 +427,7 @@ def test_producer_ids_come_from_the_controllers_block() -> None:
         AllocateProducerIdsResponse(producer_id_start=7, producer_id_len=0),
     ],
 )
-def test_a_block_that_is_none_is_asked_for_again(block: AllocateProducerIdsResponse) -> None:
+def test_invalid_producer_id_block_is_requested_again(block: AllocateProducerIdsResponse) -> None:
     world = MembershipWorld().run()
     world.controller.block = block
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
@@ -444,7 +444,7 @@ def test_a_block_that_is_none_is_asked_for_again(block: AllocateProducerIdsRespo
     assert ids.new() == 0
 
 
-def test_without_a_controller_no_producer_id_is_made_up() -> None:
+def test_producer_id_allocation_fails_without_a_controller() -> None:
     world = MembershipWorld().run()
     world.controller.close()
     ids = ProducerIds(ControllerProducerIds(world.membership.lifecycle, world.peer()))
@@ -465,7 +465,7 @@ def test_broker_of_another_cluster_gives_up_at_its_start() -> None:
     assert len(world.controller.registrations) == 1
 
 
-def test_errors_of_a_controller_of_another_cluster_are_logged_once_by_a_broker_in_service() -> None:
+def test_running_broker_logs_a_cluster_id_mismatch_once() -> None:
     """As where the controller's disk is lost, and a new controller begins a cluster of its own at the same address."""
     world = MembershipWorld().run()
     world.controller.fetch_refused = Code.INCONSISTENT_CLUSTER_ID

@@ -29,7 +29,7 @@ def epoch(fetch: MetadataFetch) -> int:
     return fetch.request(0, 0).topics[0].partitions[0].current_leader_epoch
 
 
-def test_a_fetch_names_the_broker_the_cluster_and_the_position(fetch: MetadataFetch) -> None:
+def test_fetch_contains_broker_cluster_and_position(fetch: MetadataFetch) -> None:
     request = fetch.request(17, 3)
     partition = request.topics[0].partitions[0]
     assert request.replica_state is not None
@@ -37,7 +37,7 @@ def test_a_fetch_names_the_broker_the_cluster_and_the_position(fetch: MetadataFe
     assert (partition.fetch_offset, partition.last_fetched_epoch, partition.replica_directory_id) == (17, 3, b"d" * 16)
 
 
-def test_unknown_leader_epoch_is_taken_from_the_refusal(fetch: MetadataFetch) -> None:
+def test_leader_epoch_is_learned_from_the_refusal(fetch: MetadataFetch) -> None:
     leader = LeaderIdAndEpoch(leader_id=3, leader_epoch=7)
     taken = fetch.take(answer(PartitionData(error_code=Code.FENCED_LEADER_EPOCH, current_leader=leader)))
     assert taken.step is Step.ASK_AGAIN
@@ -52,20 +52,20 @@ def test_fetch_waits_after_a_refusal_without_a_newer_epoch(fetch: MetadataFetch,
     assert epoch(fetch) == 7
 
 
-def test_records_are_appended_and_the_high_watermark_never_goes_back(fetch: MetadataFetch) -> None:
+def test_records_are_appended_and_the_high_watermark_never_decreases(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(high_watermark=5, records=b"batches")))
     assert taken == FetchOutcome(step=Step.APPEND, records=b"batches", high_watermark=5)
     assert fetch.take(answer(PartitionData(high_watermark=-1))).high_watermark == 5
     assert fetch.request(0, 0).topics[0].partitions[0].high_watermark == 5
 
 
-def test_an_answer_names_a_newer_leader_epoch_beside_its_records(fetch: MetadataFetch) -> None:
+def test_newer_leader_epoch_in_a_response_with_records_is_used(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(records=b"x", current_leader=LeaderIdAndEpoch(leader_id=3, leader_epoch=9))))
     assert taken.step is Step.APPEND
     assert epoch(fetch) == 9
 
 
-def test_a_log_that_parted_is_cut_where_the_epochs_part(fetch: MetadataFetch) -> None:
+def test_diverging_epoch_truncates_the_log(fetch: MetadataFetch) -> None:
     taken = fetch.take(answer(PartitionData(diverging_epoch=EpochEndOffset(epoch=4, end_offset=30))))
     assert (taken.step, taken.end_offset, taken.epoch) == (Step.TRUNCATE, 30, 4)
 

@@ -61,7 +61,7 @@ def lose(world: MemberWorld, members: dict[int, Member], *numbers: int) -> None:
         assert state(world).registrations.brokers[number].is_fenced
 
 
-def test_broker_on_a_new_disk_leads_when_the_others_are_gone(world: MemberWorld) -> None:
+def test_broker_on_a_new_disk_leads_when_the_others_stopped(world: MemberWorld) -> None:
     members, topic_id = begin(world)
     assert [write(members, partition(world, index).leader, topic_id, index) for index in range(PARTITIONS)] == [Code.NONE] * 3
     lose(world, members, 3)
@@ -97,7 +97,7 @@ def elect_uncleanly(client: SimulatedClient) -> Code:
     return Code(client.call(asked).replica_election_results[0].partition_result[0].error_code)
 
 
-def test_a_partition_without_an_eligible_replica_comes_back_by_an_unclean_election(world: MemberWorld) -> None:
+def test_partition_without_eligible_replica_needs_an_unclean_election(world: MemberWorld) -> None:
     """The last leader does not come back, and each of the others has stopped uncleanly."""
     members, topic_id = begin(world)
     lose(world, members, 1, 2, 3)
@@ -116,7 +116,7 @@ def test_a_partition_without_an_eligible_replica_comes_back_by_an_unclean_electi
         world.stop(member)
 
 
-def test_the_last_leader_does_not_lead_with_an_empty_disk_while_others_have_the_records(world: MemberWorld) -> None:
+def test_last_leader_with_an_empty_disk_is_not_elected_while_others_have_records(world: MemberWorld) -> None:
     members, topic_id = begin(world)
     assert write(members, partition(world).leader, topic_id) == Code.NONE
     world.sleep(1_000)

@@ -93,7 +93,7 @@ def test_quotas_and_scram_users_survive_a_restart(broker: SimulatedBroker, kill:
     assert users(client) == {"alice": FILLED[1]["alice"]}
 
 
-def test_graduate_and_adopt_take_them_along(broker: SimulatedBroker) -> None:
+def test_graduate_and_adopt_keep_quotas_and_credentials(broker: SimulatedBroker) -> None:
     fill(broker.connect())
     broker.stop()
     state = ClusterState(1)
@@ -163,7 +163,7 @@ def test_quotas_are_filtered(
     assert named == [entities[index] for index in matching]
 
 
-def test_a_credential_is_what_rfc_5802_says() -> None:
+def test_stored_credential_follows_rfc_5802() -> None:
     """StoredKey is the hash of ClientKey; the salted password itself is not kept."""
     credentials, salted_password = ScramCredentials(), hashlib.pbkdf2_hmac("sha256", b"pencil", b"salt", 4096)
     (record,) = credentials.set("user", 1, b"salt", salted_password, 4096).records
@@ -175,7 +175,7 @@ def test_a_credential_is_what_rfc_5802_says() -> None:
     assert salted_password not in (record.value or b"")
 
 
-def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_quotas_and_users_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_quotas, "MAX_ENTITIES", 1)
     monkeypatch.setattr(scram_credentials, "MAX_USERS", 1)
     state = ClusterState(1)
@@ -192,7 +192,7 @@ def test_there_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         state.credentials.set("b", 1, b"", b"p", 4096)
 
 
-def test_names_and_passwords_are_bounded() -> None:
+def test_lengths_of_names_and_passwords_are_limited() -> None:
     quotas, credentials = ClientQuotas(), ScramCredentials()
     for length, is_taken in ((1_000, True), (1_001, False)):
         for kind in ("user", "client-id"):

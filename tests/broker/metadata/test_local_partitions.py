@@ -88,7 +88,7 @@ def changed(index: int, topic_id: bytes = TOPIC_ID, **fields: Any) -> LogRecord:
     return metadata_record(partition_change_record, message)
 
 
-def test_replicas_are_led_and_followed_as_the_metadata_says(broker: SimulatedBroker) -> None:
+def test_replicas_lead_and_follow_according_to_the_metadata(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER, NO_LEADER))
     assert calls.take() == [("lead", "t-0", 3), ("follow", "t-1", OTHER), ("follow", "t-2", NO_LEADER)]
@@ -119,14 +119,14 @@ def test_leaderships_end_before_others_begin(broker: SimulatedBroker) -> None:
     assert calls.take() == [("follow", "t-1", OTHER), ("lead", "t-0", 4)]
 
 
-def test_a_change_of_the_in_sync_set_alone_is_handed_on(broker: SimulatedBroker) -> None:
+def test_in_sync_change_reaches_the_leader(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN))
     calls = Recorded(broker)
     change(broker, changed(0, isr=[OWN]))
     assert calls.take() == [("lead", "t-0", 3)]
 
 
-def test_coordinators_learn_of_their_partitions_last(broker: SimulatedBroker) -> None:
+def test_coordinators_are_elected_last(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(OFFSETS_TOPIC, OFFSETS_ID, OWN, OTHER))
     assert calls.take() == [
@@ -142,7 +142,7 @@ def test_coordinators_learn_of_their_partitions_last(broker: SimulatedBroker) ->
     assert calls.take()[-1] == ("elected", 1, 5), "in the next epoch"
 
 
-def test_a_replica_that_goes_elsewhere_is_stopped_and_removed(broker: SimulatedBroker) -> None:
+def test_reassigned_replica_is_stopped_and_removed(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER), *topic(OFFSETS_TOPIC, OFFSETS_ID, OWN))
     append(broker.broker.partitions.get(TOPIC, 0))
     calls = Recorded(broker)
@@ -162,7 +162,7 @@ def test_a_deleted_topic_is_stopped(broker: SimulatedBroker) -> None:
     assert list(broker.broker.partitions) == []
 
 
-def test_brokers_come_first(broker: SimulatedBroker) -> None:
+def test_broker_registrations_are_applied_first(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, OTHER), registration(OTHER, fenced=True))
     assert calls.take() == [("brokers",), ("follow", "t-0", OTHER)]
@@ -185,7 +185,7 @@ def test_directory_of_a_replica_that_moved_away_is_set_aside(broker: SimulatedBr
     assert [(p.log.name, p.is_led, p.log.log_end_offset) for p in broker.broker.partitions] == [("t-1", False, 1)]
 
 
-def test_a_topic_that_was_made_anew_meanwhile_begins_empty(broker: SimulatedBroker) -> None:
+def test_topic_recreated_during_a_stop_starts_empty(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN))
     append(broker.broker.partitions.get(TOPIC, 0))
     removed = metadata_record(remove_topic_record, remove_topic_record.RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -198,7 +198,7 @@ def test_a_topic_that_was_made_anew_meanwhile_begins_empty(broker: SimulatedBrok
     assert broker.broker.partitions.get(TOPIC, 0).log.log_end_offset == 1
 
 
-def test_many_new_partitions_are_put_into_service_in_the_background(broker: SimulatedBroker) -> None:
+def test_many_new_partitions_are_opened_in_the_background(broker: SimulatedBroker) -> None:
     calls = Recorded(broker)
     change(broker, *topic(TOPIC, TOPIC_ID, *[OWN] * 150))
     assert len(calls.take()) == 100
@@ -252,7 +252,7 @@ def test_failing_coordinator_does_not_stop_the_election_of_others(broker: Simula
     assert calls.take()[-2:] == [("elected", 0, 4), ("elected", 1, 4)]
 
 
-def test_the_metrics_count_partitions_that_lack_replicas(broker: SimulatedBroker) -> None:
+def test_under_replicated_partitions_are_counted(broker: SimulatedBroker) -> None:
     change(broker, *topic(TOPIC, TOPIC_ID, OWN, OTHER, OWN))
     leads = {index: broker.broker.partitions.replica(TOPIC, index) for index in (0, 2)}
     for index, in_sync in ((0, (OWN, OTHER)), (2, (OWN,))):

@@ -72,7 +72,7 @@ def auto_created(client: SimulatedClient, name: str) -> int:
     )
 
 
-def test_no_request_reaches_the_metadata_log(broker: SimulatedBroker) -> None:
+def test_client_requests_cannot_change_the_metadata_topic(broker: SimulatedBroker) -> None:
     """The codes are those of Apache Kafka 4.3.1."""
     name = METADATA_TOPIC
     before = bytes(files(broker)[LOG])
@@ -122,7 +122,7 @@ def test_no_request_reaches_the_metadata_log(broker: SimulatedBroker) -> None:
     assert files(broker)[LOG] == before
 
 
-def test_a_topic_that_an_earlier_version_put_over_the_metadata_is_removed(broker: SimulatedBroker) -> None:
+def test_metadata_topic_created_by_an_earlier_version_is_removed(broker: SimulatedBroker) -> None:
     """It wrote into the metadata log: other topics must be there after the start, and after another one."""
     with broker.connect() as client:
         assert created(client, "kept") == 0
@@ -148,7 +148,7 @@ def test_a_topic_that_an_earlier_version_put_over_the_metadata_is_removed(broker
 
 
 @pytest.mark.parametrize("name", ["__transaction.state", "__consumer.offsets", "__transaction_state", "__consumer_offsets"])
-def test_no_topic_keeps_the_coordinators_from_theirs(broker: SimulatedBroker, name: str) -> None:
+def test_client_topic_does_not_block_coordinator_topics(broker: SimulatedBroker, name: str) -> None:
     with broker.connect() as client:
         wanted = Code.INVALID_TOPIC_EXCEPTION if "." in name else Code.NONE
         assert created(client, name) == wanted
@@ -160,7 +160,7 @@ def test_no_topic_keeps_the_coordinators_from_theirs(broker: SimulatedBroker, na
 @pytest.mark.parametrize(
     "name", ["a-1", "x-delete", "x.stray", "x." + "0" * 32 + "-delete", "x-stray", "y" * 249, "meta.properties"]
 )
-def test_names_that_look_like_the_brokers_own(broker: SimulatedBroker, name: str) -> None:
+def test_topic_names_like_broker_files_are_usable(broker: SimulatedBroker, name: str) -> None:
     with broker.connect() as client:
         assert created(client, "a") == created(client, name) == 0
         assert produce(client, "a") == produce(client, name) == 0
@@ -182,7 +182,7 @@ def test_names_that_look_like_the_brokers_own(broker: SimulatedBroker, name: str
 @pytest.mark.parametrize(
     "name", ["t-00", "t-01", "t-\u0660", "t-\u00b2", "t-99999999999", "t-2147483648", "t--1", "t-", "-0", "lost+found"]
 )
-def test_a_directory_that_is_named_after_no_partition(broker: SimulatedBroker, name: str) -> None:
+def test_directory_with_an_invalid_partition_name_is_ignored(broker: SimulatedBroker, name: str) -> None:
     assert name == "t--1" or parse_directory_name(name) is None
     with broker.connect() as client:
         created(client, "t")
@@ -193,7 +193,7 @@ def test_a_directory_that_is_named_after_no_partition(broker: SimulatedBroker, n
     assert broker.broker.partitions.get("t", 0).log.log_end_offset == 1
 
 
-def test_a_partition_far_beyond_the_topic_is_set_aside(broker: SimulatedBroker) -> None:
+def test_directory_of_a_partition_beyond_the_topic_is_set_aside(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         created(client, "t")
     broker.stop()
@@ -215,7 +215,7 @@ def test_only_directories_that_a_deletion_named_are_removed(broker: SimulatedBro
     assert broker.fs.list_dir(f"{DATA_DIR}/notes-delete")
 
 
-def test_a_file_system_that_ignores_case() -> None:
+def test_topic_names_differing_in_case_are_refused_on_case_insensitive_disks() -> None:
     class Folding(MemoryFilesystem):
         def read_file(self, path: str) -> bytes | None:
             return super().read_file(path.replace(META_FILE.upper(), META_FILE))
@@ -236,7 +236,7 @@ def test_a_file_system_that_ignores_case() -> None:
     broker.close()
 
 
-def test_a_name_is_free_again_when_its_topic_is_gone() -> None:
+def test_name_of_a_deleted_topic_is_free_again() -> None:
     state = ClusterState(1)
     for name in ("a.b", "a_b"):
         for record in state.create_topic(name, name.encode().ljust(16), 1, {}).records:
@@ -247,7 +247,7 @@ def test_a_name_is_free_again_when_its_topic_is_gone() -> None:
             state.replay(record)
 
 
-def test_too_many_partitions(broker: SimulatedBroker) -> None:
+def test_invalid_partition_counts_are_refused(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         for count, code in ((0, Code.INVALID_PARTITIONS), (-2, Code.INVALID_PARTITIONS), (2**31 - 1, Code.POLICY_VIOLATION)):
             answer = client.call(

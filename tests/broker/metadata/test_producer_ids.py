@@ -36,7 +36,7 @@ def test_request_before_the_first_id_block_must_be_retried() -> None:
     assert len(controller.asked) == 2
 
 
-def test_a_refused_block_is_asked_for_anew() -> None:
+def test_refused_block_is_requested_again() -> None:
     controller = Controller()
     ids = ProducerIds(controller)
     with pytest.raises(KafkaError):
@@ -49,7 +49,7 @@ def test_a_refused_block_is_asked_for_anew() -> None:
     assert ids.new() == 0
 
 
-def test_a_block_is_asked_for_before_the_last_id_is_given() -> None:
+def test_next_block_is_requested_before_the_last_id_is_used() -> None:
     controller = Controller()
     ids = ProducerIds(controller, ahead=2)
     ids.ask_ahead()
@@ -64,7 +64,7 @@ def test_a_block_is_asked_for_before_the_last_id_is_given() -> None:
     assert len(controller.asked) == 1
 
 
-def test_a_refusal_ahead_of_time_takes_nothing_away() -> None:
+def test_refused_early_request_keeps_the_current_block() -> None:
     controller = Controller()
     ids = ProducerIds(controller, ahead=2)
     ids.ask_ahead()

@@ -383,7 +383,7 @@ def test_snapshot_of_data_that_could_not_be_written_is_refused() -> None:
     world.close()
 
 
-def test_replacements_at_once_run_one_after_the_other() -> None:
+def test_concurrent_replacements_run_one_after_another() -> None:
     world = begun()
 
     async def all_at_once() -> None:

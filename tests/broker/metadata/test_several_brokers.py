@@ -114,7 +114,7 @@ def test_clients_of_version_0_are_named_no_replica_that_is_not_alive(broker: Sim
     ]
 
 
-def test_describe_topic_partitions_names_them_too(broker: SimulatedBroker) -> None:
+def test_describe_topic_partitions_names_leaders_of_other_brokers(broker: SimulatedBroker) -> None:
     (described,) = call(broker, DescribeTopicPartitionsRequest(topics=[TopicRequest(name=TOPIC)])).topics
     assert [p.leader_id for p in described.partitions] == [OWN, OTHER, -1, -1, -1]
     assert [p.offline_replicas for p in described.partitions] == [[], [], [FENCED], [ELSEWHERE], [GONE]]
@@ -123,7 +123,7 @@ def test_describe_topic_partitions_names_them_too(broker: SimulatedBroker) -> No
 @pytest.mark.parametrize(
     ("include_fenced", "expected"), [(False, [(1, False), (2, False)]), (True, [(1, False), (2, False), (3, True)])]
 )
-def test_describe_cluster_names_fenced_brokers_where_they_are_asked_for(
+def test_describe_cluster_lists_fenced_brokers_on_request(
     broker: SimulatedBroker, include_fenced: bool, expected: list[tuple[int, bool]]
 ) -> None:
     answer = call(broker, DescribeClusterRequest(include_fenced_brokers=include_fenced))
@@ -137,7 +137,9 @@ def produce(broker: SimulatedBroker, *partitions: int) -> Any:
 
 
 @pytest.mark.parametrize("partitions", [(1,), (0, 1)], ids=["alone", "beside another"])
-def test_a_batch_for_another_broker_is_refused_with_its_leader(broker: SimulatedBroker, partitions: tuple[int, ...]) -> None:
+def test_produce_to_another_brokers_partition_is_refused_with_its_leader(
+    broker: SimulatedBroker, partitions: tuple[int, ...]
+) -> None:
     answer = produce(broker, *partitions)
     refused = answer.responses[0].partition_responses[-1]
     assert refused.error_code == Code.NOT_LEADER_OR_FOLLOWER
@@ -152,7 +154,7 @@ def test_unreachable_leader_has_no_node_endpoint(broker: SimulatedBroker) -> Non
     assert answer.node_endpoints == []
 
 
-def test_a_fetch_from_another_brokers_partition_is_refused_with_its_leader(broker: SimulatedBroker) -> None:
+def test_fetch_from_another_brokers_partition_is_refused_with_its_leader(broker: SimulatedBroker) -> None:
     produce(broker, 0)
     partitions = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in (0, 1)]
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic_id=TOPIC_ID, partitions=partitions)])
@@ -163,20 +165,20 @@ def test_a_fetch_from_another_brokers_partition_is_refused_with_its_leader(broke
     assert [(e.node_id, e.host) for e in answer.node_endpoints] == [(OTHER, "host-2")]
 
 
-def test_offsets_are_asked_of_the_leader(broker: SimulatedBroker) -> None:
+def test_list_offsets_is_answered_by_the_leader_only(broker: SimulatedBroker) -> None:
     partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
     answer = call(broker, ListOffsetsRequest(topics=[ListOffsetsTopic(name=TOPIC, partitions=partitions)]))
     assert [p.error_code for p in answer.topics[0].partitions] == [Code.NONE, Code.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_partition_of_another_broker_has_no_directory_here(broker: SimulatedBroker) -> None:
+def test_partition_of_another_broker_has_no_directory(broker: SimulatedBroker) -> None:
     produce(broker, 0, 1)
     on_disk = {(name, index) for name, index in broker.broker.directory.partitions_on_disk() if name == TOPIC}
     assert on_disk == {(TOPIC, 0)}
     assert [broker.broker.partitions.find(TOPIC, index) is not None for index in range(5)] == [True, False, False, False, False]
 
 
-def test_find_coordinator_names_the_leader_of_the_keys_partition(broker: SimulatedBroker) -> None:
+def test_find_coordinator_returns_the_leader_of_the_partition_of_the_key(broker: SimulatedBroker) -> None:
     groups = [group_of(partition) for partition in range(3)]
     answer = call(broker, FindCoordinatorRequest(key_type=0, coordinator_keys=groups))
     assert [(c.error_code, c.node_id) for c in answer.coordinators] == [
@@ -199,7 +201,7 @@ def commit(broker: SimulatedBroker, group: str, partition: int) -> Code:
     return Code(answer.topics[0].partitions[0].error_code)
 
 
-def test_offsets_of_partitions_elsewhere_are_committed_here_where_the_group_is_here(broker: SimulatedBroker) -> None:
+def test_group_coordinator_commits_offsets_of_other_brokers_partitions(broker: SimulatedBroker) -> None:
     assert commit(broker, group_of(0), 1) == Code.NONE
     assert commit(broker, group_of(0), 77) == Code.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -208,7 +210,7 @@ def test_a_group_of_another_coordinator_is_refused(broker: SimulatedBroker) -> N
     assert commit(broker, group_of(1), 0) == Code.NOT_COORDINATOR
 
 
-def test_a_transactional_id_of_this_coordinator_works_beside_those_of_others(broker: SimulatedBroker) -> None:
+def test_transactional_id_works_next_to_ids_of_other_coordinators(broker: SimulatedBroker) -> None:
     with broker.connect() as client:
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]))
         begun = client.call(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000))

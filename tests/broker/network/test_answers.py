@@ -15,7 +15,7 @@ def text(answers: Answers) -> bytes:
     return b"".join(map(bytes, answers.out))
 
 
-def test_an_answer_that_is_there_leaves_at_once_where_none_waits() -> None:
+def test_response_is_sent_at_once_when_none_is_pending() -> None:
     answers = Answers()
     answers.put([b"a", b"b"])
     assert text(answers) == b"ab"
@@ -23,7 +23,7 @@ def test_an_answer_that_is_there_leaves_at_once_where_none_waits() -> None:
 
 
 @given(waits=st.lists(st.booleans(), max_size=12), order=st.randoms(use_true_random=False))
-def test_answers_leave_in_the_order_of_their_requests(waits: list[bool], order: st.DataObject) -> None:
+def test_responses_are_sent_in_request_order(waits: list[bool], order: st.DataObject) -> None:
     answers, slots = Answers(), list[tuple[int, Slot]]()
     for number, is_waited_for in enumerate(waits):
         if is_waited_for:

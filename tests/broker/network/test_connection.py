@@ -18,7 +18,7 @@ from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest
 from tests.broker.network.connected import HEARTBEAT, Transport, beats, feed, limits, serve
 
 
-def test_frames_in_any_pieces(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
+def test_frames_split_at_any_byte_are_read(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
     seen: list[int] = []
     serve(monkeypatch, lambda ports, request, context: seen.append(request.generation_id) or HeartbeatResponse())
@@ -29,7 +29,7 @@ def test_frames_in_any_pieces(monkeypatch: pytest.MonkeyPatch, connected: tuple[
 
 
 @pytest.mark.smoke
-def test_large_frames_grow_the_buffer_and_give_it_back(
+def test_buffer_grows_for_large_frames_and_is_released(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]
 ) -> None:
     connection, _ = connected
@@ -47,13 +47,13 @@ def test_large_frames_grow_the_buffer_and_give_it_back(
     assert len(connection.get_buffer(-1)) == RECEIVE_BYTES
 
 
-def test_a_declared_size_allocates_little(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
+def test_declared_frame_size_allocates_little(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, _ = connected
     feed(connection, (49_000_000).to_bytes(4, "big") + bytes(1 << 16), iter(lambda: 1 << 20, None))
     assert len(connection.get_buffer(-1)) <= 1 << 20
 
 
-def test_responses_leave_in_request_order(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
+def test_responses_are_sent_in_request_order(monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport]) -> None:
     connection, transport = connected
     parked = {0: Later(), 2: Later()}
     serve(
@@ -85,7 +85,7 @@ def test_bug_is_logged_once_and_fails_one_request(
     assert not transport.closed
 
 
-def test_a_response_that_cannot_be_written_closes(
+def test_unencodable_response_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -127,7 +127,7 @@ def test_pending_response_keeps_only_the_first_result() -> None:
     assert heard == [1]
 
 
-def test_too_many_connections_of_one_address_are_refused(broker: Any) -> None:
+def test_connection_limit_per_address_is_enforced(broker: Any) -> None:
     for overrides, closed in (("", [False, True]), ("test:2,10.0.0.1:0", [False, False])):
         broker.connections = Connections(
             broker.env, limits(max_connections_per_ip=1, max_connections_per_ip_overrides=overrides), 1 << 20
@@ -173,7 +173,7 @@ def test_request_in_steps_is_answered_before_later_requests(
     assert [decode_response_frame(HEARTBEAT, 4, a) for a in transport.answers()] == [(i, HeartbeatResponse(i)) for i in range(3)]
 
 
-def test_a_bug_in_a_step_costs_one_request(
+def test_bug_in_a_step_fails_one_request(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -190,7 +190,7 @@ def test_a_bug_in_a_step_costs_one_request(
     assert broker.lifecycle.unexpected_errors == 1
 
 
-def test_a_client_that_leaves_is_served_to_the_end(
+def test_request_of_a_disconnected_client_is_completed(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     """A producer that asks for no answer may close right behind its request."""

@@ -20,7 +20,7 @@ from tests.broker.network.connected import HEARTBEAT, Transport, beats, declared
 
 
 @pytest.mark.smoke
-def test_client_that_reads_no_responses_is_not_served_further(
+def test_client_that_reads_no_responses_is_paused(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected
@@ -44,7 +44,7 @@ def test_client_that_reads_no_responses_is_not_served_further(
     assert len(seen) == 100, "each two of them wait for a turn"
 
 
-def test_large_answers_wait_for_the_memory_of_all(
+def test_large_responses_wait_for_shared_memory(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -70,7 +70,7 @@ def test_large_answers_wait_for_the_memory_of_all(
     assert len(transport.answers()) == 2
 
 
-def test_requests_of_many_elements_are_decoded_aside(
+def test_requests_with_many_elements_are_decoded_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected
@@ -93,7 +93,7 @@ def test_requests_of_many_elements_are_decoded_aside(
     assert broker.connections.request_budget.used_bytes == 0
 
 
-def test_an_undecodable_request_of_many_elements_closes(connected: tuple[Connection, Transport], broker: Any) -> None:
+def test_malformed_request_with_many_elements_closes_the_connection(connected: tuple[Connection, Transport], broker: Any) -> None:
     connection, transport = connected
     many = [MetadataRequestTopic(name=f"t{n}") for n in range(ELEMENTS_AT_ONCE + 1)]
     frame = request_frame(3, 12, 1, "c", MetadataRequest(many))[4:-30]
@@ -140,7 +140,7 @@ def test_parked_requests_are_abandoned_when_the_client_disconnects(monkeypatch: 
         gc.enable()
 
 
-def test_a_client_that_left_while_its_request_was_begun_waits_for_nothing(
+def test_pending_response_of_a_disconnected_client_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected
@@ -157,7 +157,7 @@ def test_a_client_that_left_while_its_request_was_begun_waits_for_nothing(
     assert abandoned == [0]
 
 
-def test_a_request_that_waits_after_its_steps_counts(
+def test_request_parked_after_its_steps_is_charged(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, _ = connected
@@ -177,7 +177,7 @@ def test_a_request_that_waits_after_its_steps_counts(
     assert broker.connections.request_budget.used_bytes == 0
 
 
-def test_small_answers_that_are_not_taken_count(
+def test_unsent_small_responses_are_charged(
     monkeypatch: pytest.MonkeyPatch, connected: tuple[Connection, Transport], broker: Any
 ) -> None:
     connection, transport = connected

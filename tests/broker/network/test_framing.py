@@ -33,7 +33,9 @@ def put(frames: Frames, data: bytes) -> int:
     takes=st.lists(st.integers(0, 3), min_size=1),
     keeps=st.lists(st.booleans(), min_size=1),
 )
-def test_two_connections_share_a_buffer(payloads: list[bytes], pieces: list[int], takes: list[int], keeps: list[bool]) -> None:
+def test_connections_that_share_a_buffer_read_their_own_frames(
+    payloads: list[bytes], pieces: list[int], takes: list[int], keeps: list[bool]
+) -> None:
     """Bytes arrive in any pieces, are taken at any moment, and another connection receives in between."""
     buffers = ReceiveBuffers()
     frames, other = Frames(buffers, MAX_FRAME_BYTES), Frames(buffers, MAX_FRAME_BYTES)
@@ -90,7 +92,7 @@ def test_buffer_is_released_when_all_frames_are_read() -> None:
     assert sum(map(len, buffers._spares)) <= SPARES_BYTES
 
 
-def test_a_frame_put_back_comes_again() -> None:
+def test_frame_that_was_put_back_is_returned_again() -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, framed(b"one") + framed(b"two"))
     first = frames.next()
@@ -109,7 +111,7 @@ def test_buffer_holds_received_bytes_when_memory_is_short() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, MAX_FRAME_BYTES + 1, -(1 << 31)])
-def test_sizes_that_cannot_be(size: int) -> None:
+def test_invalid_frame_sizes_are_refused(size: int) -> None:
     frames = Frames(ReceiveBuffers(), MAX_FRAME_BYTES)
     put(frames, size.to_bytes(4, "big", signed=True))
     with pytest.raises(FrameSizeError, match=str(size)):

@@ -37,7 +37,7 @@ class GateWorld(LoopWorld):
         self.barrier.wrote_file("/d/checkpoint", "/d")
 
 
-def test_with_durability_process_all_leaves_at_once() -> None:
+def test_responses_are_sent_at_once_with_durability_process() -> None:
     barrier, left = Barrier(None), list[object]()
     barrier.wrote_file("/d/checkpoint", "/d")
     barrier.answer(left.append)
@@ -48,7 +48,7 @@ def test_with_durability_process_all_leaves_at_once() -> None:
     assert barrier.on_written is None
 
 
-def test_with_durability_power_it_leaves_when_the_disk_has_it() -> None:
+def test_responses_wait_for_the_sync_with_durability_power() -> None:
     world = GateWorld()
     world.barrier.answer(world.left.append)
     assert world.left == [True], "nothing was written"
@@ -85,7 +85,7 @@ def test_effect_after_the_log_end_is_an_error() -> None:
         world.barrier.effect_after(world.log, 1, world.env.settle)
 
 
-def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() -> None:
+def test_effects_wait_for_the_high_watermark() -> None:
     """On a partition with a follower, which fetches in pieces."""
     world = GateWorld()
     barrier, left = Barrier(None), list[str]()
@@ -122,7 +122,7 @@ def test_an_effect_waits_for_the_high_watermark_that_the_replicas_decide_on() ->
     assert world.log.high_watermark == 4
 
 
-def test_a_stopped_gate_lets_nothing_leave() -> None:
+def test_stopped_barrier_sends_nothing() -> None:
     world = GateWorld()
     world.write()
     world.barrier.answer(world.left.append)
@@ -132,7 +132,7 @@ def test_a_stopped_gate_lets_nothing_leave() -> None:
     assert world.left == []
 
 
-def test_responses_that_wait_for_a_log_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_responses_that_wait_for_a_log_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that never comes must not fill the memory. Whoever is told so asks again."""
     monkeypatch.setattr(ottla.broker.partitions.barrier, "MAX_ANSWERS_A_LOG", 2)
     barrier, left = Barrier(None), list[tuple[int, bool]]()

@@ -56,9 +56,7 @@ def problems(client: SimulatedClient) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_damaged_batch_is_an_error_for_readers_and_named_by_health(
-    broker: SimulatedBroker, fs: MemoryFilesystem, kind: str
-) -> None:
+def test_damaged_batch_fails_reads_and_is_reported_by_health(broker: SimulatedBroker, fs: MemoryFilesystem, kind: str) -> None:
     broker.stop()
     path = sorted(path for path in fs.files if path.startswith(f"/data/{TOPIC}-0/") and path.endswith(".log"))[1]
     raw, position, header = harmed(bytes(fs.files[path]), kind, 5)

@@ -147,7 +147,7 @@ READS: list[Callable[[SimulatedClient], int]] = [
 
 @pytest.mark.parametrize("read", READS, ids=["fetch", "fetch the end", "timestamp", "largest timestamp"])
 @pytest.mark.parametrize("harm", [cut, empty])
-def test_a_reader_meets_a_shorter_file(
+def test_truncated_file_takes_the_partition_offline_on_read(
     broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None], read: Callable[[SimulatedClient], int]
 ) -> None:
     harm(tmp_path / "bad-0" / FIRST)
@@ -159,7 +159,9 @@ def test_a_reader_meets_a_shorter_file(
 
 
 @pytest.mark.parametrize("harm", [cut, empty, grow, remove, replace])
-def test_an_append_meets_another_file(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_changed_file_takes_the_partition_offline_on_append(
+    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
     harm(tmp_path / "bad-0" / FIRST)
     broker.sleep(2_000)
     with broker.connect() as client, capture_logs() as lines:
@@ -194,7 +196,7 @@ def test_parked_fetch_is_answered_when_its_partition_goes_offline(
 
 
 @pytest.mark.parametrize("harm", [cut, grow, remove])
-def test_a_file_that_is_opened_again_is_another(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_changed_file_is_noticed_when_it_is_reopened(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], None]) -> None:
     """With few descriptors a log's file is closed between two appends."""
     assert isinstance(broker.fs, RealFilesystem)
     for file in list(broker.fs._open_files):
@@ -205,7 +207,7 @@ def test_a_file_that_is_opened_again_is_another(broker: SimulatedBroker, tmp_pat
     check_only_bad_is_offline(broker)
 
 
-def test_a_disk_that_cannot_read(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_error_takes_the_partition_offline(broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     log = broker.broker.partitions.get("bad", 0).log
     bad_fd = log.active.log._fd  # type: ignore[attr-defined]
     real = os.pread
@@ -236,9 +238,7 @@ def test_health_reports_an_offline_partition(broker: SimulatedBroker, tmp_path: 
 @pytest.mark.parametrize(
     "harm", [lambda path: (path / LOCK_FILE).unlink(), lambda path: path.rename(path.with_name("moved"))], ids=["lock", "directory"]
 )
-def test_a_directory_that_is_taken_away_is_not_written(
-    broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]
-) -> None:
+def test_lost_data_directory_is_not_written(broker: SimulatedBroker, tmp_path: Path, harm: Callable[[Path], object]) -> None:
     """Another broker may have it, or nobody will look for it there: acknowledging would be a lie."""
     harm(tmp_path)
     with capture_logs() as lines:
@@ -263,7 +263,7 @@ def test_a_directory_that_is_taken_away_is_not_written(
     broker.start()
 
 
-def test_time_goes_on_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_background_work_continues_with_an_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
     """Retention, compaction, checkpoints and the stop; the next start takes what is whole."""
     cut(tmp_path / "bad-0" / FIRST)
     with broker.connect() as client:
@@ -312,7 +312,7 @@ WHAT = [FIRST, *NEIGHBOURS, "partition.metadata", "leader-epoch-checkpoint", "00
 @pytest.mark.parametrize("kill", [False, True])
 @pytest.mark.parametrize("harm", [link, pipe, directory, device])
 @pytest.mark.parametrize("name", WHAT)
-def test_path_that_is_no_regular_file_is_not_followed(
+def test_irregular_file_takes_the_partition_offline(
     broker: SimulatedBroker, tmp_path: Path, name: str, harm: Callable[[Path], None], kill: bool
 ) -> None:
     if kill:
@@ -338,7 +338,7 @@ def test_path_that_is_no_regular_file_is_not_followed(
     assert (target.read_bytes() if target.exists() else None) == before, "what it points to is as it was"
 
 
-def test_a_partition_directory_that_is_a_link(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_symlinked_partition_directory_is_offline(broker: SimulatedBroker, tmp_path: Path) -> None:
     broker.stop()
     (tmp_path / "bad-0").rename(tmp_path / "elsewhere")
     (tmp_path / "bad-0").symlink_to(tmp_path / "elsewhere")
@@ -353,7 +353,7 @@ def test_a_partition_directory_that_is_a_link(broker: SimulatedBroker, tmp_path:
     assert broker.broker.partitions.get("bad", 0).log.log_end_offset == 30
 
 
-def test_a_link_that_comes_before_the_first_append(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_symlink_created_before_the_first_append_is_refused(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
         client.call(
             CreateTopicsRequest(topics=[CreatableTopic(name="late", num_partitions=1, replication_factor=1)], timeout_ms=1000), 7
@@ -364,7 +364,7 @@ def test_a_link_that_comes_before_the_first_append(broker: SimulatedBroker, tmp_
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_the_data_directory_itself_may_be_a_link(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_data_directory_may_be_a_symlink(broker: SimulatedBroker, tmp_path: Path) -> None:
     broker.stop()
     linked = tmp_path.parent / f"{tmp_path.name}-link"
     linked.symlink_to(tmp_path)
@@ -375,7 +375,7 @@ def test_the_data_directory_itself_may_be_a_link(broker: SimulatedBroker, tmp_pa
     broker.start()
 
 
-def test_partition_metadata_that_is_garbage(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_invalid_partition_metadata_takes_the_partition_offline(broker: SimulatedBroker, tmp_path: Path) -> None:
     broker.stop()
     path = tmp_path / "bad-0" / "partition.metadata"
     good = path.read_bytes()
@@ -394,7 +394,7 @@ def test_partition_metadata_that_is_garbage(broker: SimulatedBroker, tmp_path: P
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("size", [1, 7, 12, 34, 1 << 42])
-def test_an_index_of_any_length(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
+def test_index_of_any_length_is_rebuilt(broker: SimulatedBroker, tmp_path: Path, suffix: str, size: int) -> None:
     """The last is a terabyte, of which nothing is written: reading it would take all memory."""
     broker.stop()
     path = tmp_path / "bad-0" / FIRST.replace(".log", suffix)
@@ -405,7 +405,7 @@ def test_an_index_of_any_length(broker: SimulatedBroker, tmp_path: Path, suffix:
         assert fetched(client, "bad")[0] == produce(client, "bad") == 0
 
 
-def test_names_that_no_broker_gives(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_foreign_file_names_are_ignored(broker: SimulatedBroker, tmp_path: Path) -> None:
     broker.stop()
     for name in ("9" * 20 + ".log", "\u0660.log", "5.log", "x.log.swap", "9" * 30 + ".snapshot", "\u00b2.snapshot", "notes.txt"):
         (tmp_path / "bad-0" / name).write_bytes(b"noise" * 100)
@@ -414,7 +414,7 @@ def test_names_that_no_broker_gives(broker: SimulatedBroker, tmp_path: Path) -> 
         assert fetched(client, "bad")[0] == produce(client, "bad") == 0
 
 
-def test_an_offline_group_partition_never_says_that_it_holds_nothing(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_offline_group_partition_does_not_report_missing_offsets(broker: SimulatedBroker, tmp_path: Path) -> None:
     """A consumer that is told so would begin anew."""
     with broker.connect() as client:
         broker.with_coordinators()
@@ -439,7 +439,7 @@ def damage_a_header(path: Path, number: int) -> int:
     return at
 
 
-def test_replay_does_not_end_quietly_at_a_damaged_header(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_damaged_header_does_not_end_a_replay_silently(broker: SimulatedBroker, tmp_path: Path) -> None:
     """A replay that ended there would give a committed group older offsets, or none."""
     with broker.connect() as client:
         broker.with_coordinators()
@@ -502,7 +502,7 @@ def test_broker_does_not_start_on_a_path_that_is_no_regular_file(
 
 
 @pytest.mark.parametrize("raw", [bytes(range(256)), b"", b"node.id=1\n", b"cluster.id=x\nnode.id=one\n"])
-def test_meta_properties_that_cannot_be_read(broker: SimulatedBroker, tmp_path: Path, raw: bytes) -> None:
+def test_unreadable_meta_properties_prevent_the_start(broker: SimulatedBroker, tmp_path: Path, raw: bytes) -> None:
     broker.stop()
     path = tmp_path / META_FILE
     before = path.read_bytes()
@@ -515,7 +515,7 @@ def test_meta_properties_that_cannot_be_read(broker: SimulatedBroker, tmp_path: 
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint", "log-start-offset-checkpoint"])
 @pytest.mark.parametrize("raw", [b"0\n1\nbad 0 -5\n", b"0\n1\nbad 0 " + b"9" * 40 + b"\n", bytes(range(256)), b"\xb2\n\xb2\n"])
-def test_checkpoints_that_say_the_impossible(broker: SimulatedBroker, tmp_path: Path, name: str, raw: bytes) -> None:
+def test_invalid_checkpoints_are_ignored(broker: SimulatedBroker, tmp_path: Path, name: str, raw: bytes) -> None:
     broker.kill()
     (tmp_path / name).write_bytes(raw)
     broker.start()
@@ -523,7 +523,7 @@ def test_checkpoints_that_say_the_impossible(broker: SimulatedBroker, tmp_path: 
     assert broker.broker.partitions.get("bad", 0).log.log_start_offset == 0
 
 
-def test_a_compacted_log_that_cannot_be_read_is_left_alone(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_unreadable_log_is_not_compacted(broker: SimulatedBroker, tmp_path: Path) -> None:
     with broker.connect() as client:
         configs = [Config(name="cleanup.policy", value="compact"), Config(name="internal.segment.bytes", value="1500")]
         configs.append(Config(name="min.cleanable.dirty.ratio", value="0.01"))
@@ -543,7 +543,7 @@ def test_a_compacted_log_that_cannot_be_read_is_left_alone(broker: SimulatedBrok
         assert produce(client, "good") == 0
 
 
-def test_health_and_the_metrics_tell_of_one_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
+def test_health_and_metrics_report_one_offline_partition(broker: SimulatedBroker, tmp_path: Path) -> None:
     def reported() -> tuple[int, float]:
         with broker.connect() as client:
             directory = client.call(DescribeLogDirsRequest([]), 4).results[0]

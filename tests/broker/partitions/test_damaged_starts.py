@@ -92,7 +92,7 @@ def flip(raw: bytearray, number: int, field: int) -> None:
 
 @pytest.mark.parametrize(("number", "field"), PLACES)
 @pytest.mark.entry("STO-28")
-def test_no_start_on_damaged_metadata(broker: SimulatedBroker, number: int, field: int) -> None:
+def test_damaged_metadata_prevents_the_start(broker: SimulatedBroker, number: int, field: int) -> None:
     """Cut there, topics would be gone, and producer ids be given out a second time."""
     path, raw = log_of(broker, METADATA_TOPIC)
     whole = bytes(raw)
@@ -131,7 +131,7 @@ def test_coordinator_with_a_damaged_log_is_unavailable(broker: SimulatedBroker, 
 
 
 @pytest.mark.entry("STO-28")
-def test_whole_batches_after_damage_in_the_newest_segment_stay(broker: SimulatedBroker) -> None:
+def test_valid_batches_after_damage_in_the_newest_segment_are_kept(broker: SimulatedBroker) -> None:
     path, raw = next((p, r) for p, r in log_files(broker) if "/t-1/" in p)
     whole = bytes(raw)
     flip(raw, 1, FIELDS["high byte of the length"])
@@ -180,7 +180,7 @@ def log_files(broker: SimulatedBroker) -> list[tuple[str, bytearray]]:
 
 
 @pytest.mark.entry("STO-30")
-def test_producer_ids_that_the_logs_know_are_not_given_out_again() -> None:
+def test_producer_ids_found_in_logs_are_not_reused() -> None:
     """A power cut may take the end of the metadata log, and with it a block of ids that was allotted."""
     broker = SimulatedBroker(SETTINGS).start()
     told(broker, "topic t", "A = init x", "produce A t", "commit A")

@@ -71,7 +71,7 @@ def rounds(world: World) -> int:
 
 
 @pytest.mark.entry("STO-18")
-def test_an_answer_waits_for_the_disk(world: World, fs: Slow) -> None:
+def test_response_waits_for_the_sync(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
     assert fs.synced[-1] == "/data/t-0/00000000000000000000.log"
@@ -80,7 +80,7 @@ def test_an_answer_waits_for_the_disk(world: World, fs: Slow) -> None:
     assert rounds(world) == before, "reading waits for nothing"
 
 
-def test_data_before_decisions_before_markers_before_outcomes(world: World, fs: Slow) -> None:
+def test_data_decisions_markers_and_outcomes_are_synced_in_order(world: World, fs: Slow) -> None:
     for command in ("topic t", "A = init x", "produce A t", "offsets A g t=1"):
         perform(world, command)
     fs.synced.clear()
@@ -95,7 +95,7 @@ def test_data_before_decisions_before_markers_before_outcomes(world: World, fs: 
 
 
 @pytest.mark.parametrize(("command", "topic"), [("produce A t", "t"), ("offsets A g t=1", "__consumer_offsets")])
-def test_after_a_transaction_of_version_1_a_partition_is_added_on_the_disk_before_its_first_batch_is_written(
+def test_partition_addition_is_synced_before_the_first_batch_is_written(
     world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch, command: str, topic: str
 ) -> None:
     """Else a start that does not know the end of the former transaction could send its markers to batches of the latter."""
@@ -119,7 +119,7 @@ def test_after_a_transaction_of_version_1_a_partition_is_added_on_the_disk_befor
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-def test_offsets_of_a_topic_that_is_deleted_while_they_wait_are_not_committed(world: World, is_made_again: bool) -> None:
+def test_offsets_of_a_topic_deleted_during_the_sync_are_not_committed(world: World, is_made_again: bool) -> None:
     """They wait for the record that adds the group to the transaction. Another topic of the name must not get them."""
     for command in (*AFTER_VERSION_1, "commit_offsets g u=1"):
         perform(world, command)
@@ -149,7 +149,7 @@ def test_deleted_records_stay_deleted(world: World, fs: Slow) -> None:
     assert fs.synced == ["/data/log-start-offset-checkpoint"]
 
 
-def test_one_round_serves_all_that_wait(world: World) -> None:
+def test_one_sync_round_serves_all_waiting_responses(world: World) -> None:
     perform(world, "topic t")
     for name in "ABCDE":
         perform(world, f"{name} = init")
@@ -178,7 +178,7 @@ class Still(SimulatedEnv):
 
 
 @pytest.mark.parametrize("command", ["produce A t", "produce_all A t,t/1"])
-def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, fs: Slow, command: str) -> None:
+def test_batch_waits_for_the_sync_of_an_addition_left_by_a_kill(world: World, fs: Slow, command: str) -> None:
     """The retry of a batch after a kill: its partition is part of the transaction already, and the disk does not have that yet."""
     for preparation in ("topic t partitions=2", "A = init x"):
         perform(world, preparation)
@@ -200,7 +200,7 @@ def test_a_batch_waits_for_an_addition_that_a_kill_left_unsynced(world: World, f
     assert any("__transaction_state" in path for path in fs.synced)
 
 
-def test_decision_during_a_start_that_waits_for_the_disk_gets_its_markers_once(world: World) -> None:
+def test_decision_during_a_start_gets_its_markers_once(world: World) -> None:
     """A start sends the markers of what was decided before it, once that is on the disk; clients come meanwhile."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
@@ -220,7 +220,7 @@ def test_decision_during_a_start_that_waits_for_the_disk_gets_its_markers_once(w
 
 @pytest.mark.entry("STO-18", "STO-05")
 @pytest.mark.parametrize("turns", range(6))
-def test_a_round_that_outlives_the_stop_brings_about_nothing(world: World, fs: Slow, turns: int) -> None:
+def test_sync_round_that_ends_after_the_stop_has_no_effect(world: World, fs: Slow, turns: int) -> None:
     """The directory is closed, and may be another broker's: no marker is written, no further round begins."""
     for command in ("topic t", "A = init x", "produce A t"):
         perform(world, command)
@@ -278,7 +278,7 @@ def test_decompression_is_charged_once_for_a_batch_that_waits_for_verification(f
     broker.abandon()
 
 
-def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_is_synced_later(world: World, fs: Slow) -> None:
+def test_file_is_synced_later_when_no_descriptor_is_free(world: World, fs: Slow) -> None:
     """Nothing was tried, so nothing is lost: the answer waits, and the directory goes on."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -293,7 +293,7 @@ def test_a_file_that_cannot_be_opened_for_want_of_a_descriptor_is_synced_later(w
     assert world.broker.broker.disk.is_sound, "what has passed is not told for a minute"  # type: ignore[attr-defined]
 
 
-def test_a_topic_may_be_deleted_while_it_is_synced(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_can_be_deleted_during_a_sync(world: World, fs: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     def sync_file(path: str) -> None:
         if path not in fs.files:
             raise FileNotFoundError(2, "No such file", path)
@@ -328,7 +328,7 @@ def test_failed_background_sync_fails_the_directory(fs: Slow) -> None:
     broker.abandon()
 
 
-def test_a_checkpoint_that_finds_no_descriptor_comes_again(fs: Slow) -> None:
+def test_checkpoint_is_retried_when_no_descriptor_is_free(fs: Slow) -> None:
     broker = SimulatedBroker({"log.flush.offset.checkpoint.interval.ms": "1000"}, fs=fs).start()
     world = World(broker, "ottla", "")
     for command in ("topic t internal.segment.bytes=200", "A = init", "produce A t size=100", "produce A t size=100"):
@@ -371,7 +371,7 @@ def test_failed_sync_before_compaction_fails_the_directory(fs: Slow) -> None:
 
 
 @pytest.mark.parametrize("cause", ["link", "descriptors"])
-def test_a_file_that_cannot_be_opened_to_be_synced_fails_no_other(fs: Slow, cause: str) -> None:
+def test_file_that_cannot_be_opened_does_not_fail_other_syncs(fs: Slow, cause: str) -> None:
     broker, world = settled(fs, log_flush_offset_checkpoint_interval_ms="1000", log_cleaner_enable="false")
     fs.unopened["/data/t-0/00000000000000000000.log"] = (
         Damaged("t", "a symbolic link is in the place of a file")
@@ -392,7 +392,7 @@ def test_a_file_that_cannot_be_opened_to_be_synced_fails_no_other(fs: Slow, caus
 
 
 @pytest.mark.parametrize("cause", ["link", "descriptors"])
-def test_a_round_that_cannot_open_one_file_goes_on_without_it_or_again(world: World, fs: Slow, cause: str) -> None:
+def test_sync_round_skips_or_retries_a_file_that_cannot_be_opened(world: World, fs: Slow, cause: str) -> None:
     for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
@@ -411,7 +411,7 @@ def test_a_round_that_cannot_open_one_file_goes_on_without_it_or_again(world: Wo
     assert perform(world, "commit A") == "NONE p1 e1"
 
 
-def test_a_decision_is_carried_out_although_another_file_of_its_round_is_damaged(world: World, fs: Slow) -> None:
+def test_decision_completes_although_another_file_of_its_sync_round_is_damaged(world: World, fs: Slow) -> None:
     for command in ("topic t", "topic u", "A = init x", "B = init", "produce A t", "produce B u"):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
@@ -424,7 +424,7 @@ def test_a_decision_is_carried_out_although_another_file_of_its_round_is_damaged
     assert not broker.barrier.group_commit.has_failed
 
 
-def test_group_commit_forgets_a_deleted_log(world: World) -> None:
+def test_group_commit_drops_a_deleted_log(world: World) -> None:
     for command in ("topic t internal.segment.bytes=200", "A = init", *["produce A t size=100"] * 8):
         perform(world, command)
     broker = world.broker.broker  # type: ignore[attr-defined]
@@ -435,7 +435,7 @@ def test_group_commit_forgets_a_deleted_log(world: World) -> None:
     assert len(broker.barrier.group_commit._newest) == remembered - 1
 
 
-def test_a_new_topic_of_an_old_name_waits_for_checkpoints_that_have_forgotten_the_old_one(world: World, fs: Slow) -> None:
+def test_recreated_topic_waits_for_checkpoints_without_the_old_one(world: World, fs: Slow) -> None:
     """A power cut would bring back the old log's start, and hide what the new one holds below it."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)

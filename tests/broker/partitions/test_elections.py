@@ -212,7 +212,7 @@ def test_transactional_ids_are_served_only_after_the_load(node: Node, world: Wor
     assert perform(world, "commit A").startswith("NONE")
 
 
-def test_a_load_ends_where_the_broker_loses_the_partition_again(node: Node, world: World) -> None:
+def test_load_ends_when_the_broker_loses_the_partition(node: Node, world: World) -> None:
     perform(world, "A = init x")
     node.lose(TRANSACTION_TOPIC)
     held = node.hold_loads(TRANSACTION_TOPIC)
@@ -228,7 +228,7 @@ def test_a_load_ends_where_the_broker_loses_the_partition_again(node: Node, worl
     assert node.server.transactions.shards() == []
 
 
-def test_groups_are_known_again_after_the_load_and_members_are_not_sent_away_meanwhile(node: Node, world: World) -> None:
+def test_members_keep_their_group_during_the_load(node: Node, world: World) -> None:
     perform(world, "topic t")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
     node.lose(OFFSETS_TOPIC)
@@ -244,7 +244,7 @@ def test_groups_are_known_again_after_the_load_and_members_are_not_sent_away_mea
 
 
 @pytest.mark.parametrize("is_loading", [True, False])
-def test_a_marker_for_a_group_coordinator_that_does_not_serve_comes_again(node: Node, world: World, is_loading: bool) -> None:
+def test_marker_is_retried_until_the_group_coordinator_serves(node: Node, world: World, is_loading: bool) -> None:
     perform(world, "topic t")
     assert perform(world, "commit_offsets g t=5").startswith("NONE")
     node.lose(OFFSETS_TOPIC)
@@ -265,7 +265,7 @@ def test_parked_group_requests_are_answered_when_another_broker_becomes_coordina
         client.close()
 
 
-def test_a_group_stays_where_its_broker_is_elected_once_more(node: Node) -> None:
+def test_reelection_of_the_same_broker_keeps_its_groups(node: Node) -> None:
     """A leader epoch that begins with the same leader loses nothing, so members that wait go on waiting (CoordinatorRuntime)."""
     first = node.broker.connect("one")
     assert first.call(joining(), 3).error_code == Code.NONE
@@ -276,7 +276,7 @@ def test_a_group_stays_where_its_broker_is_elected_once_more(node: Node) -> None
     first.close()
 
 
-def test_share_states_move(node: Node) -> None:
+def test_share_state_moves_with_its_coordinator(node: Node) -> None:
     topic = node.server.cluster.create_topic("s", 1, {})
     key = ShareKey("g", topic.topic_id, 0)
     node.server.share_states.initialize(key, 0, 7)
@@ -319,9 +319,7 @@ def test_newly_elected_coordinator_completes_decisions_in_its_epoch(node: Node, 
     assert marker_code(node, old) is Code.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_an_epoch_that_begins_with_the_same_coordinator_sends_markers_anew(
-    node: Node, disk: FaultyFilesystem, world: World
-) -> None:
+def test_reelected_coordinator_resends_markers_in_the_new_epoch(node: Node, disk: FaultyFilesystem, world: World) -> None:
     committed_without_markers(disk, world)
     (before,) = node.server.transactions.shards()
     node.server.transactions.elected(0, before.coordinator_epoch)
@@ -334,7 +332,7 @@ def test_an_epoch_that_begins_with_the_same_coordinator_sends_markers_anew(
     assert perform(world, "describe x").startswith("CompleteCommit")
 
 
-def test_markers_of_a_load_wait_until_the_decision_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
+def test_loaded_decision_sends_markers_after_it_is_committed(node: Node, disk: FaultyFilesystem, world: World) -> None:
     """A Prepare record above the high watermark may still be lost, and then the transaction is open."""
     committed_without_markers(disk, world)
     log, data_log = node.server.partitions.get(TRANSACTION_TOPIC, 0).log, node.server.partitions.get("t", 0).log
@@ -427,7 +425,7 @@ def compacted(log: Log) -> None:
 
 
 @pytest.mark.parametrize("change", [None, rolled, compacted])
-def test_a_long_log_is_read_in_steps_and_anew_where_its_files_change(change: Callable[[Log], None] | None) -> None:
+def test_long_log_is_loaded_in_steps_and_again_when_files_change(change: Callable[[Log], None] | None) -> None:
     log, known, restarts = long_log(), dict[bytes | None, bytes | None](), list[int]()
 
     def start_over() -> None:
@@ -448,7 +446,7 @@ def test_a_long_log_is_read_in_steps_and_anew_where_its_files_change(change: Cal
     assert ended.value.value >= 1_500
 
 
-def test_a_log_that_goes_offline_while_it_is_read_is_not_taken_for_a_shorter_one() -> None:
+def test_log_that_goes_offline_during_the_load_fails_the_load() -> None:
     log = long_log()
     steps = loading(log, {}).load_in_steps(Replaying(start_over=lambda: None))
     next(steps)

@@ -45,7 +45,7 @@ def directory_code(world: World) -> int:
 
 @pytest.mark.entry("RDC-08", "MRK-06")
 @pytest.mark.parametrize(("suffix", "how"), [(".txnindex", "abort"), (".log", "abort"), (".log", "commit")])
-def test_a_marker_that_the_disk_refuses_is_sent_until_it_is_there(
+def test_marker_is_retried_until_the_disk_accepts_it(
     broker: SimulatedBroker, disk: FaultyFilesystem, world: World, suffix: str, how: str
 ) -> None:
     for command in ("topic t", "A = init x", "produce A t"):
@@ -68,7 +68,7 @@ def test_a_marker_that_the_disk_refuses_is_sent_until_it_is_there(
 
 @pytest.mark.smoke
 @pytest.mark.entry("STO-21")
-def test_a_full_disk_refuses_and_housekeeping_goes_on(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_full_disk_refuses_writes_and_housekeeping_continues(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "commit A"):
         perform(world, command)
     disk.refuse_everything()
@@ -93,7 +93,7 @@ def test_duplicate_batch_is_acknowledged_on_a_full_disk(broker: SimulatedBroker,
     assert not broker.broker.disk.is_sound
 
 
-def test_a_retry_counts_as_records_that_came_and_not_as_growth(broker: SimulatedBroker, world: World) -> None:
+def test_duplicate_batch_counts_as_received_but_not_as_appended(broker: SimulatedBroker, world: World) -> None:
     """ReplicaManager.appendRecordsToLeader marks its meters for duplicates as well."""
     for command in ("topic t", "A = init", "produce A t"):
         perform(world, command)
@@ -105,7 +105,7 @@ def test_a_retry_counts_as_records_that_came_and_not_as_growth(broker: Simulated
 
 
 @pytest.mark.entry("STO-21", "RDC-08")
-def test_a_start_on_a_full_disk_serves_all_that_is_there(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
+def test_start_on_a_full_disk_serves_stored_records(broker: SimulatedBroker, disk: FaultyFilesystem, world: World) -> None:
     for command in ("topic t", "A = init x", "produce A t", "abort A", "produce A t", "commit A", "produce A t"):
         perform(world, command)
     disk.refuse_everything()
@@ -122,7 +122,7 @@ def test_a_start_on_a_full_disk_serves_all_that_is_there(broker: SimulatedBroker
     assert perform(world, "read t") == "a2"
 
 
-def test_one_line_says_that_it_is_full_and_one_that_it_is_not(
+def test_full_disk_and_recovery_are_logged_once_each(
     broker: SimulatedBroker, disk: FaultyFilesystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
@@ -148,7 +148,7 @@ def test_one_line_says_that_it_is_full_and_one_that_it_is_not(
     assert lines == ["disk_refuses_writes", "disk_takes_writes_again"]
 
 
-def test_a_refusal_for_another_reason_ends_with_a_write_of_the_same_partition(broker: SimulatedBroker) -> None:
+def test_file_too_large_error_clears_after_a_write_to_the_same_partition(broker: SimulatedBroker) -> None:
     """A probe fits where one large file may not grow: it says nothing of that file."""
     health = DiskHealth(broker.env, "/data")
     health.refused("t-0", OSError(errno.EFBIG, "File too large"))
@@ -180,7 +180,7 @@ def test_full_disk_is_probed_once_a_second(broker: SimulatedBroker, disk: Faulty
     disk.refuse_nothing()
 
 
-def test_files_that_cannot_be_removed_are_named_and_the_rest_is_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
+def test_files_that_cannot_be_removed_are_reported_and_others_removed(broker: SimulatedBroker, disk: FaultyFilesystem) -> None:
     directory = broker.broker.directory
     for name in "abc":
         disk.write_file(f"/data/{name}.deleted", b"x")

@@ -32,7 +32,7 @@ def offline(broker: SimulatedBroker) -> list[str]:
     return [partition.log.offline_reason for partition in broker.broker.partitions if partition.log.offline_reason]
 
 
-def test_a_kill_at_any_write_of_a_topics_replacement_leaves_it_in_service() -> None:
+def test_kill_at_any_write_of_a_topic_recreation_keeps_it_online() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk)
     for command in ("topic t", "topic u", "A = init", "produce A t", "produce A u n=3", "delete_records u before=2", "restart"):
@@ -60,7 +60,7 @@ def test_a_kill_at_any_write_of_a_topics_replacement_leaves_it_in_service() -> N
             again.abandon()
 
 
-def test_a_topic_made_again_on_a_full_disk_is_in_service_when_there_is_room() -> None:
+def test_topic_recreated_on_a_full_disk_is_online_once_there_is_space() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk)
     for command in ("topic t", "A = init", "produce A t", "restart", "delete t"):
@@ -79,7 +79,7 @@ def test_a_topic_made_again_on_a_full_disk_is_in_service_when_there_is_room() ->
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("stale", [False, True], ids=["", "an earlier topic of the name"])
-def test_an_adoption_that_is_cut_off_leaves_a_directory_that_starts(stale: bool) -> None:
+def test_interrupted_adoption_leaves_a_startable_directory(stale: bool) -> None:
     disk = FaultyFilesystem()
     for directory, topics in (("/source", "t"), ("/data", "ut" if stale else "u")):
         broker, world = started(disk, log_dirs=directory)
@@ -141,7 +141,7 @@ def points_without(disk: FaultyFilesystem, point: str) -> bytes:
 @pytest.mark.entry("STO-12")
 @pytest.mark.parametrize("kept", ["garbage", "missing", "0"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_compaction_gaps_are_no_losses_without_a_recovery_point(kept: str, clean: bool) -> None:
+def test_compaction_gaps_without_a_recovery_point_are_not_losses(kept: str, clean: bool) -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     if kept == "missing":
@@ -162,7 +162,7 @@ def test_compaction_gaps_are_no_losses_without_a_recovery_point(kept: str, clean
 
 
 @pytest.mark.entry("STO-12")
-def test_gaps_that_another_broker_has_compacted_are_adopted() -> None:
+def test_compaction_gaps_of_another_broker_are_adopted() -> None:
     disk = FaultyFilesystem()
     compacted_once(disk)
     plan = plan_adoption(disk, "/data", ["t"], iter(lambda: random.Random(1).randbytes(16), None))
@@ -175,7 +175,7 @@ def test_gaps_that_another_broker_has_compacted_are_adopted() -> None:
         broker.abandon()
 
 
-def test_a_smaller_index_interval_is_no_damage() -> None:
+def test_smaller_index_interval_is_not_damage() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk, log_index_interval_bytes="100000")
     perform(world, "topic t internal.segment.bytes=200000")
@@ -189,7 +189,7 @@ def test_a_smaller_index_interval_is_no_damage() -> None:
     assert [line for line in lines if line["event"] == "log_rebuilt"] == []
 
 
-def test_a_directory_that_cannot_be_synced_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_that_does_not_support_sync_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyFilesystem()
 
     def unreadable(path: str) -> None:
@@ -203,7 +203,7 @@ def test_a_directory_that_cannot_be_synced_is_served(monkeypatch: pytest.MonkeyP
         assert disk.read_file(f"/data/{CLEAN_FILE}") is not None
 
 
-def test_a_damaged_checksum_of_aborted_transactions_vouches_for_no_index() -> None:
+def test_damaged_aborted_transaction_checksum_rebuilds_the_index() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk)
     for command in ("topic t", "A = init x", "produce A t", "abort A", "produce A t", "commit A"):
@@ -224,7 +224,7 @@ MADE_UP = [LARGEST_ALLOTTED_PRODUCER_ID + 1, 2**63 - 1]
 
 
 @pytest.mark.parametrize("producer_id", MADE_UP)
-def test_ids_are_allotted_after_a_client_has_made_up_its_own(producer_id: int) -> None:
+def test_producer_ids_are_allocated_after_a_client_used_an_invented_one(producer_id: int) -> None:
     broker, world = started(MemoryFilesystem())
     perform(world, "topic t")
     perform(world, "A = init")
@@ -237,7 +237,7 @@ def test_ids_are_allotted_after_a_client_has_made_up_its_own(producer_id: int) -
 
 @pytest.mark.parametrize("clean", [True, False], ids=["snapshot", "log"])
 @pytest.mark.parametrize("producer_id", MADE_UP)
-def test_batches_of_an_adopted_topic_are_no_losses(producer_id: int, clean: bool) -> None:
+def test_batches_of_an_adopted_topic_are_not_reported_as_lost(producer_id: int, clean: bool) -> None:
     disk = MemoryFilesystem()
     source, world = started(disk, log_dirs="/source")
     perform(world, "topic t")
@@ -256,7 +256,7 @@ def test_batches_of_an_adopted_topic_are_no_losses(producer_id: int, clean: bool
 
 @pytest.mark.entry("STO-06", "STO-10")
 @pytest.mark.parametrize("clean", [True, False])
-def test_an_index_that_is_made_anew_costs_no_producer(clean: bool) -> None:
+def test_rebuilt_index_keeps_producer_state(clean: bool) -> None:
     """What a producer wrote is deleted, so that the snapshot is all that knows it. Its retry is recognised all the same."""
     disk = FaultyFilesystem()
     broker, world = started(disk, log_retention_check_interval_ms="1000")
@@ -290,7 +290,7 @@ def test_an_index_that_is_made_anew_costs_no_producer(clean: bool) -> None:
 
 
 @pytest.mark.entry("STO-28")
-def test_a_recovery_point_of_yesterday_keeps_no_log_from_service() -> None:
+def test_outdated_recovery_point_does_not_take_a_log_offline() -> None:
     disk = FaultyFilesystem()
     broker, world = started(disk)
     for command in ("topic t", "A = init x", "produce A t n=3", "commit A"):
@@ -312,7 +312,7 @@ def test_a_recovery_point_of_yesterday_keeps_no_log_from_service() -> None:
     broker.close()
 
 
-def test_feature_levels_of_a_directory_stay() -> None:
+def test_feature_levels_survive_a_restart() -> None:
     """A directory that speaks as Apache Kafka 4.3 goes on so, until somebody raises its level."""
     fs = MemoryFilesystem()
     first = SimulatedBroker(features={"metadata.version": 30, "transaction.version": 1}, fs=fs).start()

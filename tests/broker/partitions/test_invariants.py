@@ -31,14 +31,14 @@ def world(broker: SimulatedBroker) -> Iterator[World]:
     made.close()
 
 
-def test_markers_are_those_of_a_decided_transaction(broker: SimulatedBroker, world: World) -> None:
+def test_markers_of_an_ongoing_transaction_raise(broker: SimulatedBroker, world: World) -> None:
     transactions = broker.broker.transactions
     shard = transactions.shard_of("inv-x")
     with pytest.raises(AssertionError, match="which is Ongoing"):
         transactions._second_phase._markers.drive(shard, shard.ids["inv-x"])
 
 
-def test_a_transaction_is_completed_when_it_is_decided_and_owes_no_marker(broker: SimulatedBroker, world: World) -> None:
+def test_completion_with_pending_markers_raises(broker: SimulatedBroker, world: World) -> None:
     transactions = broker.broker.transactions
     shard = transactions.shard_of("inv-x")
     with pytest.raises(AssertionError, match="completed in Ongoing"):
@@ -54,7 +54,7 @@ def test_a_transaction_is_completed_when_it_is_decided_and_owes_no_marker(broker
 @pytest.mark.parametrize(
     ("whole_states", "says"), [(True, "offsets of producer 7 are pending"), (False, "7 has no open transaction")]
 )
-def test_offsets_of_a_transaction_need_an_open_one(
+def test_pending_offsets_without_an_open_transaction_raise(
     broker: SimulatedBroker, world: World, monkeypatch: pytest.MonkeyPatch, whole_states: bool, says: str
 ) -> None:
     monkeypatch.setattr(CHECKED, "whole_states", whole_states)

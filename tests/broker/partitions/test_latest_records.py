@@ -141,19 +141,19 @@ def of_groups(log: Log, *, everything: bool) -> object:
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(logs(transactions()))
-def test_transactions_are_those_of_a_whole_replay(log: Log) -> None:
+def test_transactions_equal_those_of_a_full_replay(log: Log) -> None:
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
 
 
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(logs(offsets()))
-def test_offsets_are_those_of_a_whole_replay(log: Log) -> None:
+def test_offsets_equal_those_of_a_full_replay(log: Log) -> None:
     assert of_groups(log, everything=False) == of_groups(log, everything=True)
 
 
 @pytest.mark.parametrize("piece", [68, 200, 1 << 20])
-def test_superseded_records_are_skipped_for_any_piece_size(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_superseded_records_are_skipped_for_any_read_size(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.broker.partitions.latest_records.PIECE_BYTES", piece)
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=20_000))
     for at in range(1_000):
@@ -166,7 +166,7 @@ def test_superseded_records_are_skipped_for_any_piece_size(piece: int, monkeypat
 
 
 @pytest.mark.entry("STO-28")
-def test_a_segment_with_offsets_of_another_is_damaged() -> None:
+def test_segment_with_offsets_outside_its_range_is_damaged() -> None:
     """Of the first segment no earlier one says where it must begin, only its name. The file is an older one's."""
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig(segment_bytes=2_000))
     while len(log.segments) < 4:
@@ -202,14 +202,14 @@ def test_tombstone_ends_pending_offsets_before_a_commit() -> None:
     assert of_groups(log, everything=False)[2] == {}  # type: ignore[index]
 
 
-def test_where_the_newest_record_cannot_be_decoded_the_one_before_it_holds() -> None:
+def test_previous_record_is_used_when_the_newest_is_undecodable() -> None:
     record = to_record(TxnMetadata("a", 7, 3, 1_000, TxnState.EMPTY, frozenset(), -1, NOW_MS), flexible=True)
     log = log_of(single(record), single(LogRecord(record.key, b"\0\1")))
     assert of_transactions(log, everything=False) == of_transactions(log, everything=True)
     assert list(of_transactions(log, everything=False)[0]) == ["a"]  # type: ignore[index]
 
 
-def test_where_the_newest_batch_cannot_be_decoded_the_one_before_it_holds() -> None:
+def test_previous_batch_is_used_when_the_newest_is_undecodable() -> None:
     record = to_record(TxnMetadata("a", 7, 3, 1_000, TxnState.EMPTY, frozenset(), -1, NOW_MS), flexible=True)
     broken = single(record)
     # The value says that it is longer than the batch.

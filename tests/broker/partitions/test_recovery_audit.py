@@ -48,19 +48,19 @@ def named(fs: MemoryFilesystem) -> set[tuple[str | None, str, int]]:
 COMMITTED = ("A = init whole", "produce A t n=2", "produce A t/1", "offsets A g t=1", "commit A")
 
 
-def test_a_kill_tears_nothing() -> None:
+def test_kill_leaves_no_torn_transactions() -> None:
     assert named(crashed(*COMMITTED, "B = init open", "produce B t", "C = init c", "produce C t/1", "abort C")) == set()
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_partition_without_its_marker_is_named(count: int) -> None:
+def test_partition_with_a_lost_marker_is_reported(count: int) -> None:
     fs = crashed(*COMMITTED)
     cut(fs, "t-1", count)
     wanted = {("whole", "t", 1)} | ({(None, "t", 1)} if count == 1 else set())
     assert named(fs) == wanted
 
 
-def test_offsets_that_were_lost_are_named() -> None:
+def test_lost_offsets_are_reported() -> None:
     fs = crashed(*COMMITTED)
     (topic,) = {p.split("/")[2] for p, raw in fs.files.items() if "__consumer_offsets" in p and p.endswith(".log") and raw}
     cut(fs, topic, 1)
@@ -96,12 +96,12 @@ def test_records_of_an_earlier_transaction_do_not_count_for_a_later_commit() -> 
     broker.close()
 
 
-def test_a_topic_that_was_made_again_lost_nothing() -> None:
+def test_recreated_topic_is_not_reported_as_lost() -> None:
     again = ("delete t", "wait 10", "topic t partitions=2", "N = init", "produce N t", "produce N t/1")
     assert named(crashed(*COMMITTED, *again)) == set()
 
 
-def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_start_skips_the_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> Callable[[], None]:
         raise AssertionError
 
@@ -113,9 +113,7 @@ def test_a_clean_start_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("how", ["noise", "no file"])
-def test_a_log_that_was_damaged_after_a_clean_stop_is_offline_and_nothing_of_it_counts_as_lost(
-    how: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_damaged_after_a_clean_stop_is_offline_and_not_reported_as_lost(how: str, capsys: pytest.CaptureFixture[str]) -> None:
     fs = MemoryFilesystem()
     broker = SimulatedBroker({}, fs=fs).start()
     world = World(broker, "ottla", "")

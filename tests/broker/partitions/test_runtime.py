@@ -21,7 +21,7 @@ class Wake(Effect, frozen=True):
     """An effect of nobody's."""
 
 
-def test_an_effect_that_is_refused_is_not_taken_for_a_refused_append() -> None:
+def test_refused_effect_is_not_treated_as_a_refused_append() -> None:
     env = simulated_env()
     log = Log(MemoryFilesystem(), "/t-0", "t", 0, LogConfig())
     replayed: list[LogRecord] = []

@@ -49,7 +49,7 @@ class BrokerPeersWorld(LoopWorld):
         brokers[broker_id] = msgspec.structs.replace(brokers[broker_id], is_fenced=is_fenced)
 
 
-def test_a_broker_has_one_connection_a_purpose_at_the_listener_for_brokers() -> None:
+def test_one_connection_per_purpose_uses_the_inter_broker_listener() -> None:
     world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER, FETCH)
     assert peer is not None
@@ -59,7 +59,7 @@ def test_a_broker_has_one_connection_a_purpose_at_the_listener_for_brokers() -> 
     assert world.peers.peer(OTHER) is world.peers.peer(OTHER, COORDINATOR)
 
 
-def test_no_connection_to_itself_or_to_an_unknown_broker() -> None:
+def test_no_connection_to_own_or_unknown_broker_id() -> None:
     world = BrokerPeersWorld()
     assert world.peers.peer(OWN) is None
     assert world.peers.peer(3) is None
@@ -67,7 +67,7 @@ def test_no_connection_to_itself_or_to_an_unknown_broker() -> None:
     assert world.peers.peer(3) is None
 
 
-def test_a_fenced_broker_is_not_asked_and_keeps_its_connection() -> None:
+def test_fenced_broker_gets_no_requests_and_keeps_its_connection() -> None:
     world = BrokerPeersWorld()
     peer = world.peers.peer(OTHER)
     assert peer is not None
@@ -111,7 +111,7 @@ def test_requests_to_an_earlier_incarnation_fail_at_once() -> None:
     assert again is not peer
 
 
-def test_a_connection_that_is_given_up_is_followed_by_another() -> None:
+def test_new_connection_replaces_a_closed_one() -> None:
     world = BrokerPeersWorld()
     peer, other, answers = world.peers.peer(OTHER, FETCH), world.peers.peer(OTHER, COORDINATOR), list[Any]()
     assert peer is not None
@@ -133,7 +133,7 @@ def test_connections_to_unregistered_brokers_are_closed() -> None:
     assert peer.state is PeerState.CLOSED
 
 
-def test_after_the_close_there_are_no_connections() -> None:
+def test_closed_directory_opens_no_connections() -> None:
     world = BrokerPeersWorld()
     peers = [world.peers.peer(OTHER, purpose) for purpose in (FETCH, COORDINATOR)]
     world.peers.close()

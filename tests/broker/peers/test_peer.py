@@ -105,7 +105,7 @@ def world() -> Iterator[PeerWorld]:
     assert made.bugs == 0
 
 
-def test_a_request_is_answered_in_the_newest_common_version(world: PeerWorld) -> None:
+def test_newest_common_version_is_used(world: PeerWorld) -> None:
     world.ask()
     assert world.answers == []
     world.settle()
@@ -119,7 +119,7 @@ def test_a_request_is_answered_in_the_newest_common_version(world: PeerWorld) ->
     assert world.peer.offered(LIST_GROUPS) is None
 
 
-def test_the_greeting_is_asked_again_in_a_version_that_the_peer_knows(world: PeerWorld) -> None:
+def test_api_versions_is_retried_in_a_supported_version(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     assert [version for key, version, _ in world.host.accepted[0].requests if key == API_VERSIONS_KEY] == [5, 4]
@@ -128,7 +128,7 @@ def test_the_greeting_is_asked_again_in_a_version_that_the_peer_knows(world: Pee
     assert ottla.__version__ == SOFTWARE_VERSION
 
 
-def test_requests_share_one_connection_and_wait_for_the_greeting(world: PeerWorld) -> None:
+def test_requests_share_one_connection_and_wait_for_api_versions(world: PeerWorld) -> None:
     world.host.answers_greetings = False
     for _ in range(3):
         world.ask()
@@ -146,7 +146,7 @@ def test_requests_share_one_connection_and_wait_for_the_greeting(world: PeerWorl
     assert [answer.controller_id for answer in world.answers] == [-3, -2, -1]
 
 
-def test_a_version_that_the_peer_does_not_know_fails_and_the_next_request_goes_on(world: PeerWorld) -> None:
+def test_unsupported_version_fails_only_its_request(world: PeerWorld) -> None:
     world.ask(ListGroupsRequest())
     world.ask(least_version=13)
     world.ask(most_version=5)
@@ -197,7 +197,7 @@ def test_lost_connection_fails_sent_requests_and_resends_queued_ones() -> None:
     assert world.answers[1].controller_id == 7
 
 
-def test_a_connection_that_was_idle_and_is_closed_opens_again_at_once(world: PeerWorld) -> None:
+def test_closed_idle_connection_reopens_at_once(world: PeerWorld) -> None:
     world.ask()
     world.settle()
     world.host.accepted[0].answer(MetadataResponse())
@@ -211,7 +211,7 @@ def test_a_connection_that_was_idle_and_is_closed_opens_again_at_once(world: Pee
     assert world.failures == []
 
 
-def test_an_answer_that_does_not_come_in_time_closes_the_connection(world: PeerWorld) -> None:
+def test_response_timeout_closes_the_connection(world: PeerWorld) -> None:
     world.ask(timeout_ms=500)
     world.settle()
     world.ask(timeout_ms=5_000)
@@ -222,7 +222,7 @@ def test_an_answer_that_does_not_come_in_time_closes_the_connection(world: PeerW
     assert world.host.accepted[0].is_lost
 
 
-def test_the_earliest_deadline_counts_whichever_request_came_first(world: PeerWorld) -> None:
+def test_earliest_deadline_expires_first_in_any_request_order(world: PeerWorld) -> None:
     world.host.answers_greetings = False
     world.ask(timeout_ms=5_000)
     world.ask(timeout_ms=100)
@@ -232,7 +232,7 @@ def test_the_earliest_deadline_counts_whichever_request_came_first(world: PeerWo
     assert world.failures == [Failure.TIMED_OUT] * 2
 
 
-def test_a_host_that_says_nothing_is_given_up() -> None:
+def test_silent_host_times_out() -> None:
     world = PeerWorld(timings=Timings(connect_ms=1_000))
     world.host.answers_greetings = False
     world.ask()
@@ -242,7 +242,7 @@ def test_a_host_that_says_nothing_is_given_up() -> None:
     assert world.host.accepted[0].is_lost
 
 
-def test_too_many_requests_that_wait_are_refused_at_once() -> None:
+def test_request_beyond_the_queue_limit_is_refused_at_once() -> None:
     world = PeerWorld(limits=RequestLimits(waiting=2))
     for _ in range(3):
         world.ask()
@@ -278,7 +278,7 @@ def test_closed_peer_fails_queued_and_new_requests(world: PeerWorld) -> None:
     assert len(world.host.accepted) == 1
 
 
-def test_closed_while_it_connects_no_connection_stays(world: PeerWorld) -> None:
+def test_close_while_connecting_leaves_no_connection(world: PeerWorld) -> None:
     world.ask()
     world.peer.close()
     world.settle()
@@ -291,7 +291,7 @@ def test_closed_while_it_connects_no_connection_stays(world: PeerWorld) -> None:
     [{"correlation_id": 77}, {"version": 0}],
     ids=["an answer to nothing that was asked", "an answer in another version"],
 )
-def test_an_answer_that_cannot_be_read_ends_the_connection(world: PeerWorld, how: dict[str, Any]) -> None:
+def test_malformed_response_closes_the_connection(world: PeerWorld, how: dict[str, Any]) -> None:
     world.ask()
     world.settle()
     world.host.accepted[0].answer(MetadataResponse(), **how)
@@ -301,7 +301,7 @@ def test_an_answer_that_cannot_be_read_ends_the_connection(world: PeerWorld, how
     assert world.host.accepted[0].is_lost
 
 
-def test_an_answer_of_a_hostile_size_ends_the_connection() -> None:
+def test_oversized_response_closes_the_connection() -> None:
     world = PeerWorld(max_answer_bytes=1_000)
     world.ask()
     world.settle()
@@ -311,7 +311,7 @@ def test_an_answer_of_a_hostile_size_ends_the_connection() -> None:
     assert "a frame of 1001 bytes" in world.answers[0].reason
 
 
-def test_a_refused_greeting_backs_off_further_each_time(world: PeerWorld) -> None:
+def test_refused_api_versions_increases_the_backoff(world: PeerWorld) -> None:
     world.host.greeting_error = Code.INVALID_REQUEST
     attempts: list[int] = []
     for _ in range(4):
@@ -346,7 +346,7 @@ def test_failing_callback_is_reported_and_affects_no_other_request() -> None:
     assert world.failures == []
 
 
-def test_a_callback_may_ask_again_and_may_close() -> None:
+def test_callback_may_send_requests_and_close() -> None:
     world = PeerWorld()
 
     def again(_: Any) -> None:
@@ -361,7 +361,7 @@ def test_a_callback_may_ask_again_and_may_close() -> None:
     assert world.bugs == 0
 
 
-def test_a_broker_answers_a_peer() -> None:
+def test_peer_gets_responses_from_a_broker() -> None:
     broker = SimulatedBroker().start()
     answers: list[Any] = []
     peer = Peer(

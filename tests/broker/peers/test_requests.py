@@ -40,7 +40,7 @@ def test_correlation_ids_wrap_around() -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, 7, -1])
-def test_an_answer_out_of_order_is_refused_and_changes_nothing(wrong: int) -> None:
+def test_out_of_order_response_is_refused_and_changes_nothing(wrong: int) -> None:
     requests = Requests(RequestLimits())
     requests.add(request())
     requests.add(request())
@@ -55,14 +55,14 @@ def test_response_with_unknown_correlation_id_is_refused() -> None:
         Requests(RequestLimits()).awaited(0)
 
 
-def test_only_so_many_wait() -> None:
+def test_number_of_queued_requests_is_limited() -> None:
     requests = Requests(RequestLimits(waiting=2))
     assert [requests.add(request()) for _ in range(3)] == [True, True, False]
     sent(requests)
     assert requests.add(request())
 
 
-def test_only_so_many_are_in_flight() -> None:
+def test_number_of_requests_in_flight_is_limited() -> None:
     requests = Requests(RequestLimits(in_flight=2))
     for _ in range(3):
         requests.add(request())
@@ -73,7 +73,7 @@ def test_only_so_many_are_in_flight() -> None:
     assert requests.next() is not None
 
 
-def test_bytes_in_flight_are_bounded_and_one_large_request_goes_alone() -> None:
+def test_bytes_in_flight_are_limited_except_for_a_single_request() -> None:
     requests = Requests(RequestLimits(in_flight_bytes=100))
     for size_bytes in (500, 1):
         requests.add(request(size_bytes=size_bytes))
@@ -83,7 +83,7 @@ def test_bytes_in_flight_are_bounded_and_one_large_request_goes_alone() -> None:
     assert requests.next() is not None
 
 
-def test_deadlines_of_queued_and_sent_requests() -> None:
+def test_next_deadline_covers_queued_and_sent_requests() -> None:
     requests = Requests(RequestLimits())
     late, early, later = request(30), request(10), request(50)
     for one in (late, early, later):

@@ -20,13 +20,13 @@ def offering(*ranges: tuple[int, int, int]) -> Versions:
     return Versions(ApiVersionsResponse(api_keys=keys))
 
 
-def test_the_newest_version_that_both_know_is_spoken() -> None:
+def test_newest_common_version_is_chosen() -> None:
     own = APIS[FETCH]
     assert offering((FETCH, 0, 99)).choose(FETCH) == own.max_version
     assert offering((FETCH, 0, own.max_version - 2)).choose(FETCH) == own.max_version - 2
 
 
-def test_a_request_may_name_the_oldest_and_the_newest_version_that_will_do() -> None:
+def test_version_choice_respects_minimum_and_maximum() -> None:
     versions = offering((FETCH, 4, 13))
     assert versions.choose(FETCH, most=12) == 12
     assert versions.choose(FETCH, least=13) == 13
@@ -35,21 +35,21 @@ def test_a_request_may_name_the_oldest_and_the_newest_version_that_will_do() -> 
 
 
 @pytest.mark.parametrize("offered", [(FETCH, 90, 99), (FETCH, 0, 2), (9_999, 0, 1)])
-def test_without_a_version_in_common_there_is_none(offered: tuple[int, int, int]) -> None:
+def test_no_common_version_gives_none(offered: tuple[int, int, int]) -> None:
     versions = offering(offered)
     assert versions.choose(FETCH) is None
     assert versions.choose(9_999) is None
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_an_answer_to_the_greeting_is_read_in_its_version(version: int) -> None:
+def test_api_versions_response_is_decoded_in_its_version(version: int) -> None:
     response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=FETCH, min_version=4, max_version=17)])
     frame = b"".join(response_parts(api(API_VERSIONS_KEY), version, 5, response))[4:]
     correlation_id, decoded = decode_greeting(version, frame)
     assert (correlation_id, decoded.api_keys[0].max_version) == (5, 17)
 
 
-def test_a_peer_that_does_not_know_the_version_of_the_greeting_names_those_it_knows() -> None:
+def test_unsupported_api_versions_request_is_retried_in_a_listed_version() -> None:
     known = [ApiVersion(api_key=API_VERSIONS_KEY, min_version=0, max_version=4)]
     refusal = ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION, api_keys=known)
     frame = b"".join(response_parts(api(API_VERSIONS_KEY), 0, 5, refusal))[4:]
@@ -57,9 +57,9 @@ def test_a_peer_that_does_not_know_the_version_of_the_greeting_names_those_it_kn
     assert greeting_after(decoded) == 4
 
 
-def test_a_peer_that_names_none_is_asked_in_version_0() -> None:
+def test_api_versions_falls_back_to_version_0() -> None:
     assert greeting_after(ApiVersionsResponse(error_code=Code.UNSUPPORTED_VERSION)) == 0
 
 
-def test_a_request_names_its_api_by_its_type() -> None:
+def test_request_type_determines_its_api_key() -> None:
     assert (key_of(FetchRequest()), key_of(MetadataRequest())) == (1, 3)

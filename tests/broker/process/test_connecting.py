@@ -86,7 +86,7 @@ async def turns(env: Env, peer: Peer, count: int) -> None:
 
 
 @pytest.mark.parametrize("make_env", [simulated_env, pytest.param(RealEnv, marks=pytest.mark.wire)])
-async def test_two_protocols_talk_to_each_other(make_env: type[Env]) -> None:
+async def test_data_is_exchanged_and_close_is_seen_by_both_sides(make_env: type[Env]) -> None:
     env: Env = make_env()
     called: list[Peer] = []
 
@@ -157,7 +157,7 @@ def test_simulated_broker_answers_over_the_simulated_network() -> None:
     assert caller.is_lost
 
 
-async def test_an_address_that_no_socket_takes_is_refused() -> None:
+async def test_invalid_port_is_reported_as_an_error() -> None:
     """It comes from another broker's registration."""
     dialled = await dial(RealEnv(), 70_000)
     assert dialled.error is not None

@@ -22,7 +22,7 @@ from ottla.storage.real_filesystem import RealFilesystem
 READY = '{"event": "ready", "bootstrap": "127.0.0.1:9092"}\n'
 
 
-def test_a_second_broker_leaves_the_ready_file_of_the_first(tmp_path: Path) -> None:
+def test_second_broker_keeps_the_ready_file_of_the_first(tmp_path: Path) -> None:
     """It has the same command line, and is refused for the lock: health goes on asking the first."""
     data, path = tmp_path / "data", tmp_path / "ready.json"
     data.mkdir()
@@ -36,7 +36,7 @@ def test_a_second_broker_leaves_the_ready_file_of_the_first(tmp_path: Path) -> N
     assert path.read_text() == READY
 
 
-def test_the_ready_file_of_a_broker_with_another_directory_is_not_taken(tmp_path: Path) -> None:
+def test_ready_file_of_another_running_broker_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ready.json"
     first, second = ReadyFile(path), ReadyFile(path)
     first.write(READY)
@@ -82,7 +82,7 @@ def test_a_broker_without_a_ready_file_writes_none(tmp_path: Path) -> None:
         (lambda path: path.symlink_to("/dev/full"), "is no plain file"),
     ],
 )
-def test_anything_else_is_refused_and_stays(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
+def test_other_files_are_refused_and_kept(tmp_path: Path, make: Callable[[Path], object], says: str) -> None:
     path = tmp_path / "server.properties"
     make(path)
     before = path.lstat()
@@ -93,12 +93,12 @@ def test_anything_else_is_refused_and_stays(tmp_path: Path, make: Callable[[Path
     assert path.lstat().st_ino == before.st_ino
 
 
-def test_a_directory_that_is_not_there_is_said_before_the_start(tmp_path: Path) -> None:
+def test_missing_directory_is_reported_before_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no directory"):
         ReadyFile(tmp_path / "nowhere" / "ready.json").check()
 
 
-def test_a_file_system_without_locks_takes_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ready_file_works_without_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As some network file systems and container mounts."""
 
     def no_locks(*_: object) -> None:

@@ -32,7 +32,7 @@ def producer_id(client: SimulatedClient, transactional_id: str | None = None) ->
     return given
 
 
-def test_after_a_reset_all_is_gone_but_the_cluster(world: ServingWorld) -> None:
+def test_reset_removes_everything_except_the_cluster_id(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)
@@ -63,7 +63,7 @@ def test_work_of_the_previous_broker_does_not_continue(world: ServingWorld) -> N
     assert {path: bytes(content) for path, content in world.fs.files.items()} == before
 
 
-def test_snapshots(world: ServingWorld) -> None:
+def test_snapshot_is_restored_repeatedly(world: ServingWorld) -> None:
     client = world.connect()
     make_topic(client, "t")
     produce(client, 3)

@@ -36,7 +36,7 @@ def test_session_names_only_changed_partitions() -> None:
     assert named(session, p1=0, p2=3) == ([2], [0])
 
 
-def test_without_a_session_everything_is_named() -> None:
+def test_without_a_session_all_partitions_are_sent() -> None:
     session = FetchSession()
     for _ in range(2):
         assert named(session, p0=0, p1=0) == ([0, 1], [])
@@ -46,7 +46,7 @@ def test_without_a_session_everything_is_named() -> None:
 @pytest.mark.parametrize(
     ("code", "session_id"), [(Code.FETCH_SESSION_ID_NOT_FOUND, 0), (Code.INVALID_FETCH_SESSION_EPOCH, 7)], ids=str
 )
-def test_a_session_that_the_leader_refuses_is_begun_anew(code: Code, session_id: int) -> None:
+def test_refused_session_starts_again(code: Code, session_id: int) -> None:
     session = FetchSession()
     named(session, p0=0)
     session.answered(FetchResponse(session_id=7))
@@ -57,7 +57,7 @@ def test_a_session_that_the_leader_refuses_is_begun_anew(code: Code, session_id:
     assert named(session, p0=0) == ([0], [])
 
 
-def test_after_a_lost_answer_the_next_request_is_a_whole_one() -> None:
+def test_full_request_follows_a_lost_response() -> None:
     session = FetchSession()
     named(session, p0=0)
     session.answered(FetchResponse(session_id=7))
@@ -67,7 +67,7 @@ def test_after_a_lost_answer_the_next_request_is_a_whole_one() -> None:
     assert named(session, p0=0) == ([0], [])
 
 
-def test_epochs_go_round() -> None:
+def test_session_epoch_wraps_to_1() -> None:
     session = FetchSession()
     named(session, p0=0)
     session.answered(FetchResponse(session_id=7))

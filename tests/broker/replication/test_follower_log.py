@@ -30,7 +30,7 @@ class Synced(MemoryFilesystem):
         self.synced.add(path)
 
 
-def test_every_segment_that_an_answer_has_written_to_is_synced_before_the_next_fetch() -> None:
+def test_every_written_segment_is_synced_before_the_next_fetch() -> None:
     """The leader takes what is below the next fetch's offset for safe, so that no segment may be left out."""
     fs = Synced()
     env = cast(Any, simulated_env(fs))

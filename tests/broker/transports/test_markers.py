@@ -40,7 +40,7 @@ def begun(world: ClusterWorld, *indexes: int) -> object:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_over_two_brokers_ends_on_both_before_its_client_is_answered(world: ClusterWorld, commit: bool) -> None:
+def test_markers_reach_both_brokers_before_the_client_is_answered(world: ClusterWorld, commit: bool) -> None:
     producer = begun(world, 0, 1)
     assert not world.is_stable(0)
     assert not world.is_stable(1)
@@ -52,7 +52,7 @@ def test_a_transaction_over_two_brokers_ends_on_both_before_its_client_is_answer
     assert bool(aborted) is not commit
 
 
-def test_the_answer_does_not_wait_for_a_broker_that_is_silent(world: ClusterWorld) -> None:
+def test_response_does_not_wait_for_a_silent_broker(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     began_ms = world.scheduler.now_ms
@@ -65,7 +65,7 @@ def test_the_answer_does_not_wait_for_a_broker_that_is_silent(world: ClusterWorl
 
 
 @pytest.mark.parametrize("kind", [Failure.DISCONNECTED, Failure.TIMED_OUT, Failure.CLOSED])
-def test_markers_without_an_answer_are_sent_again(world: ClusterWorld, kind: Failure) -> None:
+def test_unanswered_markers_are_sent_again(world: ClusterWorld, kind: Failure) -> None:
     producer = begun(world, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -92,9 +92,7 @@ def refuse(held: HeldPeer, code: int) -> None:
         (Code.INVALID_REQUEST, "error"),
     ],
 )
-def test_a_coordinator_that_was_replaced_while_its_process_stood_still_is_no_bug(
-    world: ClusterWorld, code: Code, level: str
-) -> None:
+def test_refusal_of_a_replaced_coordinator_is_logged_as_a_warning(world: ClusterWorld, code: Code, level: str) -> None:
     """The next coordinator has ended the transaction, and the producer may have begun another one with a newer epoch."""
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
@@ -105,7 +103,7 @@ def test_a_coordinator_that_was_replaced_while_its_process_stood_still_is_no_bug
     assert world.state() == "PrepareCommit", "only a coordinator whose markers are taken completes it"
 
 
-def test_an_error_of_a_later_release_does_not_hold_up_the_client(world: ClusterWorld) -> None:
+def test_unknown_error_code_does_not_block_the_client(world: ClusterWorld) -> None:
     producer = begun(world, 0, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -113,7 +111,7 @@ def test_an_error_of_a_later_release_does_not_hold_up_the_client(world: ClusterW
     assert not world.brokers[ONE].broker.transactions._second_phase._markers.is_sending("x")
 
 
-def test_markers_that_are_written_twice_because_the_answer_was_lost_do_no_harm(world: ClusterWorld) -> None:
+def test_markers_repeated_after_a_lost_response_are_harmless(world: ClusterWorld) -> None:
     producer = begun(world, 1)
     held = HeldPeer(world, ONE)
     world.end(producer)
@@ -150,7 +148,7 @@ def test_markers_reach_the_new_leader_when_the_coordinator_learns_of_the_move(wo
     assert world.is_stable(1, leader=ONE)
 
 
-def test_a_partition_without_a_leader_is_not_taken_for_deleted(world: ClusterWorld) -> None:
+def test_partition_without_leader_is_not_treated_as_deleted(world: ClusterWorld) -> None:
     """Apache Kafka 4.3.1 completes such a transaction, and its marker is never written."""
     producer = begun(world, 1)
     world.elect(TOPIC, 1, -1)
@@ -184,7 +182,7 @@ def test_newly_elected_coordinator_completes_decided_transactions(world: Cluster
     assert log.log_end_offset == end_offset, "the markers of the old coordinator are not taken"
 
 
-def test_requests_to_one_broker_are_joined_while_one_is_under_way(world: ClusterWorld) -> None:
+def test_markers_for_one_broker_are_batched_while_a_request_is_in_flight(world: ClusterWorld) -> None:
     held = HeldPeer(world, ONE)
     held.is_holding = False
     producers = {}
@@ -203,7 +201,7 @@ def test_requests_to_one_broker_are_joined_while_one_is_under_way(world: Cluster
     assert all(m.state.label == "CompleteCommit" for m in transactions.shards()[0].ids.values())
 
 
-def test_markers_that_wait_for_a_broker_are_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_queued_markers_is_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beyond it are sent again later, as those that were not answered in time."""
     monkeypatch.setattr(marker_transport, "MAX_WAITING_MARKERS", 1)
     transport = world.brokers[ONE].broker.transactions._second_phase._markers._transport

@@ -55,7 +55,7 @@ def code_of(answer: Any) -> int:
 
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
-def test_the_first_batch_asks_and_the_others_do_not(world: ClusterWorld, version: int) -> None:
+def test_only_the_first_batch_is_verified(world: ClusterWorld, version: int) -> None:
     producer, held = begun(world, version), HeldPeer(world, TWO)
     held.is_holding = False
     for _ in range(3):
@@ -76,7 +76,7 @@ def test_a_batch_whose_partition_was_not_added_is_refused(world: ClusterWorld) -
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_an_error_of_a_later_release_is_an_answer_too(world: ClusterWorld, *, is_whole: bool) -> None:
+def test_unknown_error_code_refuses_the_batch(world: ClusterWorld, *, is_whole: bool) -> None:
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
     client, batch = sent(world, producer, ADDED)
     world.scheduler.settle()
@@ -92,14 +92,14 @@ def test_an_error_of_a_later_release_is_an_answer_too(world: ClusterWorld, *, is
     client.close()
 
 
-def test_a_producer_of_an_old_epoch_is_refused(world: ClusterWorld) -> None:
+def test_producer_with_an_old_epoch_is_refused(world: ClusterWorld) -> None:
     old = world.init()
     world.init()
     assert world.produce(old, 1) == Code.INVALID_PRODUCER_EPOCH
     assert world.log(TWO, TOPIC, 1).log_end_offset == 0
 
 
-def test_a_batch_meets_a_coordinator_that_still_completes(world: ClusterWorld) -> None:
+def test_batch_during_completion_is_refused_as_concurrent(world: ClusterWorld) -> None:
     producer = world.init()
     assert world.produce(producer, 1) == Code.NONE
     held = HeldPeer(world, ONE)
@@ -114,7 +114,7 @@ def test_a_batch_meets_a_coordinator_that_still_completes(world: ClusterWorld) -
 @pytest.mark.parametrize(
     ("version", "kind"), [(VERIFIED, Failure.DISCONNECTED), (ADDED, Failure.TIMED_OUT), (ADDED, Failure.CLOSED)]
 )
-def test_a_coordinator_that_does_not_answer_has_the_client_try_again(world: ClusterWorld, version: int, kind: Failure) -> None:
+def test_silent_coordinator_makes_the_client_retry(world: ClusterWorld, version: int, kind: Failure) -> None:
     producer, held = begun(world, version), HeldPeer(world, TWO)
     client, batch = sent(world, producer, version)
     held.is_holding = False
@@ -125,7 +125,7 @@ def test_a_coordinator_that_does_not_answer_has_the_client_try_again(world: Clus
     client.close()
 
 
-def test_without_a_coordinator_the_client_tries_again(world: ClusterWorld) -> None:
+def test_missing_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
     producer = world.init()
     world.elect(TRANSACTION_TOPIC, 0, -1)
     assert world.produce(producer, 1) == Code.NOT_ENOUGH_REPLICAS
@@ -133,7 +133,7 @@ def test_without_a_coordinator_the_client_tries_again(world: ClusterWorld) -> No
     assert world.produce(producer, 1) == Code.NONE
 
 
-def test_a_broker_that_asks_the_former_coordinator_has_the_client_try_again(world: ClusterWorld) -> None:
+def test_former_coordinator_makes_the_client_retry(world: ClusterWorld) -> None:
     producer = world.init()
     world.replicate(TRANSACTION_TOPIC, 0, ONE)
     world.elect(TRANSACTION_TOPIC, 0, TWO, ONE)
@@ -167,7 +167,7 @@ def test_batch_is_refused_when_its_transaction_ends_during_verification(world: C
     client.close()
 
 
-def test_an_answer_is_good_for_one_leader_epoch(world: ClusterWorld) -> None:
+def test_verification_is_valid_for_one_leader_epoch(world: ClusterWorld) -> None:
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
     client, batch = sent(world, producer, ADDED)
     world.elect(TOPIC, 1, TWO)
@@ -178,7 +178,7 @@ def test_an_answer_is_good_for_one_leader_epoch(world: ClusterWorld) -> None:
     client.close()
 
 
-def test_an_answer_is_good_for_one_append(world: ClusterWorld) -> None:
+def test_verification_is_valid_for_one_append(world: ClusterWorld) -> None:
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
     held.is_holding = False
     verification: Any = world.brokers[TWO].broker.verification
@@ -212,7 +212,7 @@ def all_batches_of_a_request(world: ClusterWorld, producer: Any, version: int, *
 
 
 @pytest.mark.parametrize("version", [VERIFIED, ADDED])
-def test_one_request_to_the_coordinator_has_all_partitions_of_a_produce(world: ClusterWorld, version: int) -> None:
+def test_one_verification_request_covers_all_partitions_of_a_produce(world: ClusterWorld, version: int) -> None:
     """And the coordinator adds them by one record."""
     for index in (0, 1):
         world.elect(TOPIC, index, TWO)
@@ -228,7 +228,7 @@ def test_one_request_to_the_coordinator_has_all_partitions_of_a_produce(world: C
     assert cast(Any, world.brokers[TWO].broker.verification)._answers == {}
 
 
-def test_an_error_of_the_coordinator_refuses_its_partition_only(world: ClusterWorld) -> None:
+def test_verification_error_refuses_only_its_partition(world: ClusterWorld) -> None:
     for index in (0, 1):
         world.elect(TOPIC, index, TWO)
     producer, held = begun(world, ADDED), HeldPeer(world, TWO)
@@ -260,7 +260,7 @@ def test_batches_of_one_request_beyond_the_bound_are_refused(
     assert codes == [Code.NONE] * room + [Code.NOT_ENOUGH_REPLICAS] * (2 - room)
 
 
-def test_the_coordinator_on_this_broker_adds_all_partitions_of_a_produce_by_one_record(world: ClusterWorld) -> None:
+def test_local_coordinator_adds_all_partitions_with_one_record(world: ClusterWorld) -> None:
     world.elect(TOPIC, 1, ONE)
     producer = world.init()
     before = world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset
@@ -269,7 +269,7 @@ def test_the_coordinator_on_this_broker_adds_all_partitions_of_a_produce_by_one_
     assert world.log(ONE, TRANSACTION_TOPIC, 0).log_end_offset - before == 1
 
 
-def test_a_producer_that_was_fenced_and_its_successor_are_asked_about_apart(world: ClusterWorld) -> None:
+def test_fenced_producer_and_new_owner_are_verified_separately(world: ClusterWorld) -> None:
     """One request names a transaction once. Of two producers with one transactional id each gets its own answer."""
     old, new = world.init(), world.init()
     other = world.init(transactional_id="y")
@@ -303,7 +303,7 @@ def commit(world: ClusterWorld, producer: Any, version: int, broker_id: int) -> 
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_offsets_of_a_group_elsewhere_join_a_transaction(world: ClusterWorld, version: int) -> None:
+def test_offsets_of_a_remote_group_join_a_transaction(world: ClusterWorld, version: int) -> None:
     world.elect(OFFSETS_TOPIC, 0, TWO)
     producer = world.init()
     if version == 4:
@@ -317,7 +317,7 @@ def test_offsets_of_a_group_elsewhere_join_a_transaction(world: ClusterWorld, ve
     assert groups.shard("g")[0].offset_count("g") == 1
 
 
-def test_offsets_whose_verification_gets_no_answer_are_sent_again(world: ClusterWorld) -> None:
+def test_unanswered_verification_makes_the_client_resend_offsets(world: ClusterWorld) -> None:
     world.elect(OFFSETS_TOPIC, 0, TWO)
     producer = world.init()
     world.change([world._registration(ONE, is_fenced=True)], TWO)
@@ -326,7 +326,7 @@ def test_offsets_whose_verification_gets_no_answer_are_sent_again(world: Cluster
     assert commit(world, producer, 5, TWO) == Code.NONE
 
 
-def test_batches_that_wait_for_verification_are_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_batches_waiting_for_verification_is_bounded(world: ClusterWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_verification, "MAX_WAITING_BATCHES", 0)
     producer, held = begun(world, VERIFIED), HeldPeer(world, TWO)
     assert world.produce(producer, 1, version=VERIFIED) == Code.NOT_ENOUGH_REPLICAS
