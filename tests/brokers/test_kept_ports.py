@@ -30,18 +30,18 @@ def fs() -> MemoryFilesystem:
     return fs
 
 
-def test_a_free_port_is_taken_once(fs: MemoryFilesystem) -> None:
+def test_free_port_is_chosen_once(fs: MemoryFilesystem) -> None:
     assert chosen(kept(fs, 40_000, 40_000, 40_001, 40_000, 40_001, 40_002)) == [40_000, 40_001, 40_002]
 
 
-def test_the_next_start_has_the_same_ports(fs: MemoryFilesystem) -> None:
+def test_next_start_uses_the_same_ports(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     ports = chosen(first)
     first.save()
     assert chosen(kept(fs)) == ports
 
 
-def test_a_port_that_is_busy_is_replaced_and_no_other(fs: MemoryFilesystem) -> None:
+def test_only_a_busy_port_is_replaced(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     chosen(first)
     first.save()
@@ -49,12 +49,12 @@ def test_a_port_that_is_busy_is_replaced_and_no_other(fs: MemoryFilesystem) -> N
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"controller": "x", "broker-1": -1, "broker-2": 70000}', b"[" * 100_000])
-def test_a_damaged_file_costs_new_ports(fs: MemoryFilesystem, content: bytes) -> None:
+def test_damaged_file_is_replaced_with_new_ports(fs: MemoryFilesystem, content: bytes) -> None:
     fs.write_file(f"{DATA}/{PORTS_FILE}", content)
     assert chosen(kept(fs, 1, 2, 3)) == [1, 2, 3]
 
 
-def test_fewer_brokers_leave_the_ports_of_the_others_noted(fs: MemoryFilesystem) -> None:
+def test_ports_of_absent_brokers_are_kept(fs: MemoryFilesystem) -> None:
     first = kept(fs, 40_000, 40_001, 40_002)
     chosen(first)
     first.save()

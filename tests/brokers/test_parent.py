@@ -97,7 +97,7 @@ def test_the_controller_starts_first_and_stops_last(program: Program) -> None:
     assert sorted(errors.splitlines()[:-1]) == ["stopped broker-1", "stopped broker-2"]
 
 
-def test_a_broker_that_is_killed_is_started_again_when_asked_for(program: Program) -> None:
+def test_killed_broker_restarts_on_command(program: Program) -> None:
     ready = program.until("ready")
     program.say("1")
     assert program.next()["event"] == "refused", "it runs"
@@ -112,14 +112,14 @@ def test_a_broker_that_is_killed_is_started_again_when_asked_for(program: Progra
     assert started["pid"] != ready["brokers"]["1"]["pid"]
 
 
-def test_a_paused_broker_is_stopped_as_well(program: Program) -> None:
+def test_stop_ends_a_paused_broker(program: Program) -> None:
     ready = program.until("ready")
     os.kill(ready["brokers"]["2"]["pid"], signal.SIGSTOP)
     program.process.send_signal(signal.SIGTERM)
     assert program.end()[0] == 0
 
 
-def test_a_broker_that_does_not_start_ends_all(tmp_path: Path) -> None:
+def test_failed_broker_start_stops_the_cluster(tmp_path: Path) -> None:
     program = Program(tmp_path, "refuse")
     # While its stdin is open, because the parent takes the end of commands for the end of the wish for a cluster.
     program.process.wait(PATIENCE_S)
@@ -131,7 +131,7 @@ def test_a_broker_that_does_not_start_ends_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_nothing_outlives_the_parent(program: Program, number: int) -> None:
+def test_child_processes_end_with_the_parent(program: Program, number: int) -> None:
     children = pids(program.until("ready"))
     program.process.send_signal(number)
     program.end()
@@ -141,7 +141,7 @@ def test_nothing_outlives_the_parent(program: Program, number: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_parent_whose_commands_end_stops(program: Program) -> None:
+def test_parent_stops_at_the_end_of_its_commands(program: Program) -> None:
     program.until("ready")
     assert program.process.stdin is not None
     program.process.stdin.close()
@@ -154,14 +154,14 @@ def kill_all(ready: Any) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_parent_whose_nodes_have_all_ended_ends_with_an_error(alone: Program) -> None:
+def test_parent_fails_when_all_nodes_ended(alone: Program) -> None:
     kill_all(alone.until("ready"))
     code, errors = alone.end()
     assert code == 1
     assert "all nodes of the cluster have ended" in errors
 
 
-def test_nodes_start_again_by_themselves_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_nodes_restart_automatically_when_configured(tmp_path: Path) -> None:
     for program in running(Program(tmp_path, "", "alone", "restart")):
         ready = program.until("ready")
         kill_all(ready)
@@ -190,7 +190,7 @@ def test_an_unknown_command_is_refused(alone: Program, line: str) -> None:
     assert refused["event"] == "refused" and "it has controller, broker-1, broker-2" in refused["reason"]
 
 
-def test_the_socket_is_the_owners_and_takes_no_endless_line(alone: Program) -> None:
+def test_socket_is_private_and_limits_line_length(alone: Program) -> None:
     alone.until("ready")
     assert stat.S_IMODE((alone.data_dir / SOCKET_FILE).stat().st_mode) == 0o600
     with pytest.raises(ConnectionError):
@@ -205,7 +205,7 @@ def test_the_socket_is_the_owners_and_takes_no_endless_line(alone: Program) -> N
             client.close()
 
 
-def test_the_socket_goes_with_the_parent(alone: Program) -> None:
+def test_socket_is_removed_with_the_parent(alone: Program) -> None:
     alone.until("ready")
     alone.process.terminate()
     assert alone.end()[0] == 0

@@ -24,7 +24,7 @@ def planned(broker_count: int = 3, **given: Any) -> list[PlannedNode]:
     return plan(BrokerConfig(settings), broker_count, lambda name, host: next(ports))
 
 
-def test_one_controller_and_brokers_on_ports_in_a_row() -> None:
+def test_controller_and_brokers_get_consecutive_ports() -> None:
     controller, *brokers = planned()
     assert (controller.name, controller.node_id, controller.is_controller) == ("controller", CONTROLLER_ID, True)
     assert controller.config.settings.listeners == ("CONTROLLER://127.0.0.1:40000",)
@@ -38,7 +38,7 @@ def test_one_controller_and_brokers_on_ports_in_a_row() -> None:
     assert {broker.config.text("controller.quorum.voters") for broker in brokers} == {f"{CONTROLLER_ID}@127.0.0.1:40000"}
 
 
-def test_brokers_are_advertised_on_ports_in_a_row_as_well() -> None:
+def test_advertised_listeners_get_consecutive_ports() -> None:
     controller, *brokers = planned(**{"advertised.listeners": "PLAINTEXT://outside:9192"})
     assert controller.config.settings.advertised_listeners is None
     assert [(broker.config.settings.advertised_listeners or ("",))[0] for broker in brokers] == [
@@ -48,12 +48,12 @@ def test_brokers_are_advertised_on_ports_in_a_row_as_well() -> None:
     ]
 
 
-def test_port_0_is_a_free_one_of_each() -> None:
+def test_port_0_gives_every_node_a_free_port() -> None:
     _, *brokers = planned(listeners="PLAINTEXT://127.0.0.1:0")
     assert [broker.config.settings.listeners[0][-5:] for broker in brokers] == ["40001", "40002", "40003"]
 
 
-def test_the_controllers_port_can_be_given() -> None:
+def test_controller_port_can_be_configured() -> None:
     config = BrokerConfig({"log.dirs": DATA, "listeners": "PLAINTEXT://127.0.0.1:9092"})
     controller, *brokers = plan(config, 2, lambda name, host: 0, controller_port=9_000)
     assert controller.config.settings.listeners == ("CONTROLLER://127.0.0.1:9000",)
@@ -63,14 +63,14 @@ def test_the_controllers_port_can_be_given() -> None:
 
 
 @pytest.mark.parametrize("first", [0, 9_500])
-def test_each_broker_is_measured_and_steered_at_a_port_of_its_own(first: int) -> None:
+def test_every_broker_has_its_own_metrics_and_control_port(first: int) -> None:
     controller, *brokers = planned(**{"ottla.control.port": str(first), "ottla.metrics.port": "9600"})
     assert (controller.config.settings.ottla_control_port, controller.config.settings.ottla_metrics_port) == (None, 9_603)
     assert [b.config.settings.ottla_control_port for b in brokers] == ([first, first + 1, first + 2] if first else [0, 0, 0])
     assert [b.config.settings.ottla_metrics_port for b in brokers] == [9_600, 9_601, 9_602]
 
 
-def test_racks_are_one_for_all_or_one_for_each() -> None:
+def test_broker_rack_is_common_or_one_per_broker() -> None:
     def racks(given: str) -> list[str | None]:
         return [node.config.settings.broker_rack for node in planned(**{"broker.rack": given})]
 
@@ -81,14 +81,14 @@ def test_racks_are_one_for_all_or_one_for_each() -> None:
 
 
 @pytest.mark.parametrize(("broker_count", "factor", "in_sync"), [(1, "1", "1"), (2, "2", "2"), (3, "3", "2"), (5, "3", "2")])
-def test_internal_topics_are_replicated_as_by_kafka(broker_count: int, factor: str, in_sync: str) -> None:
+def test_internal_topics_have_kafkas_replication_factors(broker_count: int, factor: str, in_sync: str) -> None:
     config = planned(broker_count)[1].config
     assert config.text("offsets.topic.replication.factor") == factor
     assert config.text("transaction.state.log.replication.factor") == factor
     assert config.text("transaction.state.log.min.isr") == in_sync
 
 
-def test_what_is_given_counts_for_all() -> None:
+def test_given_settings_apply_to_all_nodes() -> None:
     nodes = planned(**{"num.partitions": "7", "offsets.topic.replication.factor": "1"})
     assert {node.config.settings.num_partitions for node in nodes} == {7}
     assert {node.config.text("offsets.topic.replication.factor") for node in nodes} == {"1"}
@@ -109,7 +109,7 @@ def test_what_is_given_counts_for_all() -> None:
         (3, {"ottla.metrics.port": "65533"}, "the ports from 65533 on"),
     ],
 )
-def test_what_no_cluster_can_have(broker_count: int, given: dict[str, str], named: str) -> None:
+def test_unusable_cluster_settings_are_refused(broker_count: int, given: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         planned(broker_count, **given)
 
@@ -119,7 +119,7 @@ def ids() -> Any:
     return lambda: next(numbers).to_bytes(16, "big")
 
 
-def test_directories_are_made_for_one_cluster() -> None:
+def test_directories_are_created_with_one_cluster_id() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     cluster_id = prepare(fs, DATA, nodes, ids())
     identities = [read_identity(fs, node.directory) for node in nodes]
@@ -129,7 +129,7 @@ def test_directories_are_made_for_one_cluster() -> None:
     assert prepare(fs, DATA, planned(4), ids()) == cluster_id, "a further broker joins it"
 
 
-def test_one_broker_does_not_take_a_clusters_directory() -> None:
+def test_single_broker_refuses_the_directory_of_a_cluster() -> None:
     """The names of its brokers' directories are like those of a topic's partitions, which a start would set aside as strays."""
     fs = MemoryFilesystem()
     prepare(fs, DATA, planned(), ids())
@@ -138,7 +138,7 @@ def test_one_broker_does_not_take_a_clusters_directory() -> None:
     LogDirectory(fs, f"{DATA}/broker-1").acquire()
 
 
-def test_directories_of_others_are_left_alone() -> None:
+def test_other_directories_are_not_changed() -> None:
     fs, nodes = MemoryFilesystem(), planned()
     fs.make_dir(DATA)
     fs.write_file(f"{DATA}/meta.properties", b"cluster.id=a\nnode.id=1\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.brokers.restarts import LONGEST_DELAY_S, STEADY_S, Restarts
 
 
-def test_the_delay_doubles_up_to_a_minute() -> None:
+def test_restart_delay_doubles_up_to_a_minute() -> None:
     restarts, now_s, delays = Restarts(), 0.0, list[float]()
     for _ in range(9):
         restarts.started(1, now_s)
@@ -14,7 +14,7 @@ def test_the_delay_doubles_up_to_a_minute() -> None:
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, LONGEST_DELAY_S]
 
 
-def test_a_node_that_ran_for_long_begins_with_the_first_delay() -> None:
+def test_node_that_ran_long_gets_the_first_delay_again() -> None:
     restarts = Restarts()
     for now_s in (0.0, 1.0, 2.0):
         restarts.started(1, now_s)
@@ -23,7 +23,7 @@ def test_a_node_that_ran_for_long_begins_with_the_first_delay() -> None:
     assert restarts.ended(1, 10 + STEADY_S) == 1
 
 
-def test_each_node_is_due_once() -> None:
+def test_node_is_due_once_after_it_ended() -> None:
     restarts = Restarts()
     restarts.started(1, 0)
     restarts.started(2, 0)
