@@ -113,7 +113,7 @@ def log(logs: Logs) -> Log:
 
 @pytest.mark.entry("STO-26")
 @pytest.mark.parametrize("compression", range(5))
-def test_the_newest_of_each_key_stays_with_its_offset(log: Log, compression: int) -> None:
+def test_newest_record_of_each_key_keeps_its_offset(log: Log, compression: int) -> None:
     write(log, ("a", "1"), ("b", "1"), ("c", "1"), compression=compression, now_ms=NOW_MS - 5)
     write(log, ("a", "2"), ("d", "1"), compression=compression)
     compact(log)
@@ -128,7 +128,7 @@ ROOMY = LogConfig(segment_bytes=64 << 20, max_message_bytes=64 << 20, cleanup_po
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_large_records_go_through_in_pieces(logs: Logs, compression: int) -> None:
+def test_large_records_are_copied_in_pieces(logs: Logs, compression: int) -> None:
     """The key of each is known, and a delete horizon changes the beginning of each alone."""
     log, value = logs.new(ROOMY), "v" * 1_500_000
     write(log, ("big", value + "1"), compression=compression)
@@ -148,7 +148,7 @@ def test_large_records_go_through_in_pieces(logs: Logs, compression: int) -> Non
 
 
 @pytest.mark.smoke
-def test_a_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
+def test_decompression_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
     log = logs.new(ROOMY)
     zeros = build_batch([(b"a", b"1"), (b"bomb", bytes(40 << 20))], NOW_MS, compression=4)
     append(log, zeros, NOW_MS)
@@ -164,7 +164,7 @@ def test_a_bomb_is_cleaned_in_bounded_memory(logs: Logs) -> None:
     assert contents(log) == [(2, "a", "2"), (3, "bomb", "2")]
 
 
-def test_a_record_larger_than_the_topic_takes_stops_cleaning(log: Log) -> None:
+def test_record_larger_than_the_topic_limit_stops_cleaning(log: Log) -> None:
     write(log, ("a", "1" * 100), ("a", "2"), compression=1)
     write(log, ("a", "1" * 100), ("a", "3"))
     log.config = msgspec.structs.replace(log.config, max_decompressed_message_bytes=50)
@@ -175,7 +175,7 @@ def test_a_record_larger_than_the_topic_takes_stops_cleaning(log: Log) -> None:
     assert contents(log) == [(3, "a", "3")]
 
 
-def test_a_batch_that_stays_whole_keeps_its_bytes(log: Log) -> None:
+def test_fully_retained_batch_keeps_its_bytes(log: Log) -> None:
     write(log, ("a", "1"), ("b", "1"))
     before = stored(log)
     compact(log)
@@ -198,7 +198,7 @@ def test_tombstones_stay_until_their_horizon(log: Log) -> None:
 
 
 @pytest.mark.entry("CRD-13")
-def test_a_whole_pass_keeps_the_last_offset_of_the_log(log: Log) -> None:
+def test_full_pass_keeps_the_log_end_offset(log: Log) -> None:
     """An emptied last batch stays: who reads on must find the offset after it (KAFKA-17076)."""
     write(log, ("a", "1"))
     write(log, ("b", None))
@@ -211,7 +211,7 @@ def test_a_whole_pass_keeps_the_last_offset_of_the_log(log: Log) -> None:
 
 
 @pytest.mark.entry("STO-15")
-def test_aborted_data_goes_and_its_marker_once_its_horizon_has_passed(log: Log) -> None:
+def test_aborted_data_is_removed_and_its_marker_after_the_delete_horizon(log: Log) -> None:
     write(log, ("a", "1"))
     write(log, ("a", "lost"), pid=7, sequence=0, transactional=True)
     end(log, 7, commit=False)
@@ -255,7 +255,7 @@ def test_a_commit_marker_stays_as_long_as_its_data(log: Log) -> None:
 
 
 @pytest.mark.entry("STO-14")
-def test_a_key_like_a_markers_removes_no_marker(log: Log) -> None:
+def test_record_with_the_key_of_a_marker_removes_no_marker(log: Log) -> None:
     write(log, ("a", "1"), pid=7, sequence=0, transactional=True)
     end(log, 7, commit=True)
     marker_key = bytes((0, 0, 0, 1)).decode()
@@ -280,7 +280,7 @@ def test_the_sequence_of_a_producer_outlives_its_records(logs: Logs, log: Log) -
 
 
 @pytest.mark.entry("STO-16", "STO-25")
-def test_nothing_undecided_is_cleaned(log: Log) -> None:
+def test_records_after_the_last_stable_offset_are_not_cleaned(log: Log) -> None:
     write(log, ("a", "1"))
     write(log, ("a", "2"))
     log.roll(NOW_MS)
@@ -296,7 +296,7 @@ def test_nothing_undecided_is_cleaned(log: Log) -> None:
     assert committed(log) == {"a": "5"}
 
 
-def test_a_transaction_over_several_segments_is_known_in_each(log: Log) -> None:
+def test_transaction_over_several_segments_is_recognized_in_each(log: Log) -> None:
     write(log, ("keep", "1"))
     for at in range(3):
         write(log, (f"k{at}", "lost"), pid=7, sequence=at, transactional=True)
@@ -309,7 +309,7 @@ def test_a_transaction_over_several_segments_is_known_in_each(log: Log) -> None:
     assert committed(log) == {"keep": "1", "k0": "1"}
 
 
-def test_segments_are_joined_up_to_the_size_of_one(log: Log) -> None:
+def test_segments_are_merged_up_to_segment_bytes(log: Log) -> None:
     for at in range(60):
         write(log, (f"k{at % 3}", "v" * 40))
     many = len(log.segments)
@@ -331,7 +331,7 @@ def test_full_offset_map_cleans_in_several_passes(log: Log) -> None:
     assert len(contents(log)) == 20
 
 
-def test_records_without_a_key_go(log: Log) -> None:
+def test_records_without_a_key_are_removed(log: Log) -> None:
     """They came before the topic was compacted."""
     raw = build_batch([(None, b"x"), (b"a", b"1")], NOW_MS)
     append(log, raw, NOW_MS)
@@ -350,7 +350,7 @@ def test_a_log_is_cleaned_when_it_is_dirty_enough(logs: Logs, ratio: float, is_c
     assert (run(filthiest([log], NOW_MS)) is not None) == is_cleaned
 
 
-def test_lags_hold_cleaning_back_and_bring_it_about(logs: Logs) -> None:
+def test_compaction_lags_delay_and_force_cleaning(logs: Logs) -> None:
     log = logs.new(LogConfig(cleanup_policy=("compact",), min_compaction_lag_ms=1_000, max_compaction_lag_ms=5_000))
     write(log, ("a", "1"))
     log.roll(NOW_MS)
@@ -365,7 +365,7 @@ def test_lags_hold_cleaning_back_and_bring_it_about(logs: Logs) -> None:
     assert log.active.base_offset == 2
 
 
-def test_cleaning_stops_when_the_log_changes_under_it(log: Log) -> None:
+def test_cleaning_stops_when_the_log_changes(log: Log) -> None:
     for at in range(30):
         write(log, (f"k{at}", "v"))
     log.roll(NOW_MS)
@@ -470,7 +470,7 @@ def test_readers_and_producers_see_no_difference_after_cleaning(logs: Logs, seed
 
 
 @pytest.mark.parametrize("length", [0, 1 << 30, -1])
-def test_unreadable_header_loses_no_later_batch(log: Log, length: int) -> None:
+def test_unreadable_header_does_not_lose_later_batches(log: Log, length: int) -> None:
     """The walk ends at such a header, and a segment written anew would silently lose what lies behind."""
     for number in range(3):
         write(log, (f"k{number}", "v"))

@@ -37,7 +37,7 @@ HARMS = ["noise", "noise of another size", "zeros", "the end gone", "a bit of th
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("how", HARMS)
 @pytest.mark.parametrize("interval", [100, 1 << 20], ids=["indexed", "no index entries"])
-def test_nothing_that_the_disk_had_is_cut(logs: Logs, how: str, interval: int, clean: bool) -> None:
+def test_synced_data_is_never_truncated(logs: Logs, how: str, interval: int, clean: bool) -> None:
     """A start that finds it damaged refuses the log, and so does the next, which comes after no clean stop."""
     config = LogConfig(segment_bytes=1_000, index_interval_bytes=interval)
     log = logs.new(config)
@@ -59,7 +59,7 @@ def test_nothing_that_the_disk_had_is_cut(logs: Logs, how: str, interval: int, c
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("field", [0, 7, 8, 11, 16, 17, 26, 30, 60], ids=lambda at: f"byte {at}")
 @pytest.mark.parametrize("number", [0, 3, -1], ids=["first", "middle", "last"])
-def test_a_flipped_byte_of_a_closed_log_is_found_or_changes_nothing(logs: Logs, field: int, number: int) -> None:
+def test_flipped_byte_in_a_closed_log_is_found_or_harmless(logs: Logs, field: int, number: int) -> None:
     """Of a batch in the middle only what leads the walk astray is seen: a clean start computes no CRC but the last."""
     config = LogConfig(segment_bytes=1 << 20)
     log = logs.new(config)
@@ -85,7 +85,7 @@ def test_a_flipped_byte_of_a_closed_log_is_found_or_changes_nothing(logs: Logs, 
 
 
 @pytest.mark.entry("STO-28")
-def test_bytes_after_the_end_of_a_closed_log_are_cut_and_reported(logs: Logs) -> None:
+def test_bytes_after_the_end_of_a_closed_log_are_truncated_and_reported(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     log.close()
@@ -122,7 +122,7 @@ def test_batches_after_the_recovery_point_of_a_closed_log_are_read(logs: Logs, i
 
 @pytest.mark.entry("STO-28")
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_without_its_files_is_not_an_empty_one(logs: Logs, clean: bool) -> None:
+def test_log_with_missing_files_is_damaged(logs: Logs, clean: bool) -> None:
     log = logs.new()
     put(log, 3)
     log.close()
@@ -132,7 +132,7 @@ def test_a_log_without_its_files_is_not_an_empty_one(logs: Logs, clean: bool) ->
 
 
 @pytest.mark.entry("STO-04")
-def test_whole_batches_that_a_crash_start_cuts_are_counted(logs: Logs) -> None:
+def test_valid_batches_truncated_after_a_crash_are_counted(logs: Logs) -> None:
     """Apache Kafka cuts there as well. Whoever reads the line knows that more went than a torn end."""
     config = LogConfig(segment_bytes=1 << 20)
     log = logs.new(config)

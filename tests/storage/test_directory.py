@@ -41,7 +41,7 @@ def fs() -> MemoryFilesystem:
 
 
 @pytest.mark.entry("STO-05")
-def test_a_crash_while_loading_is_unclean(fs: MemoryFilesystem) -> None:
+def test_crash_during_loading_leaves_an_unclean_directory(fs: MemoryFilesystem) -> None:
     directory, log = opened(fs)
     put(log, 3)
     directory.close()
@@ -53,7 +53,7 @@ def test_a_crash_while_loading_is_unclean(fs: MemoryFilesystem) -> None:
 
 
 @pytest.mark.entry("STO-05")
-def test_the_clean_file_is_the_last_that_a_stop_writes(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_shutdown_file_is_written_last(fs: MemoryFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, log = opened(fs)
     put(log, 3)
     written: list[str] = []
@@ -69,7 +69,7 @@ def test_the_clean_file_is_the_last_that_a_stop_writes(fs: MemoryFilesystem, mon
 
 
 @pytest.mark.entry("STO-05")
-def test_every_checkpoint_is_on_the_disk_before_the_clean_file() -> None:
+def test_every_checkpoint_is_synced_before_the_clean_shutdown_file() -> None:
     """A power cut must not leave older checkpoints behind it. Some checkpoint is read by each kind of start."""
     fs = TracingFilesystem()
     directory, log = opened(fs)
@@ -82,7 +82,7 @@ def test_every_checkpoint_is_on_the_disk_before_the_clean_file() -> None:
 
 
 @pytest.mark.entry("STO-12")
-def test_the_recovery_point_is_on_the_disk_before_compaction_leaves_gaps_below_it() -> None:
+def test_recovery_point_is_synced_before_compaction_leaves_gaps() -> None:
     fs = TracingFilesystem()
     directory, log = opened(fs, COMPACTED)
     for _ in range(5):
@@ -110,7 +110,7 @@ def test_the_recovery_point_is_on_the_disk_before_compaction_leaves_gaps_below_i
         pytest.param(lambda _: b"0\n1\nt 0\n", id="too few words"),
     ],
 )
-def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
+def test_damaged_checkpoint_is_ignored(fs: MemoryFilesystem, damage: Callable[[bytes], bytes | None]) -> None:
     directory, log = opened(fs)
     for _ in range(60):
         put(log)
@@ -130,7 +130,7 @@ def test_a_damaged_checkpoint_counts_as_none(fs: MemoryFilesystem, damage: Calla
     assert again.log_start_offset == again.segments[0].base_offset
 
 
-def test_a_damaged_checkpoint_is_not_replaced_by_one_that_says_nothing(fs: MemoryFilesystem) -> None:
+def test_damaged_checkpoint_is_not_overwritten_with_an_empty_one(fs: MemoryFilesystem) -> None:
     """Also where meta.properties is missing, as in a new directory, which gets a checkpoint without entries."""
     fs.write_file(f"/data/{RECOVERY_POINTS}", b"garbage")
     for _ in range(2):
@@ -142,7 +142,7 @@ def test_a_damaged_checkpoint_is_not_replaced_by_one_that_says_nothing(fs: Memor
 
 @pytest.mark.entry("STO-10")
 @pytest.mark.parametrize("is_settled_later", [False, True])
-def test_after_a_crash_a_compacted_log_knows_the_last_five_batches(fs: MemoryFilesystem, is_settled_later: bool) -> None:
+def test_compacted_log_recognizes_the_last_five_batches_after_a_crash(fs: MemoryFilesystem, is_settled_later: bool) -> None:
     """Cleaning has left one batch of a producer, and the newest segments were rolled since the recovery point was written."""
     directory, log = opened(fs, COMPACTED)
     for sequence in range(7):
@@ -192,7 +192,7 @@ def test_only_the_snapshots_of_the_newest_segments_are_kept(fs: MemoryFilesystem
 
 
 @pytest.mark.entry("STO-13")
-def test_the_leader_epochs_are_cut_and_filled_by_the_log(fs: MemoryFilesystem) -> None:
+def test_leader_epoch_file_is_corrected_from_the_log(fs: MemoryFilesystem) -> None:
     _, log = opened(fs)
     put(log, 3)
     log.leader_epoch = 4
@@ -212,7 +212,7 @@ def test_the_leader_epochs_are_cut_and_filled_by_the_log(fs: MemoryFilesystem) -
 
 @pytest.mark.entry("STO-24")
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_start_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, commit: bool) -> None:
+def test_records_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, commit: bool) -> None:
     directory, log = opened(fs)
     put(log, 1)
     put(log, 5, pid=1, epoch=0, sequence=0, transactional=True)
@@ -229,7 +229,7 @@ def test_the_start_of_an_open_transaction_may_be_deleted(fs: MemoryFilesystem, c
 
 
 @pytest.mark.entry("STO-24")
-def test_retention_takes_the_start_of_an_open_transaction(fs: MemoryFilesystem) -> None:
+def test_retention_removes_records_of_an_open_transaction(fs: MemoryFilesystem) -> None:
     _, log = opened(fs)
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     while len(log.segments) < 4:
@@ -263,7 +263,7 @@ def checkpointed_and_deleted(fs: MemoryFilesystem) -> LogDirectory:
 
 
 @pytest.mark.parametrize("in_a_new_life", [False, True])
-def test_a_new_log_does_not_begin_with_the_checkpoints_of_a_deleted_one(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
+def test_new_log_does_not_use_checkpoints_of_a_deleted_one(fs: MemoryFilesystem, in_a_new_life: bool) -> None:
     directory = checkpointed_and_deleted(fs)
     if in_a_new_life:
         fs.crashed()

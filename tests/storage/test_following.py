@@ -48,7 +48,7 @@ def batch(base_offset: int, epoch: int = 0, count: int = 1) -> bytearray:
 
 @pytest.mark.parametrize("max_bytes", [1, 300, 1 << 20])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_follower_has_the_files_of_its_leader(max_bytes: int, seed: int) -> None:
+def test_follower_files_equal_those_of_its_leader(max_bytes: int, seed: int) -> None:
     leader, follower = new(), new()
     for epoch in range(4):
         leader.leader_epoch = epoch
@@ -61,7 +61,7 @@ def test_a_follower_has_the_files_of_its_leader(max_bytes: int, seed: int) -> No
     assert files(follower) == files(leader)
 
 
-def test_a_marker_that_is_not_committed_holds_the_last_stable_offset() -> None:
+def test_uncommitted_marker_holds_back_the_last_stable_offset() -> None:
     leader, follower = new(), new()
     busy(leader, 100)
     follow(leader, follower)
@@ -88,7 +88,7 @@ def expected_last_stable(log: Log) -> int:
     return min(opened.values(), default=log.high_watermark)
 
 
-def test_a_batch_that_is_cut_off_is_left_out() -> None:
+def test_incomplete_batch_is_left_out() -> None:
     follower = new()
     whole, half = batch(0, count=3), batch(3)
     assert append_as_follower(follower, bytes(whole + half[:-1]), 0, NOW_MS) == len(whole)
@@ -96,7 +96,7 @@ def test_a_batch_that_is_cut_off_is_left_out() -> None:
     assert append_as_follower(follower, bytes(half[:40]), 0, NOW_MS) == 0
 
 
-def test_gaps_that_compaction_has_left_are_taken() -> None:
+def test_compaction_gaps_are_replicated() -> None:
     follower = new(COMPACTED)
     append_as_follower(follower, bytes(batch(2) + batch(7) + batch(20)), 0, NOW_MS)
     assert [h.base_offset for h, _ in stored(follower)] == [2, 7, 20]
@@ -115,9 +115,7 @@ def test_gaps_that_compaction_has_left_are_taken() -> None:
         ([batch(5, epoch=1)], KafkaError),
     ],
 )
-def test_records_that_do_not_continue_the_log_are_refused_with_nothing_changed(
-    records: list[bytes], error: type[Exception]
-) -> None:
+def test_non_contiguous_records_are_refused_without_a_change(records: list[bytes], error: type[Exception]) -> None:
     follower = new()
     append_as_follower(follower, bytes(batch(0, epoch=2, count=5)), 9, NOW_MS)
     before = files(follower), state(follower)

@@ -83,7 +83,7 @@ def read_up(log: Log, start: int, *, to_end: bool = False) -> tuple[list[int], K
 
 @pytest.mark.parametrize("to_end", [False, True], ids=["consumer", "follower"])
 @pytest.mark.parametrize("kind", HARMS)
-def test_fetch_answers_corrupt_message_at_the_damaged_batch(memory: Logs, kind: str, to_end: bool) -> None:
+def test_fetch_returns_corrupt_message_at_the_damaged_batch(memory: Logs, kind: str, to_end: bool) -> None:
     segment = written(memory).segments[1]
     position, offset = damage(memory, segment, kind)
     log = opened(memory)
@@ -119,7 +119,7 @@ def test_committed_read_below_an_open_transaction_stops_at_the_damage(memory: Lo
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_lookup_by_timestamp_does_not_step_over_the_damage(memory: Logs, kind: str) -> None:
+def test_timestamp_lookup_does_not_skip_damage(memory: Logs, kind: str) -> None:
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, kind)
     log = opened(memory)
@@ -137,7 +137,7 @@ def test_lookup_by_timestamp_does_not_step_over_the_damage(memory: Logs, kind: s
 
 
 @pytest.mark.parametrize("kind", HARMS)
-def test_compaction_leaves_a_damaged_log_as_it_is(memory: Logs, kind: str) -> None:
+def test_damaged_log_is_not_compacted(memory: Logs, kind: str) -> None:
     segment = written(memory, COMPACTED).segments[1]
     damage(memory, segment, kind)
     log = opened(memory, COMPACTED)
@@ -174,7 +174,7 @@ def test_start_that_rebuilds_producers_from_a_damaged_log_refuses_it(memory: Log
 
 @pytest.mark.parametrize("clean_stop", [True, False])
 @pytest.mark.parametrize("kind", CUTS)
-def test_start_refuses_a_closed_segment_that_was_cut(memory: Logs, kind: str, clean_stop: bool) -> None:
+def test_start_refuses_a_truncated_closed_segment(memory: Logs, kind: str, clean_stop: bool) -> None:
     log = written(memory)
     damage(memory, log.segments[1], kind)
     for _ in range(2):
@@ -228,7 +228,7 @@ def test_retention_removes_a_damaged_segment_and_its_damage(memory: Logs) -> Non
     assert log.damage is None
 
 
-def test_wrong_index_entry_is_not_taken_for_a_damaged_log(memory: Logs) -> None:
+def test_wrong_index_entry_is_not_reported_as_a_damaged_log(memory: Logs) -> None:
     log = written(memory)
     segment = log.segments[1]
     path = segment.offset_index.file.path
@@ -271,7 +271,7 @@ def test_a_log_that_grows_while_it_is_scanned_is_not_damaged(memory: Logs) -> No
     assert scanned == [0]
 
 
-def test_kept_damage_refers_to_no_frames_of_the_reads_that_met_it(memory: Logs) -> None:
+def test_remembered_damage_keeps_no_traceback_frames(memory: Logs) -> None:
     """Each raise adds to an exception's traceback, which refers to the frames, and those to the records of a response."""
     segment = written(memory).segments[1]
     _, offset = damage(memory, segment, "zeros")
@@ -302,7 +302,7 @@ def test_fetch_after_damage_reads_from_the_index_entry_before_it(memory: Logs, m
     assert all(0 < start <= position for start in walked)
 
 
-def test_lookup_whose_log_is_truncated_meanwhile_finds_no_damage(memory: Logs) -> None:
+def test_lookup_during_a_truncation_finds_no_damage(memory: Logs) -> None:
     log = memory.new(CONFIG)
     for number in range(BATCHES):
         put(log, now_ms=NOW_MS + number)

@@ -39,7 +39,7 @@ def opened() -> Log:
     return log
 
 
-def test_an_epoch_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producer_epoch_never_decreases(monkeypatch: pytest.MonkeyPatch) -> None:
     log = opened()
     monkeypatch.setattr(ProducerState, "check_data", lambda *_, **__: None)
     monkeypatch.setattr(ProducerState, "check_marker", lambda *_: None)
@@ -53,14 +53,14 @@ def test_an_epoch_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.log_end_offset == 3
 
 
-def test_a_marker_may_be_sent_again() -> None:
+def test_marker_may_be_repeated() -> None:
     log = opened()
     for _ in range(2):
         mark(log, 3)
     assert log.log_end_offset == 4
 
 
-def test_the_end_grows_and_the_start_stays_below_the_high_watermark() -> None:
+def test_log_end_grows_and_log_start_stays_below_the_high_watermark() -> None:
     log = opened()
     with pytest.raises(AssertionError, match="no new start"):
         log.delete_records(3)
@@ -80,7 +80,7 @@ BREAKS: list[tuple[str, Callable[[Log], object]]] = [
 
 
 @pytest.mark.parametrize(("says", "fault"), BREAKS)
-def test_contradictions_in_a_log_are_reported(says: str, fault: Callable[[Log], object]) -> None:
+def test_broken_log_invariants_are_reported(says: str, fault: Callable[[Log], object]) -> None:
     log = opened()
     fault(log)
     with pytest.raises(AssertionError, match=says):

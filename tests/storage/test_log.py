@@ -19,7 +19,7 @@ def offsets(data: object) -> list[int]:
     return [o for _, h in batches(data) for o in range(h.base_offset, h.next_offset)]  # type: ignore[arg-type]
 
 
-def test_reads_begin_at_the_batch_that_holds_the_offset(logs: Logs) -> None:
+def test_reads_begin_at_the_batch_that_contains_the_offset(logs: Logs) -> None:
     log = logs.new()
     for _ in range(40):
         put(log, 3)
@@ -30,7 +30,7 @@ def test_reads_begin_at_the_batch_that_holds_the_offset(logs: Logs) -> None:
         assert wanted in read_offsets
 
 
-def test_a_reader_that_goes_on_sees_everything_once(logs: Logs) -> None:
+def test_continuous_reader_sees_every_record_once(logs: Logs) -> None:
     log = logs.new()
     for i in range(60):
         put(log, 1 + i % 4)
@@ -42,7 +42,7 @@ def test_a_reader_that_goes_on_sees_everything_once(logs: Logs) -> None:
     assert seen == list(range(log.log_end_offset))
 
 
-def test_out_of_range(logs: Logs) -> None:
+def test_read_out_of_range_is_refused(logs: Logs) -> None:
     log = logs.new()
     put(log, 3)
     assert read(log, 3, 100, committed=False).data == b""
@@ -51,14 +51,14 @@ def test_out_of_range(logs: Logs) -> None:
             read(log, wrong, 100, committed=False)
 
 
-def test_one_batch_comes_whole_even_if_it_is_too_large(logs: Logs) -> None:
+def test_first_batch_is_returned_whole_even_if_larger_than_max_bytes(logs: Logs) -> None:
     log = logs.new()
     put(log, 10)
     assert offsets(read(log, 0, 1, committed=False).data) == list(range(10))
     assert read(log, 0, 1, committed=False, min_one_batch=False).data == b""
 
 
-def test_last_stable_offset_against_a_model(logs: Logs) -> None:
+def test_last_stable_offset_equals_a_model(logs: Logs) -> None:
     """Random interleavings of transactions; after each step the LSO and every committed read are compared."""
     rng = random.Random(7)
     log = logs.new()
@@ -139,14 +139,14 @@ def test_consumer_reads_exactly_the_committed_records(logs: Logs) -> None:
     assert visible(log) == sorted(committed)
 
 
-def test_an_empty_marker_leaves_no_trace(logs: Logs) -> None:
+def test_marker_without_records_adds_no_index_entry(logs: Logs) -> None:
     log = logs.new()
     end(log, 9, commit=False)
     assert log.last_stable_offset == log.log_end_offset == 1
     assert [list(s.txn_index) for s in log.segments] == [[]]
 
 
-def test_timestamps_are_found(logs: Logs) -> None:
+def test_offset_for_timestamp_finds_records(logs: Logs) -> None:
     log = logs.new()
     for i in range(50):
         put(log, 2, now_ms=NOW_MS + 10 * i)
@@ -168,7 +168,7 @@ def test_segments_roll_by_time(logs: Logs) -> None:
     assert [s.base_offset for s in log.segments] == [0, 2]
 
 
-def test_retention_by_size_and_time(logs: Logs) -> None:
+def test_retention_deletes_by_size_and_time(logs: Logs) -> None:
     log = logs.new(LogConfig(segment_bytes=1_000, retention_bytes=3_000, retention_ms=-1))
     for _ in range(100):
         put(log)
@@ -183,7 +183,7 @@ def test_retention_by_size_and_time(logs: Logs) -> None:
 
 
 @pytest.mark.entry("STO-26")
-def test_delete_records_moves_the_start(logs: Logs) -> None:
+def test_delete_records_moves_the_log_start(logs: Logs) -> None:
     log = logs.new()
     for _ in range(60):
         put(log)
@@ -201,7 +201,7 @@ def test_delete_records_moves_the_start(logs: Logs) -> None:
     assert log.last_stable_offset == 62
 
 
-def test_limits_of_size_are_enforced(logs: Logs) -> None:
+def test_size_limits_are_enforced(logs: Logs) -> None:
     log = logs.new(LogConfig(max_message_bytes=200))
     with pytest.raises(KafkaError, match=Code.MESSAGE_TOO_LARGE.name):
         put(log, 50)
@@ -210,7 +210,7 @@ def test_limits_of_size_are_enforced(logs: Logs) -> None:
         put(log, 50)
 
 
-def test_append_time_topics_answer_with_the_time(logs: Logs) -> None:
+def test_append_time_is_returned_for_log_append_time_topics(logs: Logs) -> None:
     log = logs.new(LogConfig(message_timestamp_type="LogAppendTime"))
     assert put(log, now_ms=NOW_MS).log_append_time_ms == NOW_MS
     assert logs.new(SMALL).log_end_offset == 0

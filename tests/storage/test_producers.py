@@ -17,13 +17,13 @@ def refused(code: Code) -> pytest.RaisesExc[KafkaError]:
     return pytest.raises(KafkaError, match=code.name)
 
 
-def test_sequences_follow_each_other(logs: Logs) -> None:
+def test_sequences_must_be_contiguous(logs: Logs) -> None:
     log = logs.new()
     assert put(log, 3, pid=1, epoch=0, sequence=0).base_offset == 0
     assert put(log, 2, pid=1, epoch=0, sequence=3).base_offset == 3
 
 
-def test_each_of_the_last_five_batches_is_recognised(logs: Logs) -> None:
+def test_duplicates_of_the_last_five_batches_are_recognized(logs: Logs) -> None:
     log = logs.new()
     firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i) for i in range(6)]
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -35,7 +35,7 @@ def test_each_of_the_last_five_batches_is_recognised(logs: Logs) -> None:
     assert log.log_end_offset == 12
 
 
-def test_a_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
+def test_sequence_gap_is_refused_and_changes_nothing(logs: Logs) -> None:
     log = logs.new()
     put(log, 10, pid=1, epoch=0, sequence=0)
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -62,7 +62,7 @@ def test_sequences_wrap_at_two_to_the_31(logs: Logs) -> None:
     assert put(log, 1, pid=1, epoch=0, sequence=3).base_offset == 6
 
 
-def test_first_sequence_without_state(logs: Logs) -> None:
+def test_unknown_producer_may_start_above_zero_only_without_a_transaction(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=7)
     with refused(Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
@@ -78,7 +78,7 @@ def test_idle_producers_expire_unless_their_transaction_is_open(logs: Logs) -> N
     assert set(log.producers.entries) == {2}
 
 
-def test_plain_batch_inside_a_transaction_is_refused(logs: Logs) -> None:
+def test_non_transactional_batch_inside_a_transaction_is_refused(logs: Logs) -> None:
     log = logs.new()
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     with refused(Code.INVALID_TXN_STATE):
@@ -107,7 +107,7 @@ def test_markers_are_fenced_by_coordinator_epoch(logs: Logs) -> None:
         end(log, 1, commit=True, coordinator_epoch=2)
 
 
-def test_a_bumping_marker_resets_the_sequence(logs: Logs) -> None:
+def test_marker_with_a_new_epoch_resets_the_sequence(logs: Logs) -> None:
     log = logs.new()
     put(log, 3, pid=1, epoch=0, sequence=0, transactional=True)
     end(log, 1, commit=True, epoch=1, version=2)

@@ -17,7 +17,7 @@ from tests.support.logs import NOW_MS, Logs, busy, put, state
 
 @pytest.mark.entry("STO-07")
 @pytest.mark.parametrize("damage", [b"", b"\0\1", b"\0\2" + b"\0" * 20, b"\0\1" + b"\7" * 60])
-def test_damaged_snapshots_are_passed_over(logs: Logs, damage: bytes) -> None:
+def test_damaged_snapshots_are_skipped(logs: Logs, damage: bytes) -> None:
     log = logs.new()
     busy(log)
     before = state(log)
@@ -29,7 +29,7 @@ def test_damaged_snapshots_are_passed_over(logs: Logs, damage: bytes) -> None:
 
 
 @pytest.mark.entry("STO-07", "STO-09")
-def test_a_snapshot_equals_a_replay(logs: Logs) -> None:
+def test_snapshot_equals_a_replay(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     log.close()
@@ -42,7 +42,7 @@ def test_a_snapshot_equals_a_replay(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_each_of_the_last_five_batches_is_recognised_after_a_start(logs: Logs, clean: bool) -> None:
+def test_duplicates_of_the_last_five_batches_are_recognized_after_a_restart(logs: Logs, clean: bool) -> None:
     """Stored, not acknowledged, and the broker was stopped or died: the client sends all that was in flight again."""
     log = logs.new()
     firsts = [put(log, 2, pid=1, epoch=0, sequence=2 * i).base_offset for i in range(6)]
@@ -59,7 +59,7 @@ def test_each_of_the_last_five_batches_is_recognised_after_a_start(logs: Logs, c
 
 
 @pytest.mark.parametrize("stop", ["killed", "closed, and killed after"])
-def test_duplicate_of_a_deleted_batch_is_recognised_after_a_crash(logs: Logs, stop: str) -> None:
+def test_duplicate_of_a_deleted_batch_is_recognized_after_a_crash(logs: Logs, stop: str) -> None:
     """DeleteRecords moves the start of the log; the batches are still in the file, and so are their producers."""
     log = logs.new()
     for sequence in range(6):
@@ -78,7 +78,7 @@ def test_duplicate_of_a_deleted_batch_is_recognised_after_a_crash(logs: Logs, st
 
 @pytest.mark.entry("IDM-22")
 @pytest.mark.parametrize("batch_ms", [NOW_MS - 10**10, NOW_MS + 10**10])
-def test_the_age_of_a_producer_that_a_crash_leaves_counts_from_the_start(logs: Logs, batch_ms: int) -> None:
+def test_producer_age_counts_from_the_start_after_a_crash(logs: Logs, batch_ms: int) -> None:
     log = logs.new()
     put(log, pid=1, epoch=0, sequence=0, now_ms=batch_ms)
     log.abandon()
@@ -89,7 +89,7 @@ def test_the_age_of_a_producer_that_a_crash_leaves_counts_from_the_start(logs: L
     assert not again.producers.entries
 
 
-def test_a_transaction_that_a_crash_leaves_is_as_late_as_its_batches(logs: Logs) -> None:
+def test_transaction_age_after_a_crash_is_that_of_its_batches(logs: Logs) -> None:
     log = logs.new()
     put(log, pid=1, epoch=0, sequence=0, transactional=True, now_ms=NOW_MS - 5_000)
     log.abandon()
@@ -98,7 +98,7 @@ def test_a_transaction_that_a_crash_leaves_is_as_late_as_its_batches(logs: Logs)
     assert not again.producers.has_late_transaction(NOW_MS, 5_000)
 
 
-def test_a_snapshot_is_bounded_by_the_producers_heard_last(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshot_keeps_a_bounded_number_of_recent_producers(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "MAX_WHOLE_PRODUCERS", 1)
     log = logs.new()
     for pid in (1, 2):
@@ -108,7 +108,7 @@ def test_a_snapshot_is_bounded_by_the_producers_heard_last(logs: Logs, monkeypat
     assert read == {1: 1, 2: 3}
 
 
-def test_the_last_entry_of_a_producer_is_its_newest(logs: Logs) -> None:
+def test_last_snapshot_entry_of_a_producer_wins(logs: Logs) -> None:
     """Apache Kafka keeps the last entry of a producer id that it reads."""
     log = logs.new()
     for sequence in range(3):
@@ -122,7 +122,7 @@ def test_the_last_entry_of_a_producer_is_its_newest(logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("padding", [0, 256 << 20])
-def test_a_snapshot_that_is_too_large_to_be_true_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
+def test_implausibly_large_snapshot_is_not_read(logs: Logs, monkeypatch: pytest.MonkeyPatch, padding: int) -> None:
     """Its CRC says nothing of who has made it, and a sparse file of 256 MiB costs its maker nothing."""
     log = logs.new()
     busy(log)

@@ -18,7 +18,7 @@ from tests.support.logs import NOW_MS, SMALL, Logs, busy, end, put, state
 
 @pytest.mark.entry("STO-01")
 @pytest.mark.parametrize("seed", seeds(5, in_check=2))
-def test_a_crash_loses_nothing(logs: Logs, seed: int) -> None:
+def test_crash_loses_no_data(logs: Logs, seed: int) -> None:
     log = logs.new()
     busy(log, seed=seed)
     before = state(log)
@@ -32,7 +32,7 @@ def test_a_crash_loses_nothing(logs: Logs, seed: int) -> None:
     assert state(logs.open(clean=False, recovery_point=40)[0]) == later
 
 
-def test_a_clean_stop_reads_no_log(logs: Logs) -> None:
+def test_start_after_a_clean_stop_reads_no_log(logs: Logs) -> None:
     log = logs.new()
     busy(log)
     before = state(log)
@@ -45,7 +45,7 @@ def test_a_clean_stop_reads_no_log(logs: Logs) -> None:
 
 
 @pytest.mark.entry("STO-02")
-def test_the_tail_may_be_torn_at_every_byte(logs: Logs, tmp_path: Path) -> None:
+def test_tail_torn_at_any_byte_is_recovered(logs: Logs, tmp_path: Path) -> None:
     log = logs.new()
     put(log, 3)
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
@@ -78,7 +78,7 @@ def test_the_tail_may_be_torn_at_every_byte(logs: Logs, tmp_path: Path) -> None:
         pytest.param(b"\0" * 8 + b"\0\0\0\0" + b"\0\0\0\0\2" + b"\0" * 100, id="length 0"),
     ],
 )
-def test_bytes_that_are_no_batch_are_cut(logs: Logs, tail: bytes) -> None:
+def test_invalid_bytes_at_the_end_are_truncated(logs: Logs, tail: bytes) -> None:
     log = logs.new()
     put(log, 3)
     log.abandon()
@@ -117,7 +117,7 @@ def test_a_bad_batch_in_the_middle_ends_the_log(logs: Logs) -> None:
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
 @pytest.mark.parametrize("content", [None, b"\xff" * 35])
-def test_damaged_indexes_are_made_again(logs: Logs, suffix: str, content: bytes | None) -> None:
+def test_damaged_indexes_are_rebuilt(logs: Logs, suffix: str, content: bytes | None) -> None:
     log = logs.new()
     busy(log)
     before = state(log)
@@ -132,7 +132,7 @@ def test_damaged_indexes_are_made_again(logs: Logs, suffix: str, content: bytes 
 
 @pytest.mark.entry("STO-06")
 @pytest.mark.parametrize("clean", [True, False])
-def test_damaged_index_leaves_other_segments_alone(logs: Logs, clean: bool) -> None:
+def test_damaged_index_does_not_affect_other_segments(logs: Logs, clean: bool) -> None:
     """An aborted transaction that is told twice hides from librdkafka what was committed after it."""
     log = logs.new()
     busy(log)
@@ -145,7 +145,7 @@ def test_damaged_index_leaves_other_segments_alone(logs: Logs, clean: bool) -> N
 
 
 @pytest.mark.entry("STO-06", "STO-12")
-def test_leftovers_are_swept(logs: Logs) -> None:
+def test_leftover_files_are_removed(logs: Logs) -> None:
     log = logs.new()
     put(log)
     log.close()
@@ -158,7 +158,7 @@ def test_leftovers_are_swept(logs: Logs) -> None:
 
 
 @pytest.mark.entry("STO-11")
-def test_log_start_beyond_the_end_starts_over(logs: Logs) -> None:
+def test_log_start_beyond_the_end_empties_the_log_after_a_crash(logs: Logs) -> None:
     log = logs.new()
     put(log, 5)
     log.close()
@@ -190,7 +190,7 @@ class FullDisk(RealFilesystem):
 
 
 @pytest.mark.entry("STO-21")
-def test_a_full_disk_changes_nothing_and_goes_on_afterwards(tmp_path: Path) -> None:
+def test_refused_append_on_a_full_disk_changes_nothing(tmp_path: Path) -> None:
     disk = FullDisk()
     log = Logs(disk, str(tmp_path / "t-0")).new()
     put(log, 1, pid=1, epoch=0, sequence=0)
@@ -204,7 +204,7 @@ def test_a_full_disk_changes_nothing_and_goes_on_afterwards(tmp_path: Path) -> N
 
 
 @pytest.mark.entry("RDC-08")
-def test_the_lso_stays_when_the_aborted_entry_cannot_be_written(tmp_path: Path) -> None:
+def test_lso_stays_when_the_aborted_transaction_cannot_be_indexed(tmp_path: Path) -> None:
     disk = FullDisk()
     logs = Logs(disk, str(tmp_path / "t-0"))
     log = logs.new()
@@ -254,7 +254,7 @@ def test_log_starts_survive_a_restart(tmp_path: Path) -> None:
     again.abandon()
 
 
-def test_settled_segments_need_not_be_read_again(logs: Logs) -> None:
+def test_synced_segments_are_not_read_after_a_crash(logs: Logs) -> None:
     log = logs.new()
     assert log.closed_files_to_sync() == ([], 0)
     busy(log)
@@ -324,7 +324,7 @@ def test_clean_start_reads_a_bounded_part_of_the_log(logs: Logs, monkeypatch: py
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_offsets_go_on_after_retention_took_everything(logs: Logs, is_clean: bool) -> None:
+def test_offsets_continue_after_retention_removed_all_segments(logs: Logs, is_clean: bool) -> None:
     config = LogConfig(segment_bytes=300, retention_ms=1)
     log = logs.new(config)
     for _ in range(12):
@@ -337,7 +337,7 @@ def test_offsets_go_on_after_retention_took_everything(logs: Logs, is_clean: boo
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_epochs_of_records_whose_deletion_a_crash_has_undone(logs: Logs, clean: bool) -> None:
+def test_leader_epochs_are_restored_when_a_crash_undoes_a_deletion(logs: Logs, clean: bool) -> None:
     """The file of epochs is written at a deletion, and the checkpoint of log starts a while later."""
     log = logs.new()
     for epoch in (2, 5, 7):

@@ -70,7 +70,7 @@ def again(fs: FaultyFilesystem, log: Log, *, clean: bool) -> Log:
 
 @pytest.mark.entry("STO-21", "RDC-08")
 @pytest.mark.parametrize("seed", seeds(3, in_check=1))
-def test_each_write_of_each_call_is_refused_once(seed: int) -> None:
+def test_every_write_of_every_operation_may_fail(seed: int) -> None:
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(TINY)
     for call in story(log, seed):
@@ -101,7 +101,7 @@ def test_each_write_of_each_call_is_refused_once(seed: int) -> None:
 
 
 @pytest.mark.entry("STO-21")
-def test_retention_goes_on_where_the_disk_stopped_it() -> None:
+def test_retention_resumes_after_a_disk_error() -> None:
     for nth in range(40):
         fs = FaultyFilesystem()
         log = Logs(fs, "/d/t-0").new(LogConfig(segment_bytes=300, retention_ms=1))
@@ -125,7 +125,7 @@ def test_retention_goes_on_where_the_disk_stopped_it() -> None:
         assert set(opened.epochs.entries) <= set(log.epochs.entries)
 
 
-def test_a_full_disk_gets_room_by_retention() -> None:
+def test_retention_frees_space_on_a_full_disk() -> None:
     """Nothing may be written: all segments but the active one go all the same."""
     fs = FaultyFilesystem()
     log = Logs(fs, "/d/t-0").new(LogConfig(segment_bytes=300, retention_ms=1))
@@ -142,7 +142,7 @@ def test_a_full_disk_gets_room_by_retention() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.entry("STO-21")
-def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
+def test_swap_of_cleaned_segments_is_finished_later() -> None:
     """At each operation of a pass: the log reads the same before, after, after a crash, and once it was cleaned again."""
     config = LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, segment_bytes=400)
     for nth in range(200):
@@ -184,7 +184,7 @@ def test_the_exchange_of_cleaned_segments_is_finished_later() -> None:
     pytest.fail("a pass that never ends")
 
 
-def test_deleting_records_is_refused_as_a_whole() -> None:
+def test_failed_record_deletion_changes_nothing() -> None:
     fs = FaultyFilesystem()
     directory = LogDirectory(fs, "/d")
     directory.acquire()
@@ -220,7 +220,7 @@ class HalfDisk:
         self._ftruncate(fd, size)
 
 
-def test_a_write_that_cannot_be_cut_back_is_cut_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_write_is_truncated_before_the_next_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = HalfDisk(monkeypatch)
     file = RealFilesystem().open(str(tmp_path / "f"))
     file.append(b"sound")
@@ -239,7 +239,7 @@ def test_a_write_that_cannot_be_cut_back_is_cut_before_the_next(tmp_path: Path, 
     assert (tmp_path / "f").read_bytes() == b"sound!"
 
 
-def test_no_surplus_is_left_in_a_segment_that_was_rolled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rolled_segment_has_no_partial_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = HalfDisk(monkeypatch)
     logs = Logs(RealFilesystem(), str(tmp_path / "t-0"))
     log = logs.new(TINY)
@@ -297,7 +297,7 @@ def test_failed_fsync_raises_sync_failed(tmp_path: Path, monkeypatch: pytest.Mon
         sync_dir(RealFilesystem(), str(tmp_path))
 
 
-def test_no_descriptor_to_sync_with_is_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_descriptor_is_neither_sync_failure_nor_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: object, **__: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 

@@ -73,7 +73,7 @@ def renames_of_directories_refused(fs: MemoryFilesystem, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("is_overlay", [False, True])
-def test_replaced_directory_has_the_new_data_and_the_files_of_others(is_overlay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_directory_has_the_new_data_and_keeps_foreign_files(is_overlay: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     fs = begun()
     if is_overlay:
         renames_of_directories_refused(fs, monkeypatch)
@@ -109,7 +109,7 @@ def generation(fs: MemoryFilesystem) -> str:
 @pytest.mark.smoke
 @pytest.mark.parametrize("is_overlay", [False, True])
 @pytest.mark.parametrize(("run", "expected"), [(replace, ["old", "new"]), (replace_and_undo, ["old", "new", "old"])])
-def test_kills_leave_the_old_or_the_new_data(
+def test_kill_at_any_operation_leaves_old_or_new_data(
     run: Callable[[Filesystem], None], expected: list[str], is_overlay: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second kill interrupts the start after the first, at each of its operations, and changes nothing."""
@@ -183,7 +183,7 @@ def test_each_step_is_synced_before_the_next() -> None:
     assert fs.operations[last_move + 1 : last_move + 3] == [names[4], names[3]]
 
 
-def test_interrupted_replacement_is_named_to_commands_on_the_directory() -> None:
+def test_interrupted_replacement_is_reported_to_commands() -> None:
     fs = begun()
     check_not_replacing(fs, DIRECTORY)
     fs.kill_at(12)
@@ -194,7 +194,7 @@ def test_interrupted_replacement_is_named_to_commands_on_the_directory() -> None
         check_not_replacing(fs, DIRECTORY)
 
 
-def test_replacement_on_a_real_disk(tmp_path: Path) -> None:
+def test_replacement_works_on_a_real_disk(tmp_path: Path) -> None:
     fs = RealFilesystem()
     write_all(fs, str(tmp_path), OLD | OTHERS)
     for run in (True, False):
@@ -239,5 +239,5 @@ def test_parent_directory_that_may_not_be_opened_is_not_synced(tmp_path: Path, m
         ("..", False),
     ],
 )
-def test_names_of_broker_data(name: str, is_data: bool) -> None:
+def test_file_names_of_broker_data_are_recognized(name: str, is_data: bool) -> None:
     assert is_broker_data(name) is is_data

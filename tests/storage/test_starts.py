@@ -57,7 +57,7 @@ def known(log: Log) -> tuple[object, ...]:
 
 @pytest.mark.entry("STO-13", "STO-21", "RDC-08")
 @pytest.mark.parametrize("lost", ["", "leader-epoch-checkpoint"])
-def test_a_start_needs_no_room_and_a_clean_stop_brings_the_files_up_to_date(lost: str) -> None:
+def test_start_succeeds_on_a_full_disk_and_a_clean_stop_updates_the_files(lost: str) -> None:
     left = written()
     expected = known(opened(on(left)))
     fs = on(left)
@@ -95,7 +95,7 @@ def killed_at(fs: FaultyFilesystem, nth: int, start: Callable[[], object]) -> bo
 @pytest.mark.entry("STO-06", "STO-01", "RDC-08")
 @pytest.mark.parametrize("broken", [".txnindex", ".timeindex", ".index", ""])
 @pytest.mark.parametrize("is_below_the_recovery_point", [True, False])
-def test_a_start_that_is_killed_is_made_good_by_the_next(broken: str, is_below_the_recovery_point: bool) -> None:
+def test_killed_start_is_repaired_by_the_next(broken: str, is_below_the_recovery_point: bool) -> None:
     """Below the recovery point only what has a bad index is recovered: what one start removes, the next must miss."""
     left = written()
     log = opened(left)
@@ -137,7 +137,7 @@ def _trusted(fs: Filesystem) -> Iterator[tuple[int, list[AbortedTxn]]]:
 
 @pytest.mark.entry("STO-04", "STO-12")
 @pytest.mark.parametrize("is_compacted", [True, False])
-def test_interrupted_cut_is_repeated_and_reported_again(is_compacted: bool) -> None:
+def test_interrupted_truncation_is_repeated_and_reported_again(is_compacted: bool) -> None:
     config = LogConfig(segment_bytes=700, index_interval_bytes=100, cleanup_policy=("compact",) if is_compacted else ("delete",))
     left = written()
     path = sorted(path for path in left.files if path.endswith(".log"))[1]
@@ -164,7 +164,7 @@ def test_interrupted_cut_is_repeated_and_reported_again(is_compacted: bool) -> N
 
 
 @pytest.mark.entry("STO-13")
-def test_the_recovery_point_moves_past_no_epoch_that_is_in_no_file() -> None:
+def test_recovery_point_advances_only_after_the_epoch_file_is_written() -> None:
     fs = on(written())
     expected = opened(on(written())).epochs.entries
     fs.unlink(f"{DIRECTORY}/leader-epoch-checkpoint")
@@ -177,7 +177,7 @@ def test_the_recovery_point_moves_past_no_epoch_that_is_in_no_file() -> None:
 
 
 @pytest.mark.entry("STO-18", "RDC-08")
-def test_aborted_transactions_are_on_the_disk_before_their_segment_is_trusted() -> None:
+def test_aborted_transactions_are_synced_before_the_recovery_point_advances() -> None:
     """A power cut may keep one new file and lose another."""
     left = written()
     log = opened(left)

@@ -47,7 +47,7 @@ def without_snapshots(content: dict[str, bytes]) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("seed", seeds(12, in_check=4))
-def test_a_truncated_log_is_one_that_never_went_on(seed: int) -> None:
+def test_truncated_log_equals_a_log_without_the_later_batches(seed: int) -> None:
     rng = random.Random(seed)
     log, full = written(seed), written(seed)
     offset = rng.randrange(1, log.log_end_offset)
@@ -105,7 +105,7 @@ def test_producer_snapshot_of_truncated_batches_is_not_used(anew: bool) -> None:
     assert state(again) == state(log)
 
 
-def test_a_transaction_whose_marker_is_cut_off_is_open_again() -> None:
+def test_transaction_with_a_truncated_marker_is_open_again() -> None:
     log = new()
     put(log, 1, pid=1, epoch=0, sequence=0, transactional=True)
     marker = log.log_end_offset
@@ -117,7 +117,7 @@ def test_a_transaction_whose_marker_is_cut_off_is_open_again() -> None:
     assert list(log.active.txn_index) == []
 
 
-def test_a_transaction_that_ended_above_the_high_watermark_is_known_again() -> None:
+def test_transaction_that_ended_above_the_high_watermark_is_open_again() -> None:
     log, full = written(5), written(5)
     log.high_watermark = log.log_end_offset // 3
     truncate_to(log, log.log_end_offset - 2, NOW_MS)
@@ -131,7 +131,7 @@ def test_a_transaction_that_ended_above_the_high_watermark_is_known_again() -> N
     assert log.last_stable_offset == follower.last_stable_offset < log.high_watermark <= full.log_end_offset
 
 
-def test_a_log_never_ends_inside_a_batch() -> None:
+def test_truncation_ends_at_a_batch_boundary() -> None:
     log = new()
     put(log, 5)
     put(log, 5)
@@ -141,7 +141,7 @@ def test_a_log_never_ends_inside_a_batch() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
-def test_where_nothing_is_left_above_the_log_start_the_log_begins_anew() -> None:
+def test_log_restarts_empty_when_nothing_remains_above_the_log_start() -> None:
     log = new()
     put(log, 10)
     log.delete_records(4)
@@ -192,7 +192,7 @@ def test_sync_that_began_before_a_truncation_does_not_advance_the_recovery_point
     assert log.recovery_point == 0
 
 
-def test_where_the_disk_refuses_the_log_is_offline_until_a_start() -> None:
+def test_disk_error_during_truncation_takes_the_log_offline() -> None:
     for refused in range(12):
         fs = FaultyFilesystem()
         log = Log(fs, "/t-0", "t", 0, SMALL, bytes(16))
@@ -221,7 +221,7 @@ def opened(fs: MemoryFilesystem, config: LogConfig = SMALL) -> tuple[LogDirector
     return directory, log
 
 
-def test_the_recovery_point_in_the_checkpoint_is_lowered_first() -> None:
+def test_checkpointed_recovery_point_is_lowered_before_truncation() -> None:
     fs = MemoryFilesystem()
     directory, log = opened(fs)
     busy(log, 60)
@@ -240,7 +240,7 @@ def test_the_recovery_point_in_the_checkpoint_is_lowered_first() -> None:
 
 
 @pytest.mark.parametrize(("stored_offset", "expected"), [(None, 2), (0, 2), (7, 7), (99, 10)])
-def test_the_high_watermark_of_the_checkpoint_counts_after_a_start(stored_offset: int | None, expected: int) -> None:
+def test_checkpointed_high_watermark_is_used_after_a_restart(stored_offset: int | None, expected: int) -> None:
     """It lies between log start and log end."""
     fs = MemoryFilesystem()
     directory, log = opened(fs)
@@ -272,14 +272,14 @@ def test_the_high_watermark_of_the_checkpoint_counts_after_a_start(stored_offset
         (8, 7, (-1, -1)),
     ],
 )
-def test_where_leader_epochs_end(epoch: int, current: int, expected: tuple[int, int]) -> None:
+def test_leader_epoch_end_offsets_are_found(epoch: int, current: int, expected: tuple[int, int]) -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     for known, start in ((1, 10), (2, 20), (5, 30)):
         epochs.assign(known, start)
     assert epochs.end_offset_for(epoch, 90, current) == expected
 
 
-def test_a_leader_without_batches_knows_where_earlier_epochs_end() -> None:
+def test_epoch_end_offsets_are_known_without_batches() -> None:
     epochs = LeaderEpochs(MemoryFilesystem(), "/t-0")
     assert epochs.end_offset_for(2, 4, 3) == (2, 4)
     assert epochs.end_offset_for(3, 4, 3) == (3, 4)
