@@ -6,13 +6,13 @@ from aiokafka.record import default_records
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 
-def test_aiokafkas_record_codec_is_the_compiled_one() -> None:
+def test_aiokafka_uses_its_compiled_record_codec() -> None:
     """The one in Python takes fifty times as long, and every record of a client is looked at by it."""
     assert DefaultRecordBatch is not default_records._DefaultRecordBatchPy
     assert DefaultRecordBatchBuilder is not default_records._DefaultRecordBatchBuilderPy
 
 
-def test_aiokafkas_record_codec_reads_what_it_builds() -> None:
+def test_aiokafka_record_codec_round_trips() -> None:
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=0, is_transactional=1, producer_id=5, producer_epoch=6, base_sequence=7, batch_size=1 << 20
     )

@@ -12,7 +12,7 @@ FIVE = b"\0\0\0\5" + bytes(5)
 THOUSAND = b"\0\0\3\xe8" + bytes(1_000)
 
 
-def test_a_message_has_a_limit_for_all_its_arrays() -> None:
+def test_array_elements_of_a_message_are_limited_in_total() -> None:
     begin_message(9)
     read_length(FIVE, 0)
     with pytest.raises(TooManyElements, match="more than 9 elements"):
@@ -22,7 +22,7 @@ def test_a_message_has_a_limit_for_all_its_arrays() -> None:
     assert message_elements() == 1_000
 
 
-def test_another_thread_counts_its_own_message() -> None:
+def test_element_counts_are_per_thread() -> None:
     # A page of the console decodes answers in the broker's process, while the event loop decodes requests.
     def decode() -> None:
         begin_message()

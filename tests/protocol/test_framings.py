@@ -36,26 +36,26 @@ def outcome(check: Check, raw: bytes) -> Code:
 
 
 @pytest.mark.parametrize("name", FRAMINGS)
-def test_both_ways_agree_on_every_framing(name: str) -> None:
+def test_one_shot_and_streaming_checks_agree_on_every_framing(name: str) -> None:
     raw = framed(name)
     in_short = outcome(at_once, raw)
     if in_short is not Code.NONE or at_once(raw, ANY_TIME) is not None:
         assert in_short is outcome(in_steps, raw)
 
 
-def test_linked_blocks_are_refused_for_what_they_are() -> None:
+def test_linked_lz4_blocks_are_refused_by_name() -> None:
     error = refused(at_once, framed("lz4/linked"), ANY_TIME)
     assert error.code is Code.CORRUPT_MESSAGE
     assert "Java clients cannot read" in (error.message or "")
 
 
-def test_linked_blocks_that_are_stored_can_still_be_read() -> None:
+def test_stored_linked_lz4_blocks_are_readable() -> None:
     assert len(b"".join(pieces(memoryview(FRAMINGS["lz4/linked"][1]), LZ4))) == len(
         b"".join(pieces(memoryview(FRAMINGS["lz4/independent"][1]), LZ4))
     )
 
 
-def test_the_broker_writes_lz4_that_java_reads() -> None:
+def test_written_lz4_is_readable_by_java() -> None:
     deflated = Deflated(LZ4)
     for _ in range(3):
         deflated.add(b"0123456789" * 10_000)
@@ -68,13 +68,13 @@ def members(payload: bytes) -> bytes:
     return b"".join(gzip_members.inflated(memoryview(payload), 100, 50))
 
 
-def test_gzip_members_in_small_parts() -> None:
+def test_gzip_with_several_members_is_read_in_pieces() -> None:
     assert members(gzip_member(b"a" * 1_000) + gzip_member(b"") + gzip_member(b"b" * 1_000)) == b"a" * 1_000 + b"b" * 1_000
     assert members(gzip_member(b"a", 8, b"n" * 1_000 + b"\0")) == b"a"
 
 
 @pytest.mark.parametrize("cut", range(25))
-def test_a_gzip_payload_may_be_cut_anywhere(cut: int) -> None:
+def test_truncated_gzip_payload_is_refused_at_any_byte(cut: int) -> None:
     whole = gzip_member(
         b"a", 2 | 4, b"\2\0xx" + (zlib.crc32(gzip_member(b"a", 2 | 4, b"\2\0xx")[:14]) & 0xFFFF).to_bytes(2, "little")
     )
@@ -83,7 +83,7 @@ def test_a_gzip_payload_may_be_cut_anywhere(cut: int) -> None:
         members(whole[:cut])
 
 
-def test_the_largest_zstd_window_counts() -> None:
+def test_largest_zstd_window_is_accepted() -> None:
     def windowed(log: int) -> bytes:
         stream = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: log})
         return bytes(stream.compress(b"a" * 10) + stream.compress(b"b" * 10) + stream.flush())
@@ -102,7 +102,7 @@ def headers(*pairs: tuple[bytes, bytes | None]) -> bytes:
 
 @BOTH
 @pytest.mark.parametrize("key", [LATIN_1, b"\xed\xa0\x80", b"\xff"])
-def test_keys_of_headers_are_any_bytes(check: Check, key: bytes) -> None:
+def test_header_keys_may_be_any_bytes(check: Check, key: bytes) -> None:
     raw = batch(record() + record(delta=1, headers=headers((b"a", None), (key, b"x"))), count=2, timestamp_ms=NOW_MS)
     assert check(raw, rules()) in (NOW_MS, None)
     assert in_steps(raw, rules()) == NOW_MS
@@ -122,11 +122,11 @@ def broken() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("records", list(broken()))
-def test_records_beside_such_a_key_are_checked(records: bytes) -> None:
+def test_records_after_an_invalid_utf8_header_key_are_checked(records: bytes) -> None:
     assert refused(in_steps, batch(records, count=2, timestamp_ms=NOW_MS), rules()).code is Code.INVALID_RECORD
 
 
-def test_such_keys_are_read_as_java_reads_them() -> None:
+def test_invalid_utf8_header_keys_are_decoded_like_in_java() -> None:
     pairs = ((b"a", b"1"), (LATIN_1, b"x"), (b"n" * 200, None))
     raw = batch(record() + record(delta=1, headers=headers(*pairs)) + record(delta=2, headers=headers(*pairs)), count=3)
     decoded = decode_batch("t", 0, raw, read_header(raw))
@@ -135,12 +135,12 @@ def test_such_keys_are_read_as_java_reads_them() -> None:
     assert [(r.offset, r.key) for r in records_of(raw, read_header(raw))] == [(0, b"k"), (1, b"k"), (2, b"k")]
 
 
-def test_records_of_readable_headers_stay_as_they_are() -> None:
+def test_records_with_valid_header_keys_are_unchanged() -> None:
     records = record(headers=headers((b"a", b"1"), (b"", None))) + record(delta=1, key=None, value=None)
     assert run(with_readable_headers(records, keeps_headers=True)) == records
 
 
-def test_many_such_headers_do_not_hold_the_loop(meter: Meter) -> None:
+def test_many_invalid_header_keys_hold_the_loop_briefly(meter: Meter) -> None:
     pair = zigzag(1) + b"\xff" + zigzag(-1)
     raw = batch(record(headers=varint(20_000) + pair * 20_000), timestamp_ms=NOW_MS)
     header = read_header(raw)

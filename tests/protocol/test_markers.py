@@ -29,7 +29,7 @@ def test_a_compressed_marker_is_read(compression: int) -> None:
 
 
 @pytest.mark.parametrize("compression", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_control_batch_that_inflates_far_is_refused(compression: int) -> None:
+def test_control_batch_that_is_a_decompression_bomb_is_refused(compression: int) -> None:
     batch = control_batch(compression, bytes(16 << 20))
     header = read_header(batch)
 

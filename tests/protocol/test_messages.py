@@ -51,7 +51,7 @@ def test_generated_modules_are_up_to_date() -> None:
 
 
 @pytest.mark.parametrize(("schema", "section"), MESSAGES)
-def test_round_trip(schema: Schema, section: Section) -> None:
+def test_messages_round_trip_in_every_version(schema: Schema, section: Section) -> None:
     encode, decode = coders(schema, section)
     for version, seed in product(versions(section), SEEDS):
         message = MessageMaker(module_of(schema), section, version, seed).make()
@@ -143,7 +143,7 @@ def test_bytes_equal_those_of_kafka_python(schema: Schema, section: Section) -> 
         assert bytes(message.encode(version=version)) == raw, f"version {version}"
 
 
-def test_an_unknown_tag_is_passed_over() -> None:
+def test_unknown_tagged_field_is_skipped() -> None:
     codec = api(26)
     raw = b"\x02t" + bytes(8) + b"\0\1" + b"\1" + b"\1\x63\2ab"
     request = decode_body(codec.decode_request, raw, 0, 5)
@@ -158,14 +158,14 @@ def test_an_unknown_tag_is_passed_over() -> None:
         pytest.param(b"\x01\xff\xff\xff\xff\x0f", id="millions of tags"),
     ],
 )
-def test_lengths_that_lie_are_refused(raw: bytes) -> None:
+def test_false_lengths_are_refused(raw: bytes) -> None:
     codec = api(3)
     with pytest.raises(DecodeError):
         decode_body(codec.decode_request, raw, 0, 12)
 
 
 @pytest.mark.parametrize(("version", "kind"), [(9, "compact"), (10, "compact nullable")])
-def test_a_string_is_at_most_what_every_version_can_tell(version: int, kind: str) -> None:
+def test_string_length_is_limited_to_32767_bytes_in_every_version(version: int, kind: str) -> None:
     """As Kafka's generated readers: a compact length could say more than the two bytes of older versions."""
     codec = api(3)
 
@@ -180,7 +180,7 @@ def test_a_string_is_at_most_what_every_version_can_tell(version: int, kind: str
 
 
 @pytest.mark.parametrize("version", [8, 9], ids=["string", "compact"])
-def test_bytes_that_are_no_utf8_are_replaced(version: int) -> None:
+def test_invalid_utf8_is_replaced(version: int) -> None:
     """As Java does. What would then be too long to be sent back is refused: each character that replaces one takes three bytes."""
     codec = api(3)
 
@@ -196,7 +196,7 @@ def test_bytes_that_are_no_utf8_are_replaced(version: int) -> None:
         decode_body(codec.decode_request, metadata(b"\xff" * (0x7FFF // 3 + 1)), 0, version)
 
 
-def test_an_error_message_fits_into_every_version() -> None:
+def test_error_message_is_shortened_to_fit_every_version() -> None:
     error = KafkaError(Code.INVALID_CONFIG, "\u20ac" * 40_000)
     assert error.message is not None
     assert len(string(error.message)) < 4_000

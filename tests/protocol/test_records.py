@@ -39,7 +39,7 @@ def sealed(raw: bytearray) -> bytearray:
     return raw
 
 
-def test_a_sound_batch_passes() -> None:
+def test_valid_batch_is_accepted() -> None:
     header = check_produced(batch(3, producer_id=7, producer_epoch=1, base_sequence=5))
     assert (header.record_count, header.last_offset_delta, header.producer_id, header.last_sequence) == (3, 2, 7, 7)
 
@@ -74,7 +74,7 @@ def changed(at: int, fmt: str, value: int) -> bytearray:
         pytest.param(changed(53, ">i", -5), Code.INVALID_RECORD, id="negative sequence"),
     ],
 )
-def test_a_bad_batch_gets_its_code(raw: bytearray, code: Code) -> None:
+def test_invalid_batch_is_refused_with_its_code(raw: bytearray, code: Code) -> None:
     with pytest.raises(KafkaError) as refused:
         check_produced(raw)
     assert refused.value.code is code
@@ -125,14 +125,14 @@ def test_a_marker_reads_as_it_was_written(commit: bool) -> None:
     assert (record.key, record.value) == (b"\0\0\0" + bytes([commit]), b"\0\0\0\0\0\3")
 
 
-def test_batches_end_before_one_that_is_cut_off() -> None:
+def test_iteration_ends_before_an_incomplete_batch() -> None:
     whole = bytes(batch(1) + batch(2))
     assert [h.record_count for _, h in batches(whole)] == [1, 2]
     assert [h.record_count for _, h in batches(whole[:-1])] == [1]
 
 
 @pytest.mark.parametrize(("sequence", "by", "expected"), [(0, 4, 4), (0x7FFFFFFF, 1, 0), (0x7FFFFFFD, 4, 1), (5, 0, 5)])
-def test_sequences_wrap(sequence: int, by: int, expected: int) -> None:
+def test_sequence_numbers_wrap_around(sequence: int, by: int, expected: int) -> None:
     assert advance_sequence(sequence, by) == expected
 
 

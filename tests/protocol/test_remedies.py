@@ -6,11 +6,11 @@ from ottla.protocol.errors import Code
 from ottla.protocol.remedies import ABORTABLE, FENCED, RETRIABLE, code_of, name_of
 
 
-def test_no_error_has_two_remedies() -> None:
+def test_error_categories_are_disjoint() -> None:
     assert len(RETRIABLE | ABORTABLE | FENCED) == len(RETRIABLE) + len(ABORTABLE) + len(FENCED)
     assert Code.NONE not in RETRIABLE | ABORTABLE | FENCED
 
 
-def test_a_number_of_a_later_kafka_has_a_name_as_well() -> None:
+def test_unknown_error_code_has_a_name() -> None:
     assert (name_of(5), name_of(-1), name_of(32_000)) == ("LEADER_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "error 32000")
     assert (code_of(5), code_of(32_000)) == (Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR)

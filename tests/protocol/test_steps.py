@@ -58,7 +58,7 @@ def log(directory: LogDirectory) -> Log:
     return made
 
 
-def test_the_error_of_a_step_beside_the_loop_is_raised_in_the_generator() -> None:
+def test_error_in_a_thread_step_is_raised_in_the_generator() -> None:
     def fails() -> None:
         raise OSError(errno.EIO, "no")
 
@@ -149,7 +149,7 @@ def result(steps: Steps[TimestampedOffset | None]) -> int | None:
 
 
 @pytest.mark.usefixtures("every_step")
-def test_a_look_up_finds_the_first_record_however_its_log_changes(log: Log) -> None:
+def test_lookup_finds_the_first_record_while_the_log_changes(log: Log) -> None:
     """Retention takes segments that are looked at, passed over, or still to come, after each number of steps."""
     wanted = 20
     in_all = sum(1 for _ in looked_up(log, NOW_MS + wanted))
@@ -168,7 +168,7 @@ def test_a_look_up_finds_the_first_record_however_its_log_changes(log: Log) -> N
 
 
 @pytest.mark.usefixtures("every_step")
-def test_a_look_up_finds_the_first_record_although_segments_are_joined(log: Log) -> None:
+def test_lookup_finds_the_first_record_while_segments_are_merged(log: Log) -> None:
     wanted, config = 20, LogConfig(segment_bytes=100_000, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
     for after in range(sum(1 for _ in looked_up(log, NOW_MS + wanted))):
         again = LogDirectory(MemoryFilesystem(), "d").create("t", 0, COMPACTED, bytes(16))
@@ -189,7 +189,7 @@ def put_keyed(log: Log, at: int) -> None:
 
 
 @pytest.mark.usefixtures("every_step")
-def test_a_look_up_in_a_deleted_log_says_so_and_reads_nothing(directory: LogDirectory, log: Log) -> None:
+def test_lookup_in_a_deleted_log_fails_without_reading(directory: LogDirectory, log: Log) -> None:
     in_all = sum(1 for _ in looked_up(log, NOW_MS + 20))
     for after in range(1, in_all):
         steps = looked_up(log, NOW_MS + 20)

@@ -13,19 +13,19 @@ from ottla.protocol.uuids import parse_uuid, typeable_uuid, uuid_text
 DASHED, PLAIN = uuid.UUID(bytes=b"\xfb" * 16), uuid.UUID(bytes=b"\x01" * 16)
 
 
-def test_an_id_is_read_from_its_text() -> None:
+def test_uuid_is_parsed_from_its_text() -> None:
     assert uuid_text(DASHED.bytes) == "-_v7-_v7-_v7-_v7-_v7-w"
     assert parse_uuid(uuid_text(DASHED.bytes)) == DASHED.bytes
     with pytest.raises(ValueError, match="'AAAA' is no UUID"):
         parse_uuid("AAAA")
 
 
-def test_no_id_begins_with_a_dash() -> None:
+def test_generated_uuid_never_begins_with_a_dash() -> None:
     given = iter([DASHED, DASHED, PLAIN])
     assert typeable_uuid(lambda: next(given).bytes) == PLAIN.bytes
 
 
-def test_what_brokers_and_the_image_give_out_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uuids_of_broker_and_image_never_begin_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     # kafka-storage takes a cluster id with a dash in front for an option, and says that one is missing.
     given = iter([DASHED, PLAIN] * 2)
     monkeypatch.setattr(uuid, "uuid4", lambda: next(given))

@@ -70,7 +70,7 @@ def blamed(error: KafkaError) -> list[int]:
 
 @BOTH
 @CODECS
-def test_records_without_a_key_are_named(check: Check, codec: int) -> None:
+def test_records_without_a_key_are_reported(check: Check, codec: int) -> None:
     raw = packed([record(delta=i, key=None if i in (1, 3) else b"k") for i in range(5)], codec)
     assert check(raw, rules()) == NOW_MS
     error = refused(check, raw, rules(keys_wanted=True))
@@ -81,7 +81,7 @@ def test_records_without_a_key_are_named(check: Check, codec: int) -> None:
 
 @BOTH
 @CODECS
-def test_timestamps_out_of_range_are_named(check: Check, codec: int) -> None:
+def test_timestamps_out_of_range_are_reported(check: Check, codec: int) -> None:
     """Each record's own counts; the largest that the header tells of does not."""
     deltas = [0, -20_000, 5, 20_000, 10_000]
     raw = packed([record(delta=i, timestamp_delta_ms=d) for i, d in enumerate(deltas)], codec)
@@ -93,7 +93,7 @@ def test_timestamps_out_of_range_are_named(check: Check, codec: int) -> None:
 
 
 @BOTH
-def test_a_bad_timestamp_decides_the_code_and_a_missing_key_the_message(check: Check) -> None:
+def test_invalid_timestamp_sets_the_code_and_missing_key_the_message(check: Check) -> None:
     raw = packed([record(), record(delta=1, key=None, timestamp_delta_ms=20_000), record(delta=2, timestamp_delta_ms=20_000)])
     error = refused(check, raw, rules(keys_wanted=True))
     assert isinstance(error, RecordsRefused)
@@ -102,13 +102,13 @@ def test_a_bad_timestamp_decides_the_code_and_a_missing_key_the_message(check: C
 
 
 @BOTH
-def test_no_timestamp_is_never_out_of_range(check: Check) -> None:
+def test_missing_timestamp_is_never_out_of_range(check: Check) -> None:
     raw = batch(record() + record(delta=1), count=2, timestamp_ms=-1)
     assert check(raw, rules()) == -1
 
 
 @BOTH
-def test_clients_may_not_stamp_for_the_broker(check: Check) -> None:
+def test_append_time_set_by_a_client_is_refused(check: Check) -> None:
     raw = packed([record(), record(delta=1)], attributes=TIMESTAMP_TYPE_BIT)
     assert check(raw, rules()) == NOW_MS
     error = refused(check, raw, rules(is_append_time=True))
@@ -116,7 +116,7 @@ def test_clients_may_not_stamp_for_the_broker(check: Check) -> None:
 
 
 @CODECS
-def test_both_ways_find_the_same_in_any_batch(codec: int) -> None:
+def test_one_shot_and_streaming_checks_agree_on_random_batches(codec: int) -> None:
     random = Random(codec)
     for _ in range(100):
         size = random.choice([0, 3, 200, 70_000])
@@ -147,7 +147,7 @@ def test_both_ways_find_the_same_in_any_batch(codec: int) -> None:
 
 @CODECS
 @pytest.mark.parametrize("key_bytes", [1, LARGE_RECORD_BYTES + 1])
-def test_large_records_are_looked_at_without_their_bytes(codec: int, key_bytes: int) -> None:
+def test_large_records_are_checked_without_buffering_them(codec: int, key_bytes: int) -> None:
     header = b"\x02" + zigzag(300) + b"h" * 300 + zigzag(400_000) + b"x" * 400_000
     large = record(delta=1, key=b"k" * key_bytes, value=b"v" * 2 * MIB, headers=header, timestamp_delta_ms=7)
     assert in_steps(packed([record(), large, record(delta=2)], codec), rules(keys_wanted=True)) == NOW_MS + 7
@@ -166,7 +166,7 @@ def test_large_records_are_looked_at_without_their_bytes(codec: int, key_bytes: 
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_payload_that_is_cut_off_is_corrupt(codec: int) -> None:
+def test_truncated_payload_is_corrupt(codec: int) -> None:
     payload = compress(record(value=Random(1).randbytes(300_000)), codec)
     for cut in (1, 5, len(payload) // 2):
         raw = batch(payload[:-cut], attributes=codec, timestamp_ms=NOW_MS)
@@ -175,7 +175,7 @@ def test_a_payload_that_is_cut_off_is_corrupt(codec: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_what_inflates_beyond_the_allowance_is_too_large(codec: int) -> None:
+def test_payload_beyond_the_decompression_limit_is_too_large(codec: int) -> None:
     raw = packed([record(value=bytes(20 * MIB))], codec)
     assert in_steps(raw, rules()) == NOW_MS
     error = refused(in_steps, raw, rules(), 10 * MIB)
@@ -184,14 +184,14 @@ def test_what_inflates_beyond_the_allowance_is_too_large(codec: int) -> None:
 
 
 @BOTH
-def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_decoded(check: Check) -> None:
+def test_impossible_record_count_is_refused_before_decoding(check: Check) -> None:
     assert refused(check, packed([record()], count=2**31 - 1), rules()).code is Code.INVALID_RECORD
     assert refused(check, packed([record()], ZSTD, count=2**31 - 1), rules()).code is Code.MESSAGE_TOO_LARGE
     assert refused(check, packed([record()], ZSTD, count=2), rules()).code is Code.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
-def test_many_records_with_a_fault_are_looked_at_again_in_steps(codec: int) -> None:
+def test_many_invalid_records_are_reported_in_steps(codec: int) -> None:
     """Blame takes several times as long as praise; the first look counts for nothing."""
     raw = packed([record(delta=i, key=None) for i in range(BLAMED_AT_ONCE + 1)], codec)
     header, allowance = read_header(raw), Allowance(LIMIT_BYTES)
@@ -200,7 +200,7 @@ def test_many_records_with_a_fault_are_looked_at_again_in_steps(codec: int) -> N
     assert check_records(raw, header, rules(), allowance) == NOW_MS
 
 
-def test_the_errors_of_a_batch_are_bounded() -> None:
+def test_number_of_errors_per_batch_is_bounded() -> None:
     raw = packed([record(delta=i, key=None) for i in range(12_000)])
     error = refused(in_steps, raw, rules(keys_wanted=True))
     assert blamed(error) == list(range(10_000))
@@ -228,7 +228,7 @@ def check_steps(meter: Meter, raw: bytes, limit: Limit = STEP) -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_compressed_payload_is_inflated_beside_the_loop(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compressed_payload_is_decompressed_in_a_thread(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     is_on_loop, inflated = True, [0, 0]
 
     def counted(payload: memoryview, compression: int) -> Iterator[memoryview | bytes]:
@@ -248,14 +248,14 @@ def test_a_compressed_payload_is_inflated_beside_the_loop(codec: int, monkeypatc
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_a_bomb_costs_no_memory_and_does_not_hold_the_loop(meter: Meter, codec: int) -> None:
+def test_decompression_bomb_uses_little_memory_and_holds_the_loop_briefly(meter: Meter, codec: int) -> None:
     raw = packed([record(value=bytes(40 * MIB))], codec)
     check_steps(meter, raw)
     assert peak_bytes(raw) < 8 * MIB
 
 
 @CODECS
-def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(meter: Meter, codec: int) -> None:
+def test_many_tiny_records_use_little_memory_and_hold_the_loop_briefly(meter: Meter, codec: int) -> None:
     count = 20_000
     raw = bytes(build_batch([(None, b"")] * count, NOW_MS, compression=codec))
     check_steps(meter, raw)
@@ -265,7 +265,7 @@ def test_tiny_records_cost_no_memory_and_do_not_hold_the_loop(meter: Meter, code
 @pytest.mark.smoke
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 @pytest.mark.parametrize(("count", "headers"), [(1, 500_000), (20, 25_000), (20_000, 25)])
-def test_records_that_are_all_headers_do_not_hold_the_loop(meter: Meter, codec: int, count: int, headers: int) -> None:
+def test_records_with_many_headers_hold_the_loop_briefly(meter: Meter, codec: int, count: int, headers: int) -> None:
     """A header takes two bytes, and more time than any other two of a record."""
     headers = min(headers, max(150_000, meter.size(headers)))
     raw = packed([record(delta=i, headers=varint(headers) + b"\0\1" * headers) for i in range(count)], codec)
@@ -275,7 +275,7 @@ def test_records_that_are_all_headers_do_not_hold_the_loop(meter: Meter, codec: 
 
 @CODECS
 @pytest.mark.parametrize("sizes", [(10, 100), (100, 10), (10, 50_000), (10, 10 * MIB)])
-def test_a_record_may_be_as_large_as_the_topic_says(codec: int, sizes: tuple[int, int]) -> None:
+def test_record_up_to_the_topic_limit_is_accepted(codec: int, sizes: tuple[int, int]) -> None:
     """Where records are compressed. Their keys, headers and numbers count."""
     raw = packed([record(delta=i, value=bytes(size)) for i, size in enumerate(sizes)], codec)
     largest = max(len(record(delta=i, value=bytes(size))) - len(varint(max(sizes))) for i, size in enumerate(sizes))
@@ -292,7 +292,7 @@ def test_a_record_may_be_as_large_as_the_topic_says(codec: int, sizes: tuple[int
     assert (error.code, str(largest) in (error.message or "")) == (Code.INVALID_RECORD, True)
 
 
-def test_a_record_that_is_too_large_is_not_inflated_to_its_end() -> None:
+def test_oversized_record_is_not_fully_decompressed() -> None:
     raw = packed([record(), record(delta=1, value=bytes(30 * MIB))], ZSTD)
     header, allowance = read_header(raw), Allowance(LIMIT_BYTES)
     stream = RecordStream(raw, header, allowance, max_record_bytes=1_000)
