@@ -116,7 +116,7 @@ def counts(interception: Faults | None, history: EventHistory | None = None) -> 
     return counted
 
 
-def test_a_request_that_nobody_watches_costs_no_call() -> None:
+def test_unwatched_request_costs_no_call() -> None:
     without, idle, others = counts(None), Faults(), Faults()
     assert min(without.values()) > 10 * TIMES
     assert counts(idle) == without
@@ -181,7 +181,7 @@ def test_a_history_costs_a_transaction_under_two_percent(version: int, has_recor
     assert without < kept < 1.02 * without
 
 
-def test_a_history_costs_what_is_no_transaction_nothing() -> None:
+def test_history_costs_nothing_without_transactions() -> None:
     without, kept = counts(None), counts(None, EventHistory())
     for name in ("Produce", "Fetch"):
         assert kept[name] == without[name]

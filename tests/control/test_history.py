@@ -111,7 +111,7 @@ def end(client: SimulatedClient, who: tuple[int, int], *, commit: bool = True) -
     return client.call(request, 3)
 
 
-def test_a_transaction_from_one_end_to_the_other(world: HistoryWorld) -> None:
+def test_transaction_is_recorded_from_begin_to_end(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         assert added(add(client, who, 0, 1)) == {0}
@@ -126,7 +126,7 @@ def test_a_transaction_from_one_end_to_the_other(world: HistoryWorld) -> None:
     assert (ended["outcome"], ended["producer_id"], ended["producer_epoch"]) == ("commit", *who)
 
 
-def test_the_holder_is_who_has_got_the_id_last(world: HistoryWorld) -> None:
+def test_owner_is_the_client_with_the_last_successful_init(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client:
         world.init(client)
     with world.broker.connect("second") as client:
@@ -139,7 +139,7 @@ def test_the_holder_is_who_has_got_the_id_last(world: HistoryWorld) -> None:
     assert view.events[-1]["error"] == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_a_connection_that_names_itself_anew_is_reported_once(world: HistoryWorld) -> None:
+def test_changed_client_id_of_a_connection_is_recorded_once(world: HistoryWorld) -> None:
     # A proxy may send the requests of several clients through one connection.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -149,7 +149,7 @@ def test_a_connection_that_names_itself_anew_is_reported_once(world: HistoryWorl
     assert [e["client_id"] for e in world.events("request")] == ["first", "first", "second", "third"]
 
 
-def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(world: HistoryWorld) -> None:
+def test_owner_after_a_restart_is_learned_from_added_partitions(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         # As after a restart of the broker's process.
@@ -164,7 +164,7 @@ def test_who_goes_on_after_a_restart_is_known_by_the_partitions_that_it_adds(wor
     assert (first["api"], first["partitions"]) == ("AddPartitionsToTxn", [{"topic": "t", "partition": 0}])
 
 
-def test_a_request_for_nothing_shows_no_holder(world: HistoryWorld) -> None:
+def test_request_without_partitions_sets_no_owner(world: HistoryWorld) -> None:
     with world.broker.connect("first") as stale, world.broker.connect("second") as client:
         old = world.init(stale)
         who = world.init(client)
@@ -180,7 +180,7 @@ def test_a_request_for_nothing_shows_no_holder(world: HistoryWorld) -> None:
         assert held_by(world) == "second"
 
 
-def test_a_group_coordinator_does_not_know_who_has_the_id(world: HistoryWorld) -> None:
+def test_offset_commit_sets_no_owner(world: HistoryWorld) -> None:
     # Another broker may be the coordinator of the id, and only that one learns of a successor.
     with world.broker.connect("first") as client:
         who = world.init(client)
@@ -191,7 +191,7 @@ def test_a_group_coordinator_does_not_know_who_has_the_id(world: HistoryWorld) -
     assert held_by(world) is None
 
 
-def test_another_client_that_adds_partitions_is_told(world: HistoryWorld) -> None:
+def test_partitions_added_by_another_client_are_recorded(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("intruder") as other:
         who = world.init(client)
         add(client, who, 0)
@@ -201,7 +201,7 @@ def test_another_client_that_adds_partitions_is_told(world: HistoryWorld) -> Non
     assert held_by(world) == "checkout"
 
 
-def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: HistoryWorld) -> None:
+def test_owner_after_a_restart_is_learned_from_end_txn(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client:
         who = world.init(client)
         add(client, who, 0)
@@ -215,7 +215,7 @@ def test_who_ends_a_transaction_after_a_restart_is_known_by_that(world: HistoryW
     assert view.holder.since_ms == view.events[0]["time_ms"]
 
 
-def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: HistoryWorld) -> None:
+def test_refusal_after_many_granted_transactions_is_recorded(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         good = AddPartitionsToTxnTransaction(
@@ -229,7 +229,7 @@ def test_a_refusal_behind_many_transactions_that_were_granted_is_told(world: His
     assert [event["error"] for event in world.events() if "error" in event] == ["INVALID_PRODUCER_ID_MAPPING"]
 
 
-def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: HistoryWorld) -> None:
+def test_verification_by_a_leader_sets_no_owner(world: HistoryWorld) -> None:
     with world.broker.connect("checkout") as client, world.broker.connect("broker-2") as leader:
         who = world.init(client)
         world.history.clear()
@@ -251,7 +251,7 @@ def test_a_leader_that_asks_for_its_client_has_not_got_the_id(world: HistoryWorl
     assert [(e["client_id"], e["error"]) for e in view.events] == [("broker-2", "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
-def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: HistoryWorld) -> None:
+def test_fencing_and_refusals_of_the_fenced_producer_are_recorded(world: HistoryWorld) -> None:
     with world.broker.connect("first") as client, world.broker.connect("second") as other:
         who = world.init(client)
         add(client, who, 0)
@@ -264,7 +264,7 @@ def test_who_fenced_whom_and_what_the_fenced_one_was_refused(world: HistoryWorld
     assert refused == [("second", "InitProducerId", "CONCURRENT_TRANSACTIONS"), ("first", "EndTxn", "PRODUCER_FENCED")]
 
 
-def test_a_time_out_is_told(world: HistoryWorld) -> None:
+def test_timeout_is_recorded(world: HistoryWorld) -> None:
     with world.broker.connect("slow") as client:
         who = world.init(client, timeout_ms=1_000)
         add(client, who, 0)
@@ -274,7 +274,7 @@ def test_a_time_out_is_told(world: HistoryWorld) -> None:
     assert "error" in world.events("request")[-1]
 
 
-def test_refused_markers_are_told_and_written_ones_are_not(world: HistoryWorld) -> None:
+def test_only_refused_markers_are_recorded(world: HistoryWorld) -> None:
     class RefusingOnce:
         """Carries markers, the first ones not."""
 
@@ -302,7 +302,7 @@ def test_refused_markers_are_told_and_written_ones_are_not(world: HistoryWorld) 
     assert markers["partitions"] == [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]
 
 
-def test_offsets_name_their_group(world: HistoryWorld) -> None:
+def test_offset_requests_are_recorded_with_their_group(world: HistoryWorld) -> None:
     with world.broker.connect("mover") as client:
         producer_id, epoch = world.init(client)
         client.call(
@@ -320,7 +320,7 @@ def test_offsets_name_their_group(world: HistoryWorld) -> None:
     assert world.events("markers") == []
 
 
-def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: HistoryWorld) -> None:
+def test_only_refused_batches_are_recorded(world: HistoryWorld) -> None:
     def produce(client: SimulatedClient, who: tuple[int, int], sequence: int) -> int:
         batch = build_batch(
             [(None, b"v")], START_MS, producer_id=who[0], producer_epoch=who[1], base_sequence=sequence, transactional=True
@@ -340,7 +340,7 @@ def test_a_refused_batch_is_told_and_one_that_is_taken_is_not(world: HistoryWorl
     assert refused["partitions"] == [{"topic": "t", "partition": 0}]
 
 
-def test_one_of_many_partitions_is_wrong(world: HistoryWorld) -> None:
+def test_error_of_one_of_many_partitions_is_recorded(world: HistoryWorld) -> None:
     with world.broker.connect() as client:
         who = world.init(client)
         add(client, who, *range(30), 31)
@@ -349,7 +349,7 @@ def test_one_of_many_partitions_is_wrong(world: HistoryWorld) -> None:
     assert (len(event["partitions"]), event["partition_count"]) == (PARTITIONS_KEPT, 31)
 
 
-def test_a_commit_whose_answer_waits_for_the_disk_is_told_with_it() -> None:
+def test_commit_is_recorded_when_its_response_is_sent() -> None:
     world = HistoryWorld(ottla_durability="power")
     with world.broker.connect("careful") as client:
         who = world.init(client)
@@ -367,7 +367,7 @@ def happened(transactional_id: str = ID, **fields: Any) -> Happened:
     return Happened(**{"time_ms": 1, "kind": Kind.REQUEST, "transactional_id": transactional_id, "asker": ASKER, **fields})
 
 
-def test_a_busy_id_pushes_out_its_own_events_only() -> None:
+def test_busy_id_evicts_only_its_own_events() -> None:
     history = EventHistory()
     history.happened(happened("quiet"))
     for at in range(EVENTS_OF_ONE_ID + 7):
@@ -386,7 +386,7 @@ def test_ids_with_the_newest_events_come_first() -> None:
     assert [(one.transactional_id, one.newest_ms) for one in history.newest(2)] == [("a", 3), ("c", 2)]
 
 
-def test_all_together_have_a_limit_in_bytes() -> None:
+def test_total_size_of_the_history_is_limited() -> None:
     history = EventHistory(max_bytes=100_000)
     for at in range(1_000):
         history.happened(happened(f"id-{at}"))
@@ -401,7 +401,7 @@ def test_all_together_have_a_limit_in_bytes() -> None:
     assert history.size_bytes == 0
 
 
-def test_what_waits_to_be_sorted_is_small_too() -> None:
+def test_unsorted_events_are_limited() -> None:
     history = EventHistory(max_bytes=0)
     tracemalloc.start()
     try:
@@ -421,7 +421,7 @@ def test_an_id_that_is_larger_than_the_limit_is_not_kept() -> None:
     assert (history.view("x" * 32_000), history.size_bytes) == (None, 0)
 
 
-def test_a_long_client_id_is_cut(world: HistoryWorld) -> None:
+def test_long_client_id_is_shortened(world: HistoryWorld) -> None:
     with world.broker.connect("c" * 32_000) as client:
         world.init(client)
     assert world.events()[0]["client_id"] == "c" * TEXT_CHARACTERS + "..."

@@ -14,12 +14,12 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "control.md").read_text()
 ROW = re.compile(r"^\| `(GET|POST|DELETE) (/v1/[\w/{}]+)` \| (?:`(\{.*?\})`)?", re.MULTILINE)
 
 
-def test_every_question_is_on_the_page() -> None:
+def test_every_command_is_documented() -> None:
     served = {(command.method, command.path) for command in COMMANDS} | {("POST", PAUSE), ("POST", RESUME)}
     assert {(method, path) for method, path, _ in ROW.findall(PAGE)} == served
 
 
-def test_the_bodies_on_the_page_are_taken() -> None:
+def test_documented_bodies_are_accepted() -> None:
     bodies = {(method, path): body for method, path, body in ROW.findall(PAGE)}
     for command in COMMANDS:
         body = bodies[command.method, command.path]

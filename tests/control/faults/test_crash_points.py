@@ -33,7 +33,7 @@ def outcome(faulty: Faulty) -> str:
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
 @pytest.mark.parametrize("point", [p for p in Point if p is not Point.BEFORE_PREPARE])
-def test_what_was_decided_is_carried_out_after_a_crash(faulty: Faulty, point: Point, end: str) -> None:
+def test_decided_transaction_is_completed_after_a_crash(faulty: Faulty, point: Point, end: str) -> None:
     faulty.do(*BEGUN)
     faulty.add(kill=point.value, transactional_id="f-x")
     with faulty.killed():
@@ -44,7 +44,7 @@ def test_what_was_decided_is_carried_out_after_a_crash(faulty: Faulty, point: Po
     assert faulty.do("describe x").startswith("CompleteCommit" if end == "commit" else "CompleteAbort")
 
 
-def test_what_was_not_logged_is_open_after_a_crash(faulty: Faulty) -> None:
+def test_unlogged_decision_leaves_the_transaction_open_after_a_crash(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     faulty.add(kill="before-prepare")
     with faulty.killed():
@@ -56,7 +56,7 @@ def test_what_was_not_logged_is_open_after_a_crash(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_a_crash_between_two_markers_leaves_some_of_them(faulty: Faulty, written: int) -> None:
+def test_crash_between_markers_leaves_some_written(faulty: Faulty, written: int) -> None:
     """Until the start that follows has written the others: each partition has one marker, whoever wrote it."""
     faulty.do(*BEGUN)
     hit = faulty.add(kill="between-markers", after_markers=written)
@@ -104,7 +104,7 @@ def test_a_decision_waits_until_the_fault_is_removed(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_a_transaction_that_times_out_is_held_and_then_aborted(faulty: Faulty) -> None:
+def test_timed_out_transaction_is_held_and_then_aborted(faulty: Faulty) -> None:
     faulty.do("topic t", "A = init x timeout=1000", "produce A t")
     held = faulty.add(hold="before-prepare")
     faulty.broker.sleep(5_000)
@@ -116,7 +116,7 @@ def test_a_transaction_that_times_out_is_held_and_then_aborted(faulty: Faulty) -
 
 
 @pytest.mark.parametrize("written", [1, 2])
-def test_some_markers_are_there_while_a_fault_holds_the_next(faulty: Faulty, written: int) -> None:
+def test_fault_holds_the_remaining_markers(faulty: Faulty, written: int) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", after_markers=written)
     faulty.do("commit A nosettle once")
@@ -139,7 +139,7 @@ def test_one_partition_can_be_left_without_its_marker(faulty: Faulty) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_a_refused_decision_has_changed_nothing(faulty: Faulty) -> None:
+def test_refused_decision_changes_nothing(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     refused = faulty.add(refuse="before-prepare", error="NOT_COORDINATOR")
     assert faulty.do("commit A once") == "NOT_COORDINATOR"
@@ -150,7 +150,7 @@ def test_a_refused_decision_has_changed_nothing(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("point", ["between-markers", "before-offsets", "before-complete"])
-def test_a_refused_step_comes_again(faulty: Faulty, point: str) -> None:
+def test_refused_step_is_retried(faulty: Faulty, point: str) -> None:
     faulty.do(*BEGUN)
     refused = faulty.add(refuse=point, times=3 if point != "between-markers" else 1)
     assert faulty.do("commit A").startswith("NONE")
@@ -160,7 +160,7 @@ def test_a_refused_step_comes_again(faulty: Faulty, point: str) -> None:
     assert outcome(faulty) == COMMITTED
 
 
-def test_other_transactions_pass(faulty: Faulty) -> None:
+def test_fault_does_not_affect_other_transactions(faulty: Faulty) -> None:
     faulty.do(*BEGUN, "B = init y", "produce B t")
     held = faulty.add(hold="after-prepare", transactional_id="f-x")
     assert faulty.do("commit B").startswith("NONE")
@@ -180,7 +180,7 @@ def test_two_faults_hold_one_after_the_other(faulty: Faulty) -> None:
     assert faulty.do("describe x").startswith("CompleteCommit")
 
 
-def test_a_held_transaction_of_a_deleted_topic_ends(faulty: Faulty) -> None:
+def test_held_transaction_of_a_deleted_topic_completes(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="between-markers", after_markers=2)
     faulty.do("commit A nosettle", "delete u")
@@ -189,7 +189,7 @@ def test_a_held_transaction_of_a_deleted_topic_ends(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("point", list(Point))
-def test_answers_that_wait_for_the_disk(point: Point) -> None:
+def test_faults_work_with_durability_power(point: Point) -> None:
     """With ``ottla.durability=power`` decisions and markers are driven behind syncs, and the points lie between them."""
     faulty = Faulty(ottla_durability="power")
     faulty.do(*BEGUN)
@@ -210,7 +210,7 @@ def test_answers_that_wait_for_the_disk(point: Point) -> None:
     faulty.close()
 
 
-def test_the_rest_of_many_markers_is_written_once_they_may(faulty: Faulty) -> None:
+def test_remaining_markers_are_written_once_after_release(faulty: Faulty) -> None:
     faulty.do("topic t partitions=120", "A = init x", f"add A {','.join(f't/{i}' for i in range(120))} v=3", "produce A t v=11")
     held = faulty.add(hold="between-markers", after_markers=70)
     assert faulty.do("commit A v=4 nosettle once") == "NONE"
@@ -221,7 +221,7 @@ def test_the_rest_of_many_markers_is_written_once_they_may(faulty: Faulty) -> No
     assert [faulty.do(f"log t/{i}").count("commit") for i in range(120)] == [1] * 120
 
 
-def test_a_decision_that_waits_when_the_broker_stops_is_not_made(faulty: Faulty) -> None:
+def test_held_decision_is_dropped_when_the_broker_stops(faulty: Faulty) -> None:
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-prepare")
     faulty.send("commit A nosettle")
@@ -232,7 +232,7 @@ def test_a_decision_that_waits_when_the_broker_stops_is_not_made(faulty: Faulty)
     assert outcome(faulty) == COMMITTED
 
 
-def test_a_broker_stops_while_a_transaction_is_held(faulty: Faulty) -> None:
+def test_broker_stops_while_a_transaction_is_held(faulty: Faulty) -> None:
     """And the next start, which has no faults, ends it."""
     faulty.do(*BEGUN)
     held = faulty.add(hold="before-complete")

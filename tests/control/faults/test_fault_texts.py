@@ -80,7 +80,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "says"), WRONG)
-def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) -> None:
+def test_invalid_fault_is_reported_in_one_line(given: dict[str, Any], says: str) -> None:
     texts = []
     for build in (lambda: parse_faults(msgspec.json.encode(given)), lambda: parse_faults(msgspec.yaml.encode(given))):
         with pytest.raises(FaultError) as raised:
@@ -129,7 +129,7 @@ def test_what_cannot_be_is_said_in_one_line(given: dict[str, Any], says: str) ->
         pytest.param("\n".join([f"a: &a [{'1,' * 9_000}]", f"b: [{'*a,' * 9}]"]), "too many values", marks=pytest.mark.smoke),
     ],
 )
-def test_text_that_holds_no_fault(text: str | bytes, says: str) -> None:
+def test_text_without_a_fault_is_refused(text: str | bytes, says: str) -> None:
     with pytest.raises(FaultError) as raised:
         parse_faults(text)
     assert says in str(raised.value)
@@ -138,13 +138,13 @@ def test_text_that_holds_no_fault(text: str | bytes, says: str) -> None:
     assert "sys." not in str(raised.value)
 
 
-def test_a_number_of_python_that_no_text_can_have() -> None:
+def test_huge_python_numbers_are_refused() -> None:
     for fields in ({"api": 10**5_000, "drop_answer": True}, {"error": 10**5_000}, {"delay_ms": 10**5_000}, {"times": -(10**5_000)}):
         with pytest.raises(FaultError):
             Fault(**fields)
 
 
-def test_one_or_many_in_json_or_yaml() -> None:
+def test_one_or_several_faults_are_parsed_from_json_and_yaml() -> None:
     one = Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True, times=1)
     other = Fault(kill="between-markers", after_markers=2, times=None)
     assert parse_faults('{"api": "EndTxn", "transactional_id": "checkout-*", "drop_answer": true, "times": 1}') == [one]
@@ -154,11 +154,11 @@ def test_one_or_many_in_json_or_yaml() -> None:
     assert parse_faults("[]") == []
 
 
-def test_what_is_not_given_is_not_shown() -> None:
+def test_unset_fields_are_not_shown() -> None:
     assert msgspec.to_builtins(Fault(api="EndTxn", drop_answer=True)) == {"api": "EndTxn", "drop_answer": True}
 
 
-def test_an_api_is_known_by_its_name_or_key() -> None:
+def test_api_is_given_by_name_or_key() -> None:
     from ottla.control.faults.api_names import api_key
 
     assert [api_key(name) for name in ("EndTxn", "endtxn", "end_txn", 26, "26", "*")] == [26] * 5 + [None]
@@ -181,12 +181,12 @@ def test_an_api_is_known_by_its_name_or_key() -> None:
         ({"observe": True}, None),
     ],
 )
-def test_how_often_a_fault_is_triggered(given: dict[str, Any], limit: int | None) -> None:
+def test_default_number_of_hits_depends_on_the_fault(given: dict[str, Any], limit: int | None) -> None:
     assert Fault(**given).limit == limit
 
 
 @pytest.mark.smoke
-def test_every_error_of_kafka_has_its_number() -> None:
+def test_every_kafka_error_is_accepted_by_name_and_number() -> None:
     """Held against a client that has its own list."""
     from kafka import errors
 
@@ -204,11 +204,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_about_faults_has_faults_that_can_be() -> None:
+def test_faults_in_the_documentation_are_valid() -> None:
     assert [len(parse_faults(text)) for text in (*blocks("json"), *blocks("yaml"))] == [1, 3]
     assert "is it EndTxn" in PAGE
 
 
-def test_the_page_about_faults_has_every_field_and_every_point() -> None:
+def test_documentation_covers_every_field_and_point() -> None:
     described = set(re.findall(r"`([a-z_-]+)`", "".join(line for line in PAGE.splitlines() if line.startswith("|"))))
     assert set(Fault.__struct_fields__) | {point.value for point in Point} <= described

@@ -94,7 +94,7 @@ MATCHES: list[tuple[dict[str, Any], IncomingRequest, bool]] = [
 
 
 @pytest.mark.parametrize(("given", "request_", "is_hit"), MATCHES)
-def test_what_a_fault_is_about(given: dict[str, Any], request_: IncomingRequest, is_hit: bool) -> None:
+def test_fault_matches_only_its_requests(given: dict[str, Any], request_: IncomingRequest, is_hit: bool) -> None:
     faults = Faults()
     added = faults.add(Fault(**given, cut="before"))
     is_watched = request_.api_key in faults.watched_keys
@@ -106,14 +106,14 @@ def requests_hit(faults: Faults, count: int, request: Any = None) -> list[bool]:
     return [faults.intercept(asked(request or end())) is not None for _ in range(count)]
 
 
-def test_the_kth_match_and_how_often() -> None:
+def test_fault_hits_from_the_nth_match_for_the_given_times() -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", nth=3, times=2, cut="before"))
     assert requests_hit(faults, 6) == [False, False, True, True, False, False]
     assert (added.matched, added.hits, added.is_spent) == (4, 2, True)
 
 
-def test_a_probability_is_the_same_each_time() -> None:
+def test_probability_is_reproducible() -> None:
     def played(seed: int) -> list[bool]:
         faults = Faults()
         faults.add(Fault(api="EndTxn", probability=0.3, seed=seed, cut="before"))
@@ -123,7 +123,7 @@ def test_a_probability_is_the_same_each_time() -> None:
     assert 30 <= sum(played(1)) <= 90
 
 
-def test_probabilities_of_no_and_of_every_request() -> None:
+def test_probabilities_0_and_1_hit_none_and_all() -> None:
     faults = Faults()
     faults.add(Fault(api="EndTxn", probability=0, cut="before"))
     assert not any(requests_hit(faults, 50))
@@ -131,7 +131,7 @@ def test_probabilities_of_no_and_of_every_request() -> None:
     assert all(requests_hit(faults, 50))
 
 
-def test_the_first_that_was_added_has_the_say_and_the_next_comes_after_it() -> None:
+def test_first_added_fault_wins_until_it_is_spent() -> None:
     """As control functions of one key are tried in turn by kfake."""
     faults = Faults()
     for cut in ("before", "after"):
@@ -141,7 +141,7 @@ def test_the_first_that_was_added_has_the_say_and_the_next_comes_after_it() -> N
     assert [first.takes_effect, second.takes_effect] == [False, True]
 
 
-def test_observers_and_delays_leave_the_say_to_others() -> None:
+def test_observing_and_delaying_faults_do_not_block_others() -> None:
     faults = Faults()
     seen = faults.add(Fault(api="EndTxn", observe=True))
     slow = faults.add(Fault(api="EndTxn", delay_ms=5, times=None))
@@ -152,7 +152,7 @@ def test_observers_and_delays_leave_the_say_to_others() -> None:
     assert (seen.hits, slow.hits) == (1, 1)
 
 
-def test_without_faults_nothing_is_watched() -> None:
+def test_no_api_is_watched_without_faults() -> None:
     faults = Faults()
     assert not faults.watched_keys and not faults.watched_points
     one, all_, point = (
@@ -169,7 +169,7 @@ def test_without_faults_nothing_is_watched() -> None:
     assert not faults.watched_points and not len(faults)
 
 
-def test_a_handle() -> None:
+def test_added_fault_calls_back_and_can_be_inspected() -> None:
     faults, called = Faults(), list[int]()
     added = faults.add(Fault(api="EndTxn", transactional_id="checkout-*", drop_answer=True, times=2))
     added.on_hit.append(lambda one: called.append(one.hits))
@@ -187,7 +187,7 @@ def test_a_handle() -> None:
     assert faults.get(added.id) is None
 
 
-def test_what_was_hit_can_be_looked_at() -> None:
+def test_newest_hits_are_shown_with_shortened_requests() -> None:
     faults = Faults()
     added = faults.add(Fault(observe=True))
     faults.intercept(asked(end("x"), client_id="c1"))
@@ -203,7 +203,7 @@ def test_what_was_hit_can_be_looked_at() -> None:
     assert (len(added.newest_hits), added.hits) == (HITS_KEPT, HITS_KEPT + 2)
 
 
-def test_there_may_be_only_so_many() -> None:
+def test_number_of_faults_is_limited() -> None:
     faults = Faults()
     for _ in range(MAX_FAULTS):
         faults.add(Fault(kill="after-prepare"))
@@ -215,7 +215,7 @@ def test_there_may_be_only_so_many() -> None:
     assert len(faults.all()) == MAX_FAULTS - 1, "all of them or none"
 
 
-def test_who_hears_of_a_hit_may_remove_the_fault() -> None:
+def test_hit_callback_may_remove_the_fault() -> None:
     faults = Faults()
     added = faults.add(Fault(api="EndTxn", hold="before"))
     added.on_hit.append(AddedFault.remove)
@@ -227,7 +227,7 @@ def at(point: Point = Point.BETWEEN_MARKERS, transactional_id: str = "x", writte
     return Reached(point, transactional_id, 1, 0, True, written, topic, 0)
 
 
-def test_a_point_of_a_transaction() -> None:
+def test_fault_matches_a_point_of_a_transaction() -> None:
     killed = list[str]()
     faults = Faults(kill=lambda: killed.append("killed"))
     added = faults.add(Fault(kill="between-markers", after_markers=2, topic="u", transactional_id="x"))
@@ -239,7 +239,7 @@ def test_a_point_of_a_transaction() -> None:
     assert killed == ["killed"] and added.hits == 1
 
 
-def test_a_transaction_that_is_held_is_counted_once() -> None:
+def test_held_transaction_is_counted_once() -> None:
     faults = Faults()
     added = faults.add(Fault(hold="before-prepare", times=1))
     latch = faults.reached(at(Point.BEFORE_PREPARE))
@@ -252,7 +252,7 @@ def test_a_transaction_that_is_held_is_counted_once() -> None:
 
 
 @pytest.mark.smoke
-def test_a_process_ends_as_if_it_was_killed() -> None:
+def test_kill_fault_ends_the_process_like_sigkill() -> None:
     """Nobody cleans up."""
     program = "import atexit; from ottla.control.faults.registry import kill_process as kill; atexit.register(print, 1); kill()"
     ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
@@ -277,7 +277,7 @@ def test_every_api_can_be_refused(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", [*CHANGING, *READING])
-def test_requests_and_answers_have_their_topics_where_they_are_looked_for(key: int) -> None:
+def test_topic_paths_of_requests_and_responses_exist(key: int) -> None:
     for shape in (*CHANGING.get(key, ()), *READING.get(key, ())):
         request, response = request_type(key), response_type(key)
         if shape.within[0]:

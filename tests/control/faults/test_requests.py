@@ -62,7 +62,7 @@ def codes_of_fetch(answer: Any) -> dict[int, int]:
 # errors
 
 
-def test_an_error_is_answered_once_and_nothing_has_happened(faulty: Faulty) -> None:
+def test_error_fault_answers_once_without_effect(faulty: Faulty) -> None:
     faulty.do("topic t")
     fault = faulty.add(api="Produce", error=ERROR)
     with faulty.broker.connect() as client:
@@ -72,7 +72,7 @@ def test_an_error_is_answered_once_and_nothing_has_happened(faulty: Faulty) -> N
     assert faulty.do("log t").count("data") == 1
 
 
-def test_only_the_partition_that_is_named_is_refused(faulty: Faulty) -> None:
+def test_only_the_named_partition_is_refused(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2", "topic u")
     faulty.add(api="Produce", topic="f-t", partition=1, error=ERROR)
     with faulty.broker.connect() as client:
@@ -82,7 +82,7 @@ def test_only_the_partition_that_is_named_is_refused(faulty: Faulty) -> None:
     assert [faulty.do(f"log {p}").count("data") for p in ("t", "t/1", "u")] == [1, 0, 1]
 
 
-def test_topics_that_come_by_their_ids_are_known_by_their_names(faulty: Faulty) -> None:
+def test_faults_by_topic_name_match_requests_by_topic_id(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     topic_id = faulty.world.topic_id("f-t")
     request = produced("f-t/0", "f-t/1")
@@ -96,7 +96,7 @@ def test_topics_that_come_by_their_ids_are_known_by_their_names(faulty: Faulty) 
     ]
 
 
-def test_a_produce_that_nobody_answers_is_refused_in_silence(faulty: Faulty) -> None:
+def test_error_fault_for_acks_0_sends_no_response(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", error=ERROR, times=2)
     faulty.add(api="Produce", error=ERROR, topic="f-t")
@@ -108,7 +108,7 @@ def test_a_produce_that_nobody_answers_is_refused_in_silence(faulty: Faulty) -> 
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_a_fetch_is_told_by_partition(faulty: Faulty, version: int) -> None:
+def test_fetch_error_is_set_per_partition(faulty: Faulty, version: int) -> None:
     faulty.do("topic t partitions=2", "P = init", "produce P t", "produce P t/1")
     faulty.add(api="Fetch", topic="f-t", partition=1, error="CORRUPT_MESSAGE")
     faulty.add(api="Fetch", error=ERROR)
@@ -120,7 +120,7 @@ def test_a_fetch_is_told_by_partition(faulty: Faulty, version: int) -> None:
         assert codes_of_fetch(client.call(fetched(0, 1), version)) == {0: 0, 1: 0}
 
 
-def test_a_fetch_session_is_told_of_partitions_that_it_does_not_name(faulty: Faulty) -> None:
+def test_fetch_error_reaches_unlisted_partitions_of_a_session(faulty: Faulty) -> None:
     """And at once, also where there is no data to wake it."""
     faulty.do("topic t partitions=2")
     with faulty.broker.connect() as client:
@@ -134,14 +134,14 @@ def test_a_fetch_session_is_told_of_partitions_that_it_does_not_name(faulty: Fau
         assert client.call(fetched(session=(opened.session_id, 2)), 12).error_code == 0
 
 
-def test_an_error_of_fetch_sessions_stands_at_the_head(faulty: Faulty) -> None:
+def test_fetch_session_error_is_top_level(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Fetch", error="FETCH_SESSION_ID_NOT_FOUND")
     with faulty.broker.connect() as client:
         assert client.call(fetched(0), 12).error_code == Code.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_metadata_has_the_error_at_the_topic_or_at_the_partition(faulty: Faulty) -> None:
+def test_metadata_error_is_set_on_topic_or_partition(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2", "topic u")
     faulty.add(api="Metadata", topic="f-t", error="UNKNOWN_TOPIC_OR_PARTITION")
     faulty.add(api="Metadata", topic="f-t", partition=1, error="LEADER_NOT_AVAILABLE")
@@ -156,7 +156,7 @@ def test_metadata_has_the_error_at_the_topic_or_at_the_partition(faulty: Faulty)
     }
 
 
-def test_list_offsets_reads_the_others(faulty: Faulty) -> None:
+def test_list_offsets_error_does_not_affect_other_partitions(faulty: Faulty) -> None:
     faulty.do("topic t partitions=2")
     faulty.add(api="ListOffsets", partition=1, error=ERROR)
     parts = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(2)]
@@ -166,7 +166,7 @@ def test_list_offsets_reads_the_others(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 5])
-def test_a_partition_is_not_added_to_a_transaction(faulty: Faulty, version: int) -> None:
+def test_refused_partition_is_not_added_to_the_transaction(faulty: Faulty, version: int) -> None:
     faulty.do("topic t", "topic u", "A = init x")
     faulty.add(api="AddPartitionsToTxn", topic="f-u", error="CONCURRENT_TRANSACTIONS")
     assert faulty.do(f"add A t,u v={version} once") == "NONE | CONCURRENT_TRANSACTIONS"
@@ -185,7 +185,7 @@ def test_offsets_of_one_partition_are_not_committed(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("version", [7, 8])
-def test_committed_offsets_have_the_error_at_the_partition_or_at_the_group(faulty: Faulty, version: int) -> None:
+def test_offset_fetch_error_is_set_on_partition_or_group(faulty: Faulty, version: int) -> None:
     faulty.do("topic t", "topic u", "commit_offsets g t=1 u=2")
     faulty.add(api="OffsetFetch", topic="f-t", error="UNSTABLE_OFFSET_COMMIT")
     faulty.add(api="OffsetFetch", group="f-g", error="COORDINATOR_NOT_AVAILABLE")
@@ -194,7 +194,7 @@ def test_committed_offsets_have_the_error_at_the_partition_or_at_the_group(fault
     assert faulty.do(f"committed g t u v={version}").split(" | ") == ["1", "2"]
 
 
-def test_a_marker_is_refused_where_its_partition_is_named(faulty: Faulty) -> None:
+def test_marker_error_is_set_on_its_partition(faulty: Faulty) -> None:
     faulty.do("topic t", "topic u", "A = init x", "produce A t", "produce A u")
     actor = faulty.world.actors["A"]
     faulty.add(api="WriteTxnMarkers", topic="f-u", error=ERROR)
@@ -207,7 +207,7 @@ def test_a_marker_is_refused_where_its_partition_is_named(faulty: Faulty) -> Non
     assert [faulty.do(f"log {t}").count("abort") for t in "tu"] == [1, 0]
 
 
-def test_a_whole_answer_takes_the_place_of_the_brokers(faulty: Faulty) -> None:
+def test_given_response_replaces_the_brokers(faulty: Faulty) -> None:
     answer = {"coordinators": [{"key": "g", "node_id": 9, "host": "elsewhere", "port": 1}]}
     faulty.add(api="FindCoordinator", group="g", answer=answer)
     with faulty.broker.connect() as client:
@@ -216,7 +216,7 @@ def test_a_whole_answer_takes_the_place_of_the_brokers(faulty: Faulty) -> None:
         assert client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators[0].host != "elsewhere"
 
 
-def test_a_whole_fetch_can_be_made_up(faulty: Faulty) -> None:
+def test_given_fetch_response_is_sent(faulty: Faulty) -> None:
     topics = [{"topic": "t", "partitions": [{"partition_index": 3, "error_code": "OFFSET_OUT_OF_RANGE", "records": "AAE="}]}]
     faulty.add(api="Fetch", answer={"responses": topics})
     with faulty.broker.connect() as client:
@@ -236,7 +236,7 @@ def test_a_connection_is_cut_before_or_after_the_request_takes_effect(faulty: Fa
     assert faulty.do("log t").count("data") == stored
 
 
-def test_answers_that_were_ready_leave_before_the_cut(faulty: Faulty) -> None:
+def test_pending_responses_are_sent_before_the_cut(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", nth=2, cut="after")
     with faulty.broker.connect() as client:
@@ -246,7 +246,7 @@ def test_answers_that_were_ready_leave_before_the_cut(faulty: Faulty) -> None:
             client.receive(second)
 
 
-def test_a_lost_answer_does_not_keep_later_ones_back(faulty: Faulty) -> None:
+def test_dropped_response_does_not_delay_later_ones(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", drop_answer=True)
     with faulty.broker.connect() as client:
@@ -257,7 +257,7 @@ def test_a_lost_answer_does_not_keep_later_ones_back(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 2
 
 
-def test_the_lost_answer_of_a_parked_fetch_does_not_keep_later_ones_back(faulty: Faulty) -> None:
+def test_dropped_response_of_a_parked_fetch_does_not_delay_later_ones(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Fetch", drop_answer=True)
     with faulty.broker.connect() as client:
@@ -277,7 +277,7 @@ def test_a_request_is_dropped_without_an_effect(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_a_lost_end_of_a_transaction_is_asked_for_again(faulty: Faulty, version: int) -> None:
+def test_client_retries_end_txn_after_a_dropped_response(faulty: Faulty, version: int) -> None:
     """As producers do upon a time-out: on another connection, and the transaction is committed once."""
     faulty.do(
         "topic t", "A = init x", "add A t v=3" if version == 4 else "Z = copy A", f"produce A t v={11 if version == 4 else 12}"
@@ -310,7 +310,7 @@ def answered_after_ms(faulty: Faulty, client: Any, sent: Any) -> int:
     return faulty.broker.now_ms() - began_ms
 
 
-def test_a_delay_comes_before_the_effect(faulty: Faulty) -> None:
+def test_request_delay_precedes_the_effect(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
     with faulty.broker.connect() as client:
@@ -321,7 +321,7 @@ def test_a_delay_comes_before_the_effect(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 1
 
 
-def test_a_delayed_answer_comes_after_the_effect_and_keeps_later_ones_back(faulty: Faulty) -> None:
+def test_delayed_response_follows_the_effect_and_delays_later_ones(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_answer_ms=500)
     with faulty.broker.connect() as client:
@@ -334,7 +334,7 @@ def test_a_delayed_answer_comes_after_the_effect_and_keeps_later_ones_back(fault
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("delay_ms", "empty"), ("delay_answer_ms", "0 data")])
-def test_a_delay_ends_where_its_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
+def test_delay_ends_when_its_fault_is_removed(faulty: Faulty, moment: str, stored: str) -> None:
     faulty.do("topic t")
     longest = faulty.add(api="Produce", **{moment: 600_000})
     faulty.add(api="Produce", **{moment: 500})
@@ -348,7 +348,7 @@ def test_a_delay_ends_where_its_fault_is_removed(faulty: Faulty, moment: str, st
     assert faulty.broker.broker.response_budget.used_bytes == 0
 
 
-def test_delays_add_up_and_go_with_an_error(faulty: Faulty) -> None:
+def test_delays_add_up_and_combine_with_an_error(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=200)
     faulty.add(api="Produce", delay_ms=300, error=ERROR)
@@ -359,7 +359,7 @@ def test_delays_add_up_and_go_with_an_error(faulty: Faulty) -> None:
     assert faulty.do("log t") == "empty"
 
 
-def test_a_client_that_leaves_while_it_is_delayed_has_asked_all_the_same(faulty: Faulty) -> None:
+def test_delayed_request_takes_effect_after_the_client_disconnects(faulty: Faulty) -> None:
     """As with Kafka: what was received is carried out. So a produce can come late, behind the client's next one."""
     faulty.do("topic t")
     faulty.add(api="Produce", delay_ms=500)
@@ -385,7 +385,7 @@ def test_a_request_is_held_until_the_fault_is_removed(faulty: Faulty, moment: st
     assert faulty.do("log t").count("data") == 1
 
 
-def test_a_held_answer_is_let_go_with_its_client(faulty: Faulty) -> None:
+def test_held_response_is_dropped_when_the_client_disconnects(faulty: Faulty) -> None:
     faulty.do("topic t")
     held = faulty.add(api="Produce", hold="after")
     with faulty.broker.connect() as client:
@@ -411,7 +411,7 @@ def test_a_frozen_client_is_not_read(faulty: Faulty) -> None:
     assert faulty.do("log t").count("data") == 2
 
 
-def test_a_frozen_client_that_goes_away_was_never_read(faulty: Faulty) -> None:
+def test_disconnect_of_a_frozen_client_discards_its_requests(faulty: Faulty) -> None:
     faulty.do("topic t")
     frozen = faulty.add(client_id="slow", freeze=True)
     with faulty.broker.connect("slow") as slow:
@@ -423,7 +423,7 @@ def test_a_frozen_client_that_goes_away_was_never_read(faulty: Faulty) -> None:
     assert faulty.broker.broker.connections.request_budget.used_bytes == 0
 
 
-def test_a_throttle_is_told_and_kept_up(faulty: Faulty) -> None:
+def test_throttle_time_is_returned_and_enforced(faulty: Faulty) -> None:
     """KIP-219: the answer leaves at once, and the connection is not read for as long as it says."""
     faulty.do("topic t")
     faulty.add(api="Produce", throttle_ms=700)
@@ -434,7 +434,7 @@ def test_a_throttle_is_told_and_kept_up(faulty: Faulty) -> None:
         assert 690 <= faulty.broker.now_ms() - began_ms <= 710
 
 
-def test_bytes_go_at_a_rate(faulty: Faulty) -> None:
+def test_byte_rate_limits_the_connection(faulty: Faulty) -> None:
     faulty.do("topic t")
     faulty.add(client_id="modem", bytes_per_second=1_000)
     with faulty.broker.connect("modem") as client:
@@ -447,7 +447,7 @@ def test_bytes_go_at_a_rate(faulty: Faulty) -> None:
 
 
 @pytest.mark.parametrize(("moment", "stored"), [("before", 0), ("after", 1)])
-def test_the_process_dies_before_or_after_a_request(faulty: Faulty, moment: str, stored: int) -> None:
+def test_kill_fault_ends_the_process_before_or_after_a_request(faulty: Faulty, moment: str, stored: int) -> None:
     faulty.do("topic t")
     faulty.add(api="Produce", kill=moment)
     with faulty.killed():
@@ -474,7 +474,7 @@ def test_a_large_request_is_hit_like_a_small_one(faulty: Faulty) -> None:
 # nothing
 
 
-def test_faults_of_others_change_nothing(faulty: Faulty) -> None:
+def test_faults_for_other_requests_change_nothing(faulty: Faulty) -> None:
     """The same commands on a broker with faults that hit nobody and on one that knows none."""
     faulty.do("topic z")
     faulty.faults.add(Fault(client_id="another", error=ERROR, times=None))

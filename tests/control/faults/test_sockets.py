@@ -63,7 +63,7 @@ async def test_a_connection_is_cut(served: Served) -> None:
     assert (await served.ask(metadata)).brokers
 
 
-async def test_a_lost_answer_does_not_keep_later_ones_back(served: Served) -> None:
+async def test_dropped_response_does_not_delay_later_ones(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", drop_answer=True))
 
     def ask(client: RawClient) -> Any:
@@ -73,7 +73,7 @@ async def test_a_lost_answer_does_not_keep_later_ones_back(served: Served) -> No
     assert (await served.ask(ask)).api_keys
 
 
-async def test_a_frozen_client_goes_on_once_it_is_let_go(served: Served) -> None:
+async def test_frozen_client_continues_when_released(served: Served) -> None:
     frozen = served.faults.add(Fault(client_id="raw", freeze=True))
     asking = asyncio.create_task(served.ask(metadata))
     triggered = asyncio.Event()
@@ -84,7 +84,7 @@ async def test_a_frozen_client_goes_on_once_it_is_let_go(served: Served) -> None
     assert (await asking).brokers
 
 
-async def test_a_delay_lasts_as_long_as_it_says(served: Served) -> None:
+async def test_delay_lasts_for_the_given_time(served: Served) -> None:
     served.faults.add(Fault(api="Metadata", delay_ms=60))
     served.faults.add(Fault(api="Metadata", delay_answer_ms=60))
 
@@ -97,7 +97,7 @@ async def test_a_delay_lasts_as_long_as_it_says(served: Served) -> None:
     assert await served.ask(ask) >= 0.12
 
 
-async def test_a_stock_producer_commits_once_though_it_never_hears_of_it(served: Served) -> None:
+async def test_stock_producer_commits_once_after_dropped_responses(served: Served) -> None:
     """The first batch is refused, the first EndTxn is carried out and its answer is lost. The client tries both again."""
     refused = served.faults.add(Fault(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER"))
     lost = served.faults.add(Fault(api="EndTxn", transactional_id="checkout-*", fields={"committed": True}, drop_answer=True))
