@@ -42,7 +42,7 @@ def opened(browser: Browser, console_broker: Broker) -> Iterator[Browser]:
     assert console_broker._control().get("/v1/state")["unexpected_errors"] == 0
 
 
-def test_the_token_is_asked_for_and_leaves_the_address(browser: Browser, console_broker: Broker) -> None:
+def test_token_is_requested_and_removed_from_the_url(browser: Browser, console_broker: Broker) -> None:
     console, token = console_broker.ready["console"], console_broker.ready["control"]["token"]
     browser.enter(console)
     assert token not in browser.script("return location.href")
@@ -59,7 +59,7 @@ def test_the_token_is_asked_for_and_leaves_the_address(browser: Browser, console
     assert all("401" in line for line in browser.complaints())
 
 
-def test_a_broker_that_goes_and_comes_back(browser: Browser, tmp_path: Path) -> None:
+def test_paused_and_stopped_broker_is_shown(browser: Browser, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data", settings={"ottla.console": True}) as broker:
         console = broker.ready["console"]
         browser.enter(console)
@@ -104,7 +104,7 @@ def other_site(page: str) -> Iterator[str]:
         yield f"http://localhost:{port}/"
 
 
-def test_other_sites_cannot_use_it(browser: Browser, console_broker: Broker) -> None:
+def test_other_sites_cannot_use_the_console(browser: Browser, console_broker: Broker) -> None:
     control_api = console_broker.ready["control"]
 
     def status(path: str, **headers: str) -> int:
@@ -128,7 +128,7 @@ def test_other_sites_cannot_use_it(browser: Browser, console_broker: Broker) -> 
         assert "CORS" in complaints
 
 
-def test_a_second_tab_has_the_token_of_the_first(browser: Browser, console_broker: Broker) -> None:
+def test_second_tab_gets_the_token_of_the_first(browser: Browser, console_broker: Broker) -> None:
     """It is asked for in neither, and stored nowhere beyond the tabs."""
     console = console_broker.ready["console"]
     browser.driver.get(console)
@@ -213,7 +213,7 @@ try {
 """Reads events that come in pieces of each of some sizes."""
 
 
-def test_events_may_come_in_any_pieces(opened: Browser) -> None:
+def test_events_split_anywhere_are_read(opened: Browser) -> None:
     events = 'event: values\ndata: {"a": "ä: \\n"}\n\n: unchanged\n\nevent: refused\ndata: {"status": 409, "error": "no"}\n\n'
     for read in opened.script(READ, events, list(range(1, len(events) + 2))):
         assert read["values"] == [{"a": "ä: \n"}, "no"]
@@ -255,7 +255,7 @@ LONGER_THAN_PAUSES_S = 1.5
 """In this time a page that has lost its connection asks three times."""
 
 
-def test_values_that_cannot_be_drawn_are_no_lost_connection(browser: Browser) -> None:
+def test_values_that_cannot_be_rendered_do_not_cause_reconnects(browser: Browser) -> None:
     with scripted_control_api(b"event: values\ndata: {}\n\n", stays_open=True) as (url, asked):
         browser.driver.get(url)
         browser.wait_for_text("this page cannot be drawn: ")
@@ -265,7 +265,7 @@ def test_values_that_cannot_be_drawn_are_no_lost_connection(browser: Browser) ->
         assert any("TypeError" in line for line in browser.complaints())
 
 
-def test_a_page_that_has_failed_is_asked_for_once(browser: Browser) -> None:
+def test_failed_page_is_requested_once(browser: Browser) -> None:
     """Each time would be an error more in the broker's log."""
     why = "this page has failed; the broker's log says why"
     refused = json.dumps({"status": 500, "error": why}).encode()
@@ -289,7 +289,7 @@ BACK_WITHIN_S = 60.0
 """Only guards against hanging. A page that has lost its broker asks again every 4 s at least."""
 
 
-def test_a_page_outlasts_a_reset_and_a_restore(browser: Browser) -> None:
+def test_page_continues_after_a_reset_and_a_restore(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker:
         broker.create_topic("before")
         snapshot = broker.snapshot()
@@ -311,7 +311,7 @@ def test_a_page_outlasts_a_reset_and_a_restore(browser: Browser) -> None:
         assert broker._control().get("/v1/state")["unexpected_errors"] == 0
 
 
-def test_a_page_outlasts_a_restart_if_the_token_does(browser: Browser, tmp_path: Path) -> None:
+def test_page_continues_after_a_restart_with_the_same_token(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path / "data", "first") as ready:
         port = int(ready["control"]["url"].rpartition(":")[2])
         browser.enter(ready["console"])

@@ -92,7 +92,7 @@ def asked(opened: ControlServer, path: str, **how: Any) -> tuple[int, dict[str, 
     return status, headers, b"".join(body)
 
 
-def test_the_pages_need_no_token_and_may_load_nothing_from_elsewhere(opened: ControlServer) -> None:
+def test_pages_need_no_token_and_load_nothing_from_other_hosts(opened: ControlServer) -> None:
     status, headers, body = asked(opened, "/console/", token=None)
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert body == (PAGES / "index.html").read_bytes()
@@ -111,27 +111,27 @@ def test_everything_else_needs_the_token(opened: ControlServer, path: str, token
 @pytest.mark.parametrize(
     "path", ["/console/../site.py", "/console/pages/app.js", "/console//index.html", "/console/v1/", "/console/v1/x"]
 )
-def test_nothing_but_the_pages_files_is_served(opened: ControlServer, path: str) -> None:
+def test_only_page_files_are_served(opened: ControlServer, path: str) -> None:
     assert asked(opened, path)[0] == 404
 
 
 @pytest.mark.parametrize("host", ["evil.example:9095", "", "127.0.0.1.evil.example", "[::1", "localhost.evil", "a@b"])
-def test_a_name_that_was_made_to_lead_here_is_refused(opened: ControlServer, host: str) -> None:
+def test_foreign_host_header_is_refused(opened: ControlServer, host: str) -> None:
     assert asked(opened, "/console/", host=host)[0] == 403
     assert asked(opened, "/console/v1/overview", host=host)[0] == 403
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9095", "localhost", "LOCALHOST:1", "[::1]:9095", "192.0.2.7", "ottla.test:80"])
-def test_addresses_and_the_hosts_own_name_are_taken(host: str) -> None:
+def test_addresses_and_own_host_name_are_accepted(host: str) -> None:
     check_host(host, "ottla.test")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_a_value_is_only_read(opened: ControlServer, method: str) -> None:
+def test_values_allow_only_get(opened: ControlServer, method: str) -> None:
     assert asked(opened, "/console/v1/overview", method=method)[0] == 405
 
 
-def test_the_browser_is_told_the_token_where_no_server_sees_it(opened: ControlServer) -> None:
+def test_token_is_passed_in_the_url_fragment(opened: ControlServer) -> None:
     assert opened.pages_url == "http://127.0.0.1:9095/console/#token=secret"
 
 
@@ -143,7 +143,7 @@ def test_the_browser_reads_a_token_of_any_characters(control_api_with: Callable[
     assert parse_qs(urlsplit(url).fragment) == {"token": [token]}
 
 
-def test_pages_have_a_limit(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_open_pages_is_limited(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     monkeypatch.setattr(site, "PLACE_TIMEOUT_S", 0.001)
     bodies = [begun(opened, "/console/v1/overview")[2] for _ in range(MAX_PAGES)]
@@ -156,7 +156,7 @@ def test_pages_have_a_limit(opened: ControlServer, monkeypatch: pytest.MonkeyPat
     assert asked(opened, "/console/v1/overview")[0] == 409, "a page that is closed twice gives one place back"
 
 
-def test_headers_that_a_server_adds_to_one_page_are_in_no_other(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_headers_are_not_shared_between_pages(opened: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """wsgiref keeps the list that it is given, and adds Content-Length where a page ends without an event."""
     monkeypatch.setattr(site, "VALUES", {"overview": lambda asked: {}})
     given: list[list[tuple[str, str]]] = []
@@ -169,11 +169,11 @@ def test_headers_that_a_server_adds_to_one_page_are_in_no_other(opened: ControlS
 
 
 @pytest.mark.parametrize("value", [None, {}, 5])
-def test_what_is_read_on_the_loop_comes_as_it_is(looped: ControlServer, value: object) -> None:
+def test_values_read_on_the_loop_are_returned_unchanged(looped: ControlServer, value: object) -> None:
     assert looped._read(lambda steered: value) is value
 
 
-def test_a_read_does_not_wait_long_for_a_loop_that_is_busy(looped: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_times_out_when_the_loop_is_busy(looped: ControlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control_api, "READ_TIMEOUT_S", 0.01)
     goes_on = threading.Event()
     looped._loop.call_soon_threadsafe(goes_on.wait, 2.0)
@@ -188,7 +188,7 @@ def test_a_browser_with_all_pages_open_can_still_press_buttons() -> None:
     assert MAX_PAGES < 6
 
 
-def test_a_file_that_an_editor_leaves_is_none_of_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_editor_backup_files_are_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pages" / "drafts.js").mkdir(parents=True)
     for name in ("app.js", "app.js~", ".app.js.swp", "README"):
         (tmp_path / "pages" / name).write_text("text")
@@ -200,7 +200,7 @@ def asked_with(query: dict[str, str]) -> Asked:
     return Asked(query=query, client=cast(Any, None), on_loop=cast(Any, None), deadline=ENDLESS)
 
 
-def test_a_long_list_is_shown_in_parts() -> None:
+def test_long_list_is_paged() -> None:
     names = [f"t{at:04}" for at in range(ROWS_SHOWN * 2 + 1)]
     first = part_of(names, asked_with({}))
     assert (len(first.rows), first.total) == (ROWS_SHOWN, len(names))
@@ -210,18 +210,18 @@ def test_a_long_list_is_shown_in_parts() -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "9" * 19, "١"])
-def test_a_number_that_is_none_is_refused(text: str) -> None:
+def test_invalid_number_is_refused(text: str) -> None:
     with pytest.raises(CommandRefused, match="start is a number"):
         part_of([], asked_with({"start": text}))
 
 
-def test_a_query_has_a_limit() -> None:
+def test_query_length_is_limited() -> None:
     assert query_of("name=%3Cscript%3E&x=") == {"name": "<script>"}
     with pytest.raises(CommandRefused, match="at most"):
         query_of("&".join(f"a{at}=1" for at in range(50)))
 
 
-def test_pages_never_parse_what_a_client_has_named() -> None:
+def test_pages_never_parse_client_data_as_html() -> None:
     for path in PAGES.iterdir():
         text = path.read_text()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|new Function|javascript:", text), path
@@ -229,6 +229,6 @@ def test_pages_never_parse_what_a_client_has_named() -> None:
         assert len(text.splitlines()) < 400, path
 
 
-def test_each_page_asks_for_a_value_that_there_is() -> None:
+def test_every_page_requests_an_existing_value() -> None:
     (pages,) = re.findall(r"^const PAGES = \{ ([\w, ]+) \};$", (PAGES / "app.js").read_text(), re.MULTILINE)
     assert set(pages.split(", ")) == set(VALUES)

@@ -29,7 +29,7 @@ def reach_of(bootstrap: str = "kafka:9092", *, has_left: Callable[[], bool] = la
     return Reach(bootstrap=bootstrap, from_within={}, on_loop=cast(Any, None), is_closed=threading.Event(), has_left=has_left)
 
 
-def test_groups_without_a_coordinator_take_no_longer_than_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_without_coordinator_take_one_read_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     none = Coordinator(error_code=Code.COORDINATOR_NOT_AVAILABLE)
     listed = [ListedGroup(group_id=f"group-{at:03}", group_state="Empty", group_type="classic") for at in range(GROUPS)]
     broker = ScriptedBroker(
@@ -50,7 +50,7 @@ def test_groups_without_a_coordinator_take_no_longer_than_one_reading(monkeypatc
     assert "within 10 s" in rows[-1]["problem"]
 
 
-def test_a_client_sends_nothing_for_a_reading_that_must_end() -> None:
+def test_client_sends_nothing_after_the_read_deadline() -> None:
     def check() -> None:
         raise Late("too late")
 
@@ -63,7 +63,7 @@ def test_a_client_sends_nothing_for_a_reading_that_must_end() -> None:
         asked.close()
 
 
-def test_a_reading_ends_with_its_time_its_browser_and_its_control_api(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_ends_at_its_deadline_or_with_its_browser_or_server(monkeypatch: pytest.MonkeyPatch) -> None:
     Deadline(reach_of()).check()
     with pytest.raises(Late):
         Deadline(reach_of(has_left=lambda: True)).check()

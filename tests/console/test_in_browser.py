@@ -160,7 +160,7 @@ def test_page_shows_a_change_within_a_second(shown: Browser, full: Loaded, fragm
     assert min(waited_s) < WITHIN_S, waited_s
 
 
-def test_lists_are_long(shown: Browser) -> None:
+def test_long_lists_are_paged_and_searched(shown: Browser) -> None:
     shown.show("groups")
     shown.wait_for_text("1 to 100 of")
     shown.click(".pager a")
@@ -170,7 +170,7 @@ def test_lists_are_long(shown: Browser) -> None:
     shown.wait_for_text("1 to 1 of 1")
 
 
-def test_records_are_read_as_each_isolation_level_sees_them(shown: Browser) -> None:
+def test_records_are_shown_by_isolation_level(shown: Browser) -> None:
     shown.show("messages?topic=orders&partition=0&isolation=committed")
     shown.wait_for_text("COMMIT marker")
     assert "ABORT marker" not in shown.script("return document.body.innerText")
@@ -198,7 +198,7 @@ def test_faults_are_added_and_removed(shown: Browser, full: Loaded) -> None:
     assert len([line for line in shown.complaints() if "status of 4" in line]) == 2
 
 
-def test_what_is_typed_outlasts_a_look_elsewhere(shown: Browser) -> None:
+def test_typed_text_survives_a_tab_switch(shown: Browser) -> None:
     """Somebody goes to another tab to copy a name, and comes back."""
     shown.show("steering")
     shown.write("#fault", "api: EndTxn")
@@ -222,7 +222,7 @@ HOSTILE = (
 
 
 @pytest.mark.smoke
-def test_names_harm_nobody(browser: Browser) -> None:
+def test_hostile_names_are_rendered_as_text(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", 3)
         for name in HOSTILE:
@@ -260,7 +260,7 @@ HOSTILE_TIMES_MS = (-(10**17), -(10**11), 10**17)
 """A client's records may say that they are of the year -3166809; a browser's dates reach 273,790 years and no further."""
 
 
-def test_every_time_is_drawn(browser: Browser) -> None:
+def test_extreme_timestamps_are_rendered(browser: Browser) -> None:
     with Broker(settings={"ottla.console": True}) as broker, RawClient(broker.bootstrap) as client:
         create(client, "orders", message_timestamp_after_max_ms=str(2**63 - 1))
         # The times of a partition are searched for the transaction's begin, so that the first one must be later than that.
@@ -289,13 +289,13 @@ def press(browser: Browser, selector: str, button: int = 0) -> None:
 
 
 @pytest.mark.parametrize(("selector", "button"), [("#live h1", 2), ("#nav", 0), ("#search", 0)])
-def test_what_is_pressed_elsewhere_holds_nothing(shown: Browser, full: Loaded, selector: str, button: int) -> None:
+def test_other_clicks_do_not_pause_updates(shown: Browser, full: Loaded, selector: str, button: int) -> None:
     shown.show("groups")
     press(shown, selector, button)
     shown.wait(new_group(full))
 
 
-def test_what_is_pressed_is_held_until_it_is_let_go(shown: Browser, full: Loaded) -> None:
+def test_pressed_pointer_pauses_updates_until_released(shown: Browser, full: Loaded) -> None:
     shown.show("groups")
     shown.wait(state_is("live"))
     press(shown, "#live h1")
@@ -314,7 +314,7 @@ def test_what_is_pressed_is_held_until_it_is_let_go(shown: Browser, full: Loaded
     shown.wait(new_topic(full))
 
 
-def test_marked_text_is_held_until_the_mark_is_gone(shown: Browser, full: Loaded) -> None:
+def test_selected_text_pauses_updates_until_deselected(shown: Browser, full: Loaded) -> None:
     shown.show("groups")
     shown.script("document.getSelection().selectAllChildren(document.querySelector('#live h1'))")
     condition = new_group(full)

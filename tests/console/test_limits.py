@@ -37,7 +37,7 @@ def offsets(page: Any) -> list[int]:
     return [record["offset"] for record in page["records"]]
 
 
-def test_a_search_for_few_records_stops_and_says_where_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_with_few_matches_stops_and_links_to_its_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages_page, "OFFSETS_SEARCHED", 3)
     first = page_of(OnePartition(at_once=1), isolation="aborted", start="2")
     assert (offsets(first), first["next_offset"], first["stopped_at"]) == ([2, 4], 5, 5)
@@ -45,7 +45,7 @@ def test_a_search_for_few_records_stops_and_says_where_it_goes_on(monkeypatch: p
     assert (offsets(nothing), nothing["next_offset"], nothing["stopped_at"]) == ([], None, None)
 
 
-def test_a_page_that_is_full_goes_on_behind_its_last_record() -> None:
+def test_full_page_continues_after_its_last_record() -> None:
     many = OnePartition(log=[batch(0, *[b"x"] * 1_000)], end=1_000, stable=1_000)
     page = page_of(many, isolation="all", start="10")
     assert (len(page["records"]), page["next_offset"], page["stopped_at"]) == (MESSAGES_SHOWN, 10 + MESSAGES_SHOWN, None)
@@ -53,7 +53,7 @@ def test_a_page_that_is_full_goes_on_behind_its_last_record() -> None:
     assert (newest["next_offset"], newest["stopped_at"]) == (None, None)
 
 
-def test_a_page_reads_so_many_bytes_and_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_reads_a_bounded_number_of_bytes_and_reports_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small batch may inflate to 256 MiB, for each reading of the page."""
     monkeypatch.setattr(messages_page, "BYTES_READ", 2 << 20)
     log = [batch(0, b"first"), batch(1, b"x" * (3 << 20), b"y", compression=1), batch(3, b"last")]
@@ -71,7 +71,7 @@ def test_a_page_reads_so_many_bytes_and_says_what_it_leaves_out(monkeypatch: pyt
     assert (offsets(page), page["too_large"]) == ([3], None)
 
 
-def test_the_last_page_has_no_next() -> None:
+def test_last_page_has_no_next_link() -> None:
     page = page_of(OnePartition(), isolation="committed", start="0")
     assert (offsets(page), page["next_offset"], page["stopped_at"]) == ([0, 3, 5, 6, 7], None, None)
 
@@ -88,7 +88,7 @@ def transaction_of(cluster: Cluster, transactional_id: str, known: EventHistory)
     return transaction(Asked(query={"id": transactional_id}, client=client, on_loop=lambda read: read(steered), deadline=ENDLESS))
 
 
-def test_a_timeline_of_much_says_what_it_leaves_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_timeline_reports_unread_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions_page, "LIMITS", TimelineLimits(log_offsets=6, data_records=4))
     page = transaction_of(Cluster(transactions=3, records=5), "shop", EventHistory())
     assert [event["kind"] for event in page["events"]].count("complete") == 2

@@ -12,7 +12,7 @@ from ottla.control.clock import ManualClock
 
 
 @pytest.mark.parametrize(("is_manual", "shown_ms"), [(False, 1_700_000_000_000), (True, 1_700_000_000_999)])
-def test_a_clock_that_stands_is_shown_to_the_millisecond(is_manual: bool, shown_ms: int) -> None:
+def test_stopped_clock_is_shown_in_milliseconds(is_manual: bool, shown_ms: int) -> None:
     """A page is drawn when what it shows has changed, and a clock that runs would change it at each look."""
     clock = ManualClock(1_700_000_000_999)
     serving = SimpleNamespace(broker=SimpleNamespace(clock=clock))

@@ -91,12 +91,12 @@ def data_of(event: bytes) -> tuple[str, Any]:
     return kind.removeprefix("event: "), msgspec.json.decode(data.removeprefix("data: "))
 
 
-def test_values_are_sent_when_they_have_changed(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_values_are_sent_when_changed(world_of: Callable[..., OpenPageWorld]) -> None:
     page = world_of(iter([1, 1, 1, 2, 2, 1])).page()
     assert [data_of(next(page)) for _ in range(3)] == [("values", 1), ("values", 2), ("values", 1)]
 
 
-def test_a_page_without_changes_is_heard_of_now_and_then(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_unchanged_page_sends_keepalives(world_of: Callable[..., OpenPageWorld]) -> None:
     """Else a browser behind a dead connection would keep its place for ever."""
     world = world_of(itertools.repeat(1))
     page = world.page()
@@ -107,7 +107,7 @@ def test_a_page_without_changes_is_heard_of_now_and_then(world_of: Callable[...,
 
 
 @pytest.mark.parametrize("reading_s", [0.0, 0.01, 1.0, 60.0])
-def test_what_takes_long_is_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
+def test_slow_values_are_read_less_often(world_of: Callable[..., OpenPageWorld], reading_s: float) -> None:
     world = world_of(itertools.count(), reading_s)
     page = world.page()
     for _ in range(3):
@@ -129,7 +129,7 @@ def test_what_takes_long_is_read_less_often(world_of: Callable[..., OpenPageWorl
         (KafkaError(Code.KAFKA_STORAGE_ERROR, "the disk is gone"), 409),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_line(world_of: Callable[..., OpenPageWorld], error: Exception, status: int) -> None:
+def test_read_errors_are_reported_in_one_line(world_of: Callable[..., OpenPageWorld], error: Exception, status: int) -> None:
     page = world_of(iter([error, 5])).page()
     kind, answer = data_of(next(page))
     assert (kind, answer["status"]) == ("refused", status)
@@ -144,7 +144,7 @@ def test_a_bug_is_logged_once_and_ends_the_page(world_of: Callable[..., OpenPage
     assert [(one["event"], one["log_level"]) for one in logged] == [("console_page_failed", "error")]
 
 
-def test_connections_to_a_broker_that_did_not_answer_are_made_anew(world_of: Callable[..., OpenPageWorld]) -> None:
+def test_connections_to_a_silent_broker_are_replaced(world_of: Callable[..., OpenPageWorld]) -> None:
     world = world_of(iter([1, TimedOut("no answer"), 2]))
     page = world.page()
     for _ in range(3):
@@ -170,7 +170,7 @@ def test_a_page_ends_with_its_browser_and_with_its_control_api(world_of: Callabl
         next(page)
 
 
-def test_what_a_page_decodes_does_not_count_for_the_broker() -> None:
+def test_page_decoding_is_not_counted_for_the_broker() -> None:
     def answers() -> Iterator[Any]:
         begin_message()
         read_length(b"\0\0\3\xe8" + bytes(1_000), 0)

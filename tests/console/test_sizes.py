@@ -41,7 +41,7 @@ def asked(query: dict[str, str], **steered: Any) -> Asked:
     )
 
 
-def test_headers_are_cut() -> None:
+def test_long_header_lists_are_shortened() -> None:
     headers: list[tuple[str, bytes | None]] = [("n" * 900, b"\xff" * 900)] * 30
     record = ConsumedRecord("t", 0, 0, 0, None, b"\xff" * 900, headers, -1, -1, transactional=False, control=None)
     page = shown(record)
@@ -52,7 +52,7 @@ def test_headers_are_cut() -> None:
     assert len(page["value"]["text"]) == 3 * 900 - 1
 
 
-def test_partitions_of_a_transaction_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_partition_lists_of_transactions_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     partitions = [("orders", index) for index in range(MANY)]
     happened = [Event(0, "begin", "a transaction begins", "", (1, 0), partitions)] * 200
     described = TransactionDescription("shop", "Ongoing", 1, 0, 1_000, 0, partitions)
@@ -64,7 +64,7 @@ def test_partitions_of_a_transaction_are_cut(monkeypatch: pytest.MonkeyPatch) ->
         assert cut[-2:] == [f"orders:{PARTITIONS_SHOWN - 1}", f"and {MANY - PARTITIONS_SHOWN:,} more"]
 
 
-def test_members_of_a_group_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_member_lists_are_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     assignment = {f"t{at:04}": list(range(30)) for at in range(MANY)} | {"empty": []}
     member = GroupMember("m", None, "c", "/127.0.0.1", None, assignment)
     position = GroupPosition("orders", 0, 1, 1, 0, metadata="x" * 4_096)

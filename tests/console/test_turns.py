@@ -73,7 +73,7 @@ class CountingBroker:
         return iter([self._partition() for _ in range(self.partitions)])
 
 
-def test_a_broker_with_many_partitions_is_read_in_turns() -> None:
+def test_many_partitions_are_read_in_several_turns() -> None:
     many = 3 * PARTITIONS_OF_A_TURN + 1
     world = CountingBroker(many)
     (row,) = topics(world.asked())["part"].rows
@@ -85,13 +85,13 @@ def test_a_broker_with_many_partitions_is_read_in_turns() -> None:
     assert max(world.read_in_turns) <= PARTITIONS_OF_A_TURN
 
 
-def test_each_ribbon_has_a_turn_of_its_own() -> None:
+def test_every_partition_ribbon_is_read_in_its_own_turn() -> None:
     world = CountingBroker(7)
     assert len(topic(world.asked())["part"].rows) == 7
     assert max(world.read_in_turns) == 1
 
 
-def test_of_many_aborted_transactions_only_the_newest_are_read() -> None:
+def test_only_the_newest_aborted_transactions_are_read() -> None:
     read: list[int] = []
 
     class Index:
@@ -112,7 +112,7 @@ def test_of_many_aborted_transactions_only_the_newest_are_read() -> None:
     assert [one["first_offset"] for one in ribbon(log)["aborted"]] == [19_998, 19_999]
 
 
-def test_who_has_an_id_is_known_without_its_events() -> None:
+def test_owner_of_an_id_is_shown_without_reading_its_events() -> None:
     holder = Holder(client_id="till", client_host="127.0.0.1", since_ms=0)
     steered = cast(Any, SimpleNamespace(history=SimpleNamespace(holder={"shop": holder}.get)))
     assert clients_of(steered, ["shop", "other"]) == {"shop": "client till at 127.0.0.1"}
