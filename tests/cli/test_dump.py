@@ -15,7 +15,7 @@ from tests.dump.test_files import FIRST
 __all__ = ["directory"]
 
 
-def test_a_partition_is_shown_file_by_file(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_partition_is_dumped_file_by_file(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", str(directory / "t-0")]) == 0
     out = capsys.readouterr().out
     shown = [line for line in out.splitlines() if line.endswith(":")]
@@ -24,7 +24,7 @@ def test_a_partition_is_shown_file_by_file(directory: Path, capsys: pytest.Captu
     assert "aborted  version 0" in out
 
 
-def test_json_is_a_document_a_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_one_document_per_line(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     assert main(["dump", "--json", "--no-records", str(log)]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -33,7 +33,7 @@ def test_json_is_a_document_a_line(directory: Path, capsys: pytest.CaptureFixtur
     assert not any(document["kind"] == "record" for document in documents)
 
 
-def test_what_is_not_sound_is_told_and_counts(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_batch_is_reported_and_sets_the_exit_code(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = directory / "t-0" / f"{FIRST}.log"
     log.write_bytes(log.read_bytes()[:-1])
     assert main(["dump", str(log)]) == 1
@@ -44,7 +44,7 @@ def test_what_is_not_sound_is_told_and_counts(directory: Path, capsys: pytest.Ca
     ("name", "says"),
     [("nowhere", "there is no "), ("notes.txt", "by its name it is no file that a broker writes"), ("empty", "has no file that")],
 )
-def test_what_cannot_be_shown(name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_paths_are_refused_in_one_line(name: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "empty").mkdir()
     assert main(["dump", str(tmp_path / name)]) == 2
@@ -54,13 +54,13 @@ def test_what_cannot_be_shown(name: str, says: str, tmp_path: Path, capsys: pyte
     assert len(err.splitlines()) == 1
 
 
-def test_a_pipe_in_the_place_of_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_named_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / f"{FIRST}.log")
     assert main(["dump", str(tmp_path / f"{FIRST}.log")]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_timeline_from_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeline_is_read_from_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["txn", "timeline", "a", "--data-dir", str(directory), "--json"]) == 0
     (events,) = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert [event["kind"] for event in events] == ["init", *["begin", "data", "decide", "marker", "complete"] * 2]

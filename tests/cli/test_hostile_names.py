@@ -29,7 +29,7 @@ NO_TEXT = "\udcff\udcfe"
 FIRST = f"{0:020d}"
 
 
-def test_sentences_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_escaped_in_messages(capsys: pytest.CaptureFixture[str]) -> None:
     show_line(f"a {ESCAPES}")
     note(f"b {ESCAPES}")
     out, err = capsys.readouterr()
@@ -37,7 +37,7 @@ def test_sentences_and_notes(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == out.replace("a", "b", 1)
 
 
-def test_json_is_escaped_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_escaped_without_loss(capsys: pytest.CaptureFixture[str]) -> None:
     said = {"key": ESCAPES, "\x7f": ["é", "\U000e0001", NO_TEXT, "\n"]}
     show_json(said)
     out = capsys.readouterr().out
@@ -46,7 +46,7 @@ def test_json_is_escaped_and_says_the_same(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(out) == said
 
 
-def test_what_is_wrong_is_said_without_escapes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_contain_no_control_characters(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise Refused(f"the broker says {ESCAPES}")
 
@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said_without_escapes(capsys: pytest.CaptureFixture[str
         ["fault", "add", NO_TEXT, "--url", "http://127.0.0.1:1", "--token", "x"],
     ],
 )
-def test_bytes_that_are_no_text_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str], scripted: str) -> None:
+def test_non_utf8_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str], scripted: str) -> None:
     given = arguments if arguments[0] == "fault" else [*arguments, "--bootstrap", scripted]
     assert main(given) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -86,12 +86,12 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> str:
     return "127.0.0.1:1"
 
 
-def test_values_and_keys_are_written_as_they_are() -> None:
+def test_raw_values_and_keys_are_written_unchanged() -> None:
     assert _split(b"v", NO_TEXT, None) == (b"\xff\xfe", b"v")
     assert _split(b"k\xffv", None, "\udcff") == (b"k", b"v")
 
 
-def test_a_terminal_without_the_letters(monkeypatch: pytest.MonkeyPatch, directory_of_lines: Path) -> None:
+def test_output_is_escaped_for_the_terminal_encoding(monkeypatch: pytest.MonkeyPatch, directory_of_lines: Path) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", out)
     assert main(["dump", str(directory_of_lines)]) == 0
@@ -107,7 +107,7 @@ def directory_of_lines(tmp_path: Path) -> Path:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("coerced", ["0", "1"])
-def test_names_and_paths_in_a_locale_without_letters(coerced: str, tmp_path: Path) -> None:
+def test_names_and_paths_work_in_the_c_locale(coerced: str, tmp_path: Path) -> None:
     """Python then hands over each byte of the command line as a lone surrogate, unless it takes UTF-8 by itself."""
     variables = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": coerced, "PYTHONUTF8": coerced}
 
@@ -128,7 +128,7 @@ def test_names_and_paths_in_a_locale_without_letters(coerced: str, tmp_path: Pat
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("lines", [1, 10_000])
-def test_a_full_disk_behind_a_redirection(lines: int, unbuffered: str, tmp_path: Path) -> None:
+def test_full_disk_on_redirected_output_is_reported(lines: int, unbuffered: str, tmp_path: Path) -> None:
     """Python writes at each line or later, at the command's end."""
     (tmp_path / "partition.metadata").write_text("a\n" * lines)
     command = [sys.executable, "-m", "ottla", "dump", "--json", str(tmp_path)]
@@ -147,7 +147,7 @@ def test_a_full_disk_behind_a_redirection(lines: int, unbuffered: str, tmp_path:
     assert line == "ottla: No space left on device"
 
 
-def test_file_names_are_shown_without_escapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_names_contain_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / f"{ESCAPES}{NO_TEXT}.log").touch()
     assert main(["dump", str(tmp_path)]) == 0
     assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
@@ -156,21 +156,21 @@ def test_file_names_are_shown_without_escapes(tmp_path: Path, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["file"].endswith(".log")
 
 
-def test_a_command_to_copy_has_the_id_as_one_word() -> None:
+def test_suggested_command_quotes_the_id() -> None:
     taken = transaction()
     taken = type(taken)(**{name: getattr(taken, name) for name in taken.__dataclass_fields__} | {"transactional_id": "x; reboot"})
     _, do = why_held(held(holder=holder(), transaction=taken), NOW_MS)
     assert do.endswith("ottla txn abort 'x; reboot'")
 
 
-def test_a_diagram_holds_no_escapes_and_no_directive() -> None:
+def test_diagram_contains_no_control_characters_or_directives() -> None:
     event = Event(0, "begin", "begins", "x", (1, 0), [("t", 0)])
     text = diagram(f"a\r{ESCAPES}%%{{init: {{}}}}%%%", [event])
     assert all(line.isprintable() for line in text.split("\n"))
     assert "%%" not in text
 
 
-def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_test_report_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     class Known:
         brokers = None
 
@@ -201,20 +201,20 @@ def test_a_report_of_a_failed_test(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "url", ["http://[bad", "http://x:99999999", "http://x:y", "127.0.0.1:1", "localhost:1", "//x:1", "http://", "https://x:1"]
 )
-def test_what_is_no_address_of_a_control_api(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_control_urls_are_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", url, "--token", "x"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "is no address of a broker's control API" in line
 
 
 @pytest.mark.parametrize("token", ["ы", "a\nb"])
-def test_what_is_no_token(token: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_tokens_are_refused(token: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fault", "list", "--url", "http://127.0.0.1:1", "--token", token]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "is no token" in line
 
 
-def test_a_ready_file_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_ready_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     others: list[dict[str, Any]] = [{"control": {"url": 5, "token": 6}}, {"control": []}, {}]
     for said in others:
         (tmp_path / "ready").write_text(json.dumps(said))

@@ -76,11 +76,11 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["graduate", "--data-dir", "d", "--to", "k", "--dry-run"], "--to and --dry-run were given"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert says in refused(capsys, *arguments)
 
 
-def test_the_cluster_may_be_named_by_a_variable(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bootstrap_is_read_from_the_environment(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "127.0.0.1:2")
     assert "127.0.0.1:2 does not answer" in refused(capsys, "cluster")
     assert "127.0.0.1:1 does not answer" in refused(capsys, "cluster", *DEAD)
@@ -106,7 +106,7 @@ def test_completion_is_printed_for_each_shell(capsys: pytest.CaptureFixture[str]
     assert f"_OTTLA_COMPLETE={shell}_complete" in text
 
 
-def test_a_shell_is_told_what_may_follow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell_completion_lists_options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_OTTLA_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "ottla topic de")
     monkeypatch.setenv("COMP_CWORD", "2")
@@ -135,17 +135,17 @@ def test_help_imports_no_command() -> None:
         ("1970-01-02", Position(kind="time", number=86_400_000)),
     ],
 )
-def test_places_in_a_topic(text: str, expected: Position) -> None:
+def test_positions_are_parsed(text: str, expected: Position) -> None:
     assert place(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "-1", "99999999999999999999", "1.5", "\u0661", "2026-13-01", "start"])
-def test_what_is_no_place(text: str) -> None:
+def test_invalid_positions_are_refused(text: str) -> None:
     with pytest.raises(BadArgument, match="is neither"):
         place(text)
 
 
-def test_topics_of_other_images_variables() -> None:
+def test_kafka_create_topics_variable_is_parsed() -> None:
     said = " a:1:1,b:3:2:compact ,\nc"
     assert [(t.name, t.partitions, t.configs) for t in from_environment({"KAFKA_CREATE_TOPICS": said})] == [
         ("a", 1, {}),
@@ -158,12 +158,12 @@ def test_topics_of_other_images_variables() -> None:
 
 
 @pytest.mark.parametrize("text", ["a:x:1", "a:1:x", "a:0:1", ":1:1", "a:1:1:compact:more"])
-def test_what_is_no_topic_of_the_variable(text: str) -> None:
+def test_invalid_kafka_create_topics_entries_are_refused(text: str) -> None:
     with pytest.raises(BadArgument):
         from_environment({"KAFKA_CREATE_TOPICS": text})
 
 
-def test_a_topic_with_configs() -> None:
+def test_topic_option_accepts_configs() -> None:
     text = "orders:3:cleanup.policy=compact,delete:retention.ms=1"
     configs = {"cleanup.policy": "compact,delete", "retention.ms": "1"}
     assert first_topic(text) == FirstTopic(name="orders", partitions=3, configs=configs, said=f"--topic {text}")
@@ -185,21 +185,21 @@ RECORD = ConsumedRecord(
 )
 
 
-def test_a_record_moves_no_cursor() -> None:
+def test_control_characters_in_records_are_escaped() -> None:
     assert line(RECORD) == "1:5\t1970-01-01T00:00:01.000Z\tk\\x1b[2J\t\\xff\\n\th=-"
 
 
-def test_a_record_as_json_loses_nothing() -> None:
+def test_record_as_json_keeps_all_bytes() -> None:
     shown = json.loads(json.dumps(document(RECORD)))
     assert (shown["key"], shown["value"], shown["headers"]) == ("k\x1b[2J", {"base64": "/wo="}, [["h", None]])
 
 
 @pytest.mark.parametrize(("ms", "text"), [(None, "-"), (-1, "-"), (0, "1970-01-01T00:00:00.000Z"), (1 << 62, str(1 << 62))])
-def test_times(ms: int | None, text: str) -> None:
+def test_timestamps_are_formatted(ms: int | None, text: str) -> None:
     assert time_text(ms) == text
 
 
-def test_small_forms() -> None:
+def test_durations_and_values_are_formatted() -> None:
     assert [duration_text(ms) for ms in (1_500, 61_000, 3_660_000)] == ["1.5 s", "1 min 1 s", "1 h 1 min"]
     assert (printable(None), printable("a\tb")) == ("-", "a\\tb")
     assert (text_or_base64(None), text_or_base64(b"x")) == (None, "x")

@@ -29,7 +29,7 @@ def rebuild(brokers: Path, *more: str) -> int:
     return main(["cluster", "rebuild-controller", "--data-dir", f"{brokers}/controller", *sources, *more])
 
 
-def test_what_was_taken_and_what_is_unknown_is_said(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rebuild_reports_source_and_unknown_records(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rebuild(brokers) == 0
     said = capsys.readouterr().out
     assert f"controller 3000, from {brokers}/broker-1/{COPY}" in said
@@ -46,7 +46,7 @@ def test_an_existing_directory_is_refused(brokers: Path, capsys: pytest.CaptureF
     assert "is not empty" in capsys.readouterr().err
 
 
-def test_a_stray_directory_is_named_with_the_way_back(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stray_directory_is_reported_with_its_remedy(brokers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stray = brokers / "broker-1" / f"t-0.{'a' * 32}{STRAY_SUFFIX}"
     (brokers / "broker-1" / "t-0").rename(stray)
     assert rebuild(brokers) == 0

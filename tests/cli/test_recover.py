@@ -25,12 +25,12 @@ def damaged(directory: Path) -> tuple[Path, int]:
     return log, header.base_offset
 
 
-def test_sound_directory_needs_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undamaged_directory_needs_no_recovery(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", "--data-dir", str(directory)]) == 0
     assert "no damage found" in capsys.readouterr().out
 
 
-def test_damage_is_shown_and_nothing_is_written(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_shown_without_changing_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, offset = damaged(directory)
     before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     assert main(["recover", "--data-dir", str(directory)]) == 2
@@ -42,7 +42,7 @@ def test_damage_is_shown_and_nothing_is_written(directory: Path, capsys: pytest.
     assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
 
 
-def test_discarded_damage_is_gone(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_discarded_damage_is_removed(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, offset = damaged(directory)
     assert main(["recover", "--data-dir", str(directory), "--partition", "t:0", "--discard", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -67,13 +67,13 @@ def test_wrong_partition_is_refused(
     assert says in capsys.readouterr().err
 
 
-def test_directory_that_is_not_there_is_refused_and_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_directory_is_refused_and_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", "--data-dir", str(tmp_path / "none"), "--discard"]) == 1
     assert "is no directory" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
 
 
-def test_a_log_of_a_cluster_is_changed_only_if_it_has_no_other_replica(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replicated_log_is_not_changed_while_other_replicas_exist(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, _ = damaged(directory)
     before = log.read_bytes()
     # As in the directory of a broker whose controller is elsewhere.

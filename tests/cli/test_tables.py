@@ -35,7 +35,7 @@ def test_no_column_is_left_out(monkeypatch: pytest.MonkeyPatch, width: int) -> N
 
 
 @pytest.mark.smoke
-def test_a_table_that_nobody_reads_ends_as_other_output_does() -> None:
+def test_closed_pipe_ends_a_table_quietly() -> None:
     program = """
 import sys
 from ottla.cli import main, root

@@ -58,7 +58,7 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def test_requests_stand_before_what_they_have_brought_about() -> None:
+def test_requests_are_listed_before_their_effects() -> None:
     events = merged(LOGGED, KNOWN)
     assert [event.kind for event in events] == [
         "request",
@@ -78,7 +78,7 @@ def test_requests_stand_before_what_they_have_brought_about() -> None:
     assert events[9].what == "AddPartitionsToTxn t:0 and 1 more partition"
 
 
-def test_a_transaction_of_one_millisecond_is_drawn_in_its_order() -> None:
+def test_events_of_one_millisecond_are_drawn_in_causal_order() -> None:
     log = [
         Event(10, "begin", "a transaction begins", "log at 1", (7, 0), [("t", 0)]),
         Event(10, "data", "1 record written", "t:0 at 0", (7, 0), [("t", 0)]),
@@ -96,7 +96,7 @@ def test_a_transaction_of_one_millisecond_is_drawn_in_its_order() -> None:
     ]
 
 
-def test_whoever_is_fenced_comes_after_the_request_that_fences() -> None:
+def test_fencing_is_listed_after_the_request_that_caused_it() -> None:
     """The control API is told of both in one millisecond, of the request when it is answered."""
     asked = {"time_ms": 10, "kind": "request", "api": "InitProducerId", **CLIENT}
     fenced = {"time_ms": 10, "kind": "fenced", **CLIENT, "new_producer_id": 7, "new_producer_epoch": 2}
@@ -104,13 +104,13 @@ def test_whoever_is_fenced_comes_after_the_request_that_fences() -> None:
     assert [event.kind for event in events] == ["request", "request", "fenced", "refused", "request", "fenced"]
 
 
-def test_without_a_control_api_it_is_the_logs_alone() -> None:
+def test_without_control_api_only_log_events_are_shown() -> None:
     assert merged(LOGGED, None) == LOGGED
     assert holder_text(None) == holder_text({"holder": None}) == ""
     assert holder_text({"holder": {"client_id": "", "client_host": "127.0.0.1"}}) == "client (without an id) at 127.0.0.1"
 
 
-def test_each_client_is_drawn() -> None:
+def test_every_client_is_drawn() -> None:
     drawn = diagram("orders", merged(LOGGED, KNOWN))
     assert "participant K0 as client c at 127.0.0.1" in drawn
     assert "participant K1 as client d at 127.0.0.1" in drawn
@@ -119,6 +119,6 @@ def test_each_client_is_drawn() -> None:
     assert "Note over T: abort is decided" in drawn
 
 
-def test_whoever_holds_readers_is_named() -> None:
+def test_client_of_the_blocking_transaction_is_named() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction()), NOW_MS, {"checkout-1": "client c at 127.0.0.1"})
     assert "transactional id checkout-1 from client c at 127.0.0.1, open for 42.0 s, times out in 18.0 s;" in stands
