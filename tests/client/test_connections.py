@@ -12,19 +12,19 @@ from tests.client.scripted import ScriptedBroker, ScriptedCluster, metadata
 ALONE = metadata(nodes={1: "kafka"}, leaders={"t": [1]})
 
 
-def test_the_newest_version_that_both_have_is_asked() -> None:
+def test_newest_common_version_is_used() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]}, versions={"Metadata": (0, 7)})
     assert ScriptedCluster(kafka=broker).brokers().partitions("t") == [0]
     assert [(name, version) for name, version, _ in broker.asked] == [("ApiVersions", 5), ("Metadata", 7)]
 
 
-def test_a_broker_of_before_is_asked_for_its_versions_again_in_one_that_it_has() -> None:
+def test_api_versions_is_retried_in_an_older_version() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]}, versions={"ApiVersions": (0, 3)})
     ScriptedCluster(kafka=broker).brokers().partitions("t")
     assert [version for name, version, _ in broker.asked if name == "ApiVersions"] == [5, 3]
 
 
-def test_a_request_that_the_broker_has_no_version_of_is_not_sent() -> None:
+def test_unsupported_request_is_not_sent() -> None:
     broker = ScriptedBroker(versions={"ListTransactions": (9, 9), "DescribeProducers": (0, -1)})
     connection = ScriptedCluster(kafka=broker).brokers().anyone()
     with pytest.raises(UnsupportedRequest, match=r"ListTransactions .* has versions 9 to 9"):
@@ -44,38 +44,38 @@ def test_a_request_that_the_broker_has_no_version_of_is_not_sent() -> None:
         (ConnectionResetError("closed"), NotKafka, "TLS or SASL"),
     ],
 )
-def test_what_is_no_kafka_is_named(answer: bytes | OSError, kind: type[ClientError], says: str) -> None:
+def test_endpoint_that_is_not_kafka_is_reported(answer: bytes | OSError, kind: type[ClientError], says: str) -> None:
     broker = ScriptedBroker(answers={"ApiVersions": [answer]})
     with pytest.raises(kind, match=says) as raised:
         ScriptedCluster(kafka=broker).brokers().partitions("t")
     assert "\n" not in str(raised.value)
 
 
-def test_nobody_waits_for_a_port_that_nobody_listens_on() -> None:
+def test_refused_connection_fails_at_once() -> None:
     world = ScriptedCluster()
     with pytest.raises(Unreachable, match=r"kafka:9092 does not answer \(Connection refused\); start a broker there"):
         world.brokers().partitions("t")
     assert not world.pauses
 
 
-def test_the_second_address_is_tried_when_the_first_is_dead() -> None:
+def test_second_bootstrap_address_is_tried_when_the_first_is_down() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE]})
     assert ScriptedCluster(kafka=broker).brokers(bootstrap="dead:1,kafka:9092").partitions("t") == [0]
 
 
 @pytest.mark.parametrize("text", ["", "foo", "foo:0", ":9092", "a:1,,b:2", "a:99999", "1:2:3"])
-def test_a_bootstrap_that_is_none_is_refused(text: str) -> None:
+def test_invalid_bootstrap_is_refused(text: str) -> None:
     with pytest.raises(ClientError, match=r"HOST:PORT|not a port"):
         ScriptedCluster().brokers(bootstrap=text)
 
 
-def test_an_answer_that_is_too_late_is_said() -> None:
+def test_response_timeout_is_reported() -> None:
     broker = ScriptedBroker(answers={"Metadata": [TimeoutError()]})
     with pytest.raises(TimedOut, match="no answer within 10 s"):
         ScriptedCluster(kafka=broker).brokers().partitions("t")
 
 
-def test_a_connection_that_breaks_is_opened_again() -> None:
+def test_broken_connection_is_reopened() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE, ConnectionResetError(104, "reset"), ALONE]})
     brokers = ScriptedCluster(kafka=broker).brokers()
     assert brokers.partitions("t") == [0]

@@ -45,12 +45,12 @@ def described(quorum_answer: Any, versions: dict[str, tuple[int, int]] | None = 
     return describe(ScriptedCluster(kafka=broker, b1=broker).brokers())
 
 
-def test_the_controller_is_the_leader_of_the_quorum() -> None:
+def test_controller_is_the_quorum_leader() -> None:
     node = Node(node_id=3000, listeners=[Listener(name="CONTROLLER", host="c", port=9093)])
     assert described(quorum(3000, Node(node_id=7), node)).controller == Controller(3000, "c", 9093)
 
 
-def test_an_old_controller_does_not_say_where_it_is() -> None:
+def test_old_controller_has_no_address() -> None:
     assert described(quorum(3000)).controller == Controller(3000, None, None)
 
 
@@ -62,7 +62,7 @@ def test_an_old_controller_does_not_say_where_it_is() -> None:
         DescribeQuorumResponse(error_code=Code.REQUEST_TIMED_OUT, error_message=None, topics=[], nodes=[]),
     ],
 )
-def test_a_controller_that_is_not_reached_is_none(answer: Any) -> None:
+def test_unreachable_controller_is_none(answer: Any) -> None:
     assert described(answer).controller is None
 
 
@@ -71,7 +71,7 @@ def test_fenced_brokers_are_among_the_brokers() -> None:
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1, 2], {2})
 
 
-def test_a_broker_that_knows_no_fenced_ones_names_the_others() -> None:
+def test_old_broker_lists_only_unfenced_brokers() -> None:
     known = described(quorum(3000), {"DescribeCluster": (0, 1)})
     assert ([b.node_id for b in known.brokers], known.fenced) == ([1], frozenset())
 

@@ -95,7 +95,7 @@ def committed(*offsets: tuple[str, int, int]) -> OffsetFetchResponse:
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
-def test_lag_is_counted_to_the_high_watermark(version: int) -> None:
+def test_lag_is_measured_to_the_high_watermark(version: int) -> None:
     offsets = committed(("t", 0, 40), ("t", 1, -1), ("gone", 0, 3))
     scripted = broker("classic", OffsetFetch=[offsets], versions={"OffsetFetch": (1, version)})
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 60}, (
@@ -113,14 +113,14 @@ def test_positions_ask_for_metadata_once_per_topic() -> None:
     assert scripted.names().count("Metadata") - before == 1
 
 
-def test_lag_is_never_below_zero() -> None:
+def test_lag_is_never_negative() -> None:
     """A topic may be made anew under the name of one that a group has read further."""
     scripted = broker("consumer", OffsetFetch=[committed(("t", 0, 400))])
     assert groups.lag(ScriptedCluster(kafka=scripted).brokers(), "g") == {("t", 0): 0}
 
 
 @pytest.mark.parametrize(("lag", "expected"), [(7, 7), (-1, 60)])
-def test_the_lag_of_a_share_group_is_the_brokers_where_it_says_one(lag: int, expected: int) -> None:
+def test_share_group_lag_is_taken_from_the_broker(lag: int, expected: int) -> None:
     partitions = [
         DescribeShareGroupOffsetsResponsePartition(partition_index=0, start_offset=40, lag=lag),
         DescribeShareGroupOffsetsResponsePartition(partition_index=1, start_offset=-1),
@@ -134,7 +134,7 @@ def test_the_lag_of_a_share_group_is_the_brokers_where_it_says_one(lag: int, exp
 @pytest.mark.parametrize(
     ("kind", "api"), [("classic", "OffsetCommit"), ("consumer", "OffsetCommit"), ("share", "AlterShareGroupOffsets")]
 )
-def test_offsets_are_set_in_the_way_of_the_group(kind: str, api: str) -> None:
+def test_offsets_are_set_with_the_api_of_the_group_type(kind: str, api: str) -> None:
     scripted = broker(kind, OffsetCommit=[OffsetCommitResponse()], AlterShareGroupOffsets=[AlterShareGroupOffsetsResponse()])
     groups.commit(ScriptedCluster(kafka=scripted).brokers(), "g", {("t", 1): 5, ("t", 0): 4})
     assert scripted.names()[-1] == api
@@ -143,7 +143,7 @@ def test_offsets_are_set_in_the_way_of_the_group(kind: str, api: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["NotReady", "Stable", "PreparingRebalance", "Assigning"])
-def test_the_offsets_of_a_group_with_members_stay(state: str) -> None:
+def test_offsets_of_a_group_with_members_are_not_changed(state: str) -> None:
     scripted = broker("consumer", state)
     with pytest.raises(KafkaAnswered, match=f"it is {state}: stop its members first") as refused:
         groups.commit(ScriptedCluster(kafka=scripted).brokers(), "g", {("t", 0): 4})
@@ -155,7 +155,7 @@ ASSIGNED = b"\0\1\0\0\0\1\0\1t\0\0\0\2\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
 
 
 @pytest.mark.parametrize(("raw", "assignment"), [(ASSIGNED, {"t": [0, 1]}), (b"", {}), (b"\0\1connect", {})])
-def test_what_a_member_of_a_classic_group_has(raw: bytes, assignment: dict[str, list[int]]) -> None:
+def test_classic_group_assignment_is_decoded(raw: bytes, assignment: dict[str, list[int]]) -> None:
     member = DescribedGroupMember(member_id="m", group_instance_id="i", client_id="c", client_host="/h", member_assignment=raw)
     described = DescribedGroup(
         group_id="g", group_state="Stable", protocol_type="consumer", protocol_data="range", members=[member]
@@ -260,12 +260,12 @@ def test_each_owned_partition_has_a_position(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
-def test_an_owned_partition_beside_a_committed_one(kind: str) -> None:
+def test_assigned_partition_without_offset_is_listed_next_to_committed_ones(kind: str) -> None:
     positions = groups.describe(ScriptedCluster(kafka=owning(kind, 40)).brokers(), "g").positions
     assert [(p.partition, p.committed, p.lag) for p in positions] == [(0, 40, 60), (1, None, None)]
 
 
-def test_a_classic_group_of_other_clients_owns_nothing() -> None:
+def test_classic_group_of_another_type_has_no_assignment() -> None:
     member = DescribedGroupMember(member_id="m", member_assignment=ASSIGNED)
     described = DescribedGroup(group_id="g", group_state="Stable", protocol_type="connect", members=[member])
     scripted = broker("classic", "Stable", DescribeGroups=[DescribeGroupsResponse(groups=[described])], OffsetFetch=[committed()])

@@ -55,7 +55,7 @@ def partition(**fields: list[int]) -> LeaderlessPartition:
         (partition(last_leaders=[2]), "an election is under way", "wait"),
     ],
 )
-def test_reason_and_remedy(one: LeaderlessPartition, reason: str, remedy: str) -> None:
+def test_leaderless_partition_has_reason_and_remedy(one: LeaderlessPartition, reason: str, remedy: str) -> None:
     assert (one.reason, one.remedy) == (reason, remedy)
 
 
@@ -102,7 +102,7 @@ def answers(*topics: MetadataResponseTopic) -> dict[str, Any]:
     return {"Metadata": [MetadataResponse(topics=list(topics))]}
 
 
-def test_partitions_without_a_leader_are_described_page_by_page() -> None:
+def test_leaderless_partitions_are_described_page_by_page() -> None:
     asked: list[Cursor | None] = []
 
     def describe(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -117,7 +117,7 @@ def test_partitions_without_a_leader_are_described_page_by_page() -> None:
     assert [cursor and cursor.partition_index for cursor in asked] == [None, 2]
 
 
-def test_a_broker_that_knows_no_eligible_replicas_is_asked_for_the_metadata_alone() -> None:
+def test_old_broker_is_asked_only_for_metadata() -> None:
     broker = ScriptedBroker(answers=answers(topic("b", 1, -1)), versions={"DescribeTopicPartitions": (0, -1)})
     (found,) = leaderless(ScriptedCluster(kafka=broker).brokers())
     assert found == LeaderlessPartition(topic="b", partition=1, replicas=[1, 2], complete=[1], last_leaders=[], offline=[1])

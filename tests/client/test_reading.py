@@ -108,39 +108,39 @@ COMMITTED = [(0, b"plain"), (3, b"c1"), (5, b"c2")]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 8])
-def test_what_is_committed_aborted_and_all(at_once: int) -> None:
+def test_isolation_selects_committed_aborted_or_all_records(at_once: int) -> None:
     partition = OnePartition(at_once=at_once)
     assert partition.read("committed") == COMMITTED
     assert partition.read("aborted") == [(1, b"a1"), (2, b"a2")]
     assert partition.read("all") == [(0, b"plain"), (1, b"a1"), (2, b"a2"), (3, b"c1"), (5, b"c2"), (8, b"open")]
 
 
-def test_markers_are_shown_where_they_are_wanted() -> None:
+def test_markers_are_returned_on_request() -> None:
     partition = OnePartition()
     assert partition.read("aborted", show_control=True)[-1] == (4, "ABORT")
     assert partition.read("committed", show_control=True) == [*COMMITTED, (6, "COMMIT"), (7, "COMMIT")]
     assert [offset for offset, _ in partition.read("all", show_control=True)] == list(range(9))
 
 
-def test_reading_begins_and_ends_in_the_middle_of_batches() -> None:
+def test_read_may_begin_and_end_inside_batches() -> None:
     assert OnePartition().read("all", start={0: 2}, end={0: 3}) == [(2, b"a2")]
     assert OnePartition().read("aborted", start={0: 2}) == [(2, b"a2")]
     assert OnePartition().read("all", start={0: END}) == []
     assert OnePartition().read("committed", end={0: 100}) == COMMITTED
 
 
-def test_offsets_that_are_not_there_are_named() -> None:
+def test_missing_offsets_are_reported() -> None:
     with pytest.raises(KafkaAnswered, match=r"OFFSET_OUT_OF_RANGE .*offset 2 is before the log's start") as raised:
         OnePartition(start=5).read("all", start={0: 2})
     assert raised.value.code == Code.OFFSET_OUT_OF_RANGE
 
 
-def test_more_records_than_are_held_are_refused() -> None:
+def test_read_beyond_the_record_limit_is_refused() -> None:
     with pytest.raises(TooMuch, match="more than 2 such records"):
         OnePartition().read("all", max_records=2)
 
 
-def test_records_are_decoded_as_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_decoded_lazily(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small compressed batch may have millions of them."""
     decoded: list[int] = []
     decode = client_records._record
@@ -151,7 +151,7 @@ def test_records_are_decoded_as_they_are_taken(monkeypatch: pytest.MonkeyPatch) 
     assert len(decoded) == 3
 
 
-def test_a_log_that_gives_nothing_is_not_asked_for_ever() -> None:
+def test_empty_fetches_end_the_read_with_an_error() -> None:
     partition = OnePartition(log=[])
     with pytest.raises(ClientError, match="nothing comes of t-0 from offset 0"):
         partition.read("all")
@@ -163,7 +163,7 @@ def test_an_unknown_isolation_is_refused() -> None:
         OnePartition().read("serializable")  # type: ignore[arg-type]
 
 
-def test_a_damaged_batch_is_named() -> None:
+def test_damaged_batch_is_reported() -> None:
     broken = bytearray(LOG[0])
     broken[-1] ^= 1
     with pytest.raises(ClientError, match="the batch at offset 0 of t-0 is damaged"):
@@ -176,7 +176,7 @@ def test_compressed_batches_are_read(compression: int) -> None:
     assert partition.read("all") == [(0, b"one"), (1, b"two")]
 
 
-def test_a_batch_that_inflates_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.records.MAX_INFLATED_BYTES", 1_000)
     with pytest.raises(TooMuch, match="inflates to more than"):
         OnePartition(log=[batch(0, bytes(10_000), compression=1)], end=1).read("all")
@@ -193,7 +193,7 @@ record = st.builds(
 
 @pytest.mark.smoke
 @given(st.lists(record, min_size=1, max_size=20))
-def test_what_is_encoded_is_read_again(records: list[NewRecord]) -> None:
+def test_encoded_batches_round_trip(records: list[NewRecord]) -> None:
     encoded = encode_batch(records, 5_000, producer_id=1, producer_epoch=0, base_sequence=0)
     ((_, header),) = batches(encoded)
     decoded = decode_batch("t", 0, encoded, header)
@@ -202,7 +202,7 @@ def test_what_is_encoded_is_read_again(records: list[NewRecord]) -> None:
     ]
 
 
-def test_keys_go_where_javas_producer_sends_them() -> None:
+def test_keys_are_partitioned_like_by_the_java_producer() -> None:
     """The cases of Kafka's UtilsTest.testMurmur2."""
     known = {
         b"21": -973932308,
@@ -213,7 +213,7 @@ def test_keys_go_where_javas_producer_sends_them() -> None:
     assert {key: murmur2(key) - (1 << 32 if murmur2(key) >> 31 else 0) for key in known} == known
 
 
-def test_batches_carry_sequences_and_a_duplicate_is_taken_for_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_have_sequences_and_duplicates_count_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.client.producing.BATCH_RECORDS", 2)
     sequences: list[int] = []
     codes = iter((0, Code.DUPLICATE_SEQUENCE_NUMBER, 0))
@@ -231,13 +231,13 @@ def test_batches_carry_sequences_and_a_duplicate_is_taken_for_written(monkeypatc
     assert sequences == [0, 2, 4]
 
 
-def test_a_partition_that_is_not_there_is_named() -> None:
+def test_unknown_partition_is_reported() -> None:
     broker = ScriptedBroker(answers={"Metadata": [ALONE], "InitProducerId": [InitProducerIdResponse(producer_id=5)]})
     with pytest.raises(ClientError, match="there is no partition 3 of topic 't': it has 1, from 0 on"):
         produce(ScriptedCluster(kafka=broker).brokers(), "t", [NewRecord(b"", partition=3)])
 
 
-def test_a_batch_of_more_records_than_are_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_beyond_the_record_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few KiB inflate to forty million records, each of which is an object."""
     encoded = encode_batch([NewRecord(b"")] * 3, 5_000)
     ((_, header),) = batches(encoded)

@@ -47,7 +47,7 @@ def held(**fields: Any) -> StableOffset:
     return StableOffset(**{"topic": "orders", "partition": 3, "last_stable_offset": 4_711, "high_watermark": 9_120, **fields})
 
 
-def test_an_open_transaction() -> None:
+def test_open_transaction_is_explained() -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction()), NOW_MS)
     assert stands == (
         "orders:3 stands at 4,711 of 9,120 for readers of committed records: transaction of producer 7 epoch 2, transactional id"
@@ -56,50 +56,50 @@ def test_an_open_transaction() -> None:
     assert do == "wait for it, or end it and fence its producer: ottla txn abort checkout-1"
 
 
-def test_a_record_alone() -> None:
+def test_single_waiting_record_is_singular() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(), high_watermark=4_712), NOW_MS)
     assert stands.endswith("; 1 record waits, its own")
 
 
-def test_one_that_has_timed_out() -> None:
+def test_timed_out_transaction_is_explained() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS - 61_000)), NOW_MS)
     assert "which has timed out and is about to be aborted" in stands
 
 
-def test_one_that_should_not_be_there_any_more() -> None:
+def test_overdue_transaction_is_explained() -> None:
     start_ms = NOW_MS - 60_000 - ABORT_INTERVAL_MS - 1
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=start_ms)), NOW_MS)
     assert ", which should have timed out 10.0 s ago, unless the broker's clock tells another time than the one here;" in stands
     assert "about to be aborted" not in stands
 
 
-def test_one_that_begins_by_another_clock() -> None:
+def test_clock_skew_is_explained() -> None:
     stands, _ = why_held(held(holder=holder(), transaction=transaction(start_ms=NOW_MS + SKEW_MS + 1)), NOW_MS)
     assert ", open for an unknown time, as the broker's clock is ahead of the one here;" in stands
     assert "times out" not in stands
 
 
 @given(start_ms=st.integers(-(1 << 42), 1 << 42), now_ms=st.integers(-(1 << 42), 1 << 42))
-def test_no_time_is_below_0(start_ms: int, now_ms: int) -> None:
+def test_elapsed_time_is_never_negative(start_ms: int, now_ms: int) -> None:
     assert (elapsed_ms(start_ms, now_ms) is None) == (start_ms - now_ms > SKEW_MS)
     assert (elapsed_ms(start_ms, now_ms) or 0) == max(0, now_ms - start_ms)
     assert "-" not in open_text(start_ms, 60_000, now_ms)
 
 
 @pytest.mark.parametrize(("state", "outcome"), [("PrepareCommit", "commit"), ("PrepareAbort", "abort")])
-def test_one_that_is_decided(state: str, outcome: str) -> None:
+def test_decided_transaction_is_explained(state: str, outcome: str) -> None:
     stands, do = why_held(held(holder=holder(), transaction=transaction(state)), NOW_MS)
     assert f"whose {outcome} is being carried out" in stands
     assert "abort checkout-1" not in do, "what is decided cannot be aborted"
 
 
-def test_one_that_hangs() -> None:
+def test_hanging_transaction_is_explained() -> None:
     stands, do = why_held(held(holder=holder()), NOW_MS)
     assert "which no coordinator will end" in stands
     assert do == "it hangs: ottla txn abort --partition orders:3 --start-offset 4711"
 
 
-def test_nothing_holds() -> None:
+def test_partition_without_blocking_transaction_is_explained() -> None:
     (line,) = why_held(held(last_stable_offset=9_120), NOW_MS)
     assert line == "orders:3 holds nobody: readers of committed records get to its end, 9,120"
     (line,) = why_held(held(), NOW_MS)
@@ -132,13 +132,13 @@ def group(state: str = "Stable", *, members: int = 1, epochs: tuple[int, ...] = 
     return WaitingGroup(group=described, held=[])
 
 
-def test_nobody_reads() -> None:
+def test_group_without_members_is_explained() -> None:
     lines = why_group_waits(group(members=0, state="Empty", lags=(5, 7)), NOW_MS)
     assert lines[0] == "group billing has no members: nobody reads for it; it is 12 records behind"
     assert lines[1] == "orders:1: 7 behind, at 100 of 107; no member has it"
 
 
-def test_a_member_that_is_slow() -> None:
+def test_lagging_member_is_explained() -> None:
     lines = why_group_waits(group(), NOW_MS)
     assert lines == [
         "group billing is Stable with 1 member; it is 5 records behind",
@@ -146,19 +146,19 @@ def test_a_member_that_is_slow() -> None:
     ]
 
 
-def test_a_rebalance_that_waits_for_a_member() -> None:
+def test_rebalance_waiting_for_a_member_is_explained() -> None:
     (first, *_) = why_group_waits(group("Reconciling", members=2, epochs=(9, 8)), NOW_MS)
     assert first == "group billing is rebalancing (Reconciling) with 2 members, waiting for c1; it is 5 records behind"
 
 
-def test_what_is_read() -> None:
+def test_group_without_lag_is_explained() -> None:
     assert why_group_waits(group(lags=(0,)), NOW_MS) == [
         "group billing is Stable with 1 member",
         "it has read all that there is",
     ]
 
 
-def test_partitions_without_a_committed_offset() -> None:
+def test_partitions_without_a_committed_offset_are_explained() -> None:
     waiting = group(lags=(0,), members=3)
     waiting.group.positions.extend(
         [
@@ -173,7 +173,7 @@ def test_partitions_without_a_committed_offset() -> None:
     ]
 
 
-def test_one_record_and_one_partition() -> None:
+def test_single_record_and_partition_are_singular() -> None:
     assert why_group_waits(group(lags=(1,)), NOW_MS)[0] == "group billing is Stable with 1 member; it is 1 record behind"
     assert why_group_waits(group(lags=(1,) * (MAX_PARTITIONS_NAMED + 1)), NOW_MS)[-1].startswith("and 1 more partition; ")
 
@@ -186,19 +186,19 @@ def test_one_record_and_one_partition() -> None:
         ("\u202eaio<script>", "ottla txn abort NAME, with the name that --json tells: some of its characters are not shown here"),
     ],
 )
-def test_what_is_to_be_pasted_names_what_it_is_about(name: str, command: str) -> None:
+def test_suggested_command_quotes_the_id(name: str, command: str) -> None:
     _, do = why_held(held(holder=holder(), transaction=replace(transaction(), transactional_id=name)), NOW_MS)
     assert do == f"wait for it, or end it and fence its producer: {command}"
 
 
-def test_many_partitions() -> None:
+def test_many_lagging_partitions_are_shortened() -> None:
     lines = why_group_waits(group(lags=tuple(range(1, 31))), NOW_MS)
     assert len(lines) == 1 + MAX_PARTITIONS_NAMED + 1
     assert lines[1].startswith("orders:29: 30 behind"), "the most first"
     assert lines[-1] == f"and {30 - MAX_PARTITIONS_NAMED} more partitions; all are named by ottla group describe billing"
 
 
-def test_a_transaction_may_hold_offsets_of_a_group_that_is_behind_nowhere() -> None:
+def test_transaction_with_pending_offsets_of_a_group_is_explained() -> None:
     waiting = WaitingGroup(
         group=group(members=0, lags=()).group,
         held=[replace(held(holder=holder(), transaction=transaction()), topic="__consumer_offsets", partition=7)],
@@ -212,7 +212,7 @@ def test_a_transaction_may_hold_offsets_of_a_group_that_is_behind_nowhere() -> N
     assert do.startswith("wait for it, or end it")
 
 
-def test_a_group_that_an_open_transaction_holds() -> None:
+def test_group_blocked_by_an_open_transaction_is_explained() -> None:
     waiting = group(lags=(0, 0, 0, 5))
     lines = why_group_waits(WaitingGroup(group=waiting.group, held=[held(holder=holder(), transaction=transaction())]), NOW_MS)
     assert "transactional id checkout-1" in lines[1]

@@ -60,7 +60,7 @@ def kinds(happened: list[Event]) -> list[str]:
     return [event.kind for event in happened]
 
 
-def test_a_transaction_from_its_begin_to_its_end() -> None:
+def test_transaction_is_listed_from_begin_to_end() -> None:
     states = [
         state(0, "Empty"),
         state(1, "Ongoing", 0),
@@ -78,36 +78,36 @@ def test_a_transaction_from_its_begin_to_its_end() -> None:
     assert happened[-1].where == f"{WHERE} at 5"
 
 
-def test_another_producer_takes_the_id_over() -> None:
+def test_new_owner_of_the_id_is_listed() -> None:
     first, second = events([state(0, "Empty"), state(1, "Empty", epoch=1)], WHERE)
     assert first.what == "a producer takes the id (time-out 60,000 ms)"
     assert second.what == "a producer takes the id over; those before it are fenced (time-out 60,000 ms)"
 
 
-def test_what_compaction_has_left() -> None:
+def test_timeline_of_a_compacted_log_has_the_newest_record() -> None:
     """Only the newest record: it is told as far as it goes."""
     assert kinds(events([state(9, "CompleteAbort")], WHERE)) == ["complete"]
     assert kinds(events([state(9, "Ongoing", 0)], WHERE)) == ["begin"]
 
 
-def test_an_id_that_expires() -> None:
+def test_expiry_of_an_id_is_listed() -> None:
     assert kinds(events([state(0, "CompleteCommit"), state(1, None), state(2, "Empty")], WHERE)) == ["complete", "expire", "init"]
 
 
-def test_records_are_told_by_transaction() -> None:
+def test_records_are_listed_by_transaction() -> None:
     data = [record(0, 1_011), record(1, 1_020, "ABORT"), record(2, 1_030), record(3, 1_040)]
     happened = [event for event in events([], WHERE, data) if event.kind == "data"]
     assert [event.where for event in happened] == ["orders:0 at 0", "orders:0 at 2 to 3"]
 
 
-def test_records_that_are_older_than_their_transaction_come_after_its_begin() -> None:
+def test_records_with_earlier_timestamps_are_listed_after_the_begin() -> None:
     states = [state(1, "Ongoing", 0), state(3, "PrepareCommit", 0), state(5, "CompleteCommit")]
     happened = events(states, WHERE, [record(0, 990), record(1, 1_040, "COMMIT")])
     assert kinds(happened) == ["begin", "data", "decide", "marker", "complete"]
 
 
 @pytest.mark.parametrize("flexible", [True, False])
-def test_records_of_the_log(flexible: bool) -> None:
+def test_transaction_log_records_are_decoded(flexible: bool) -> None:
     known = TxnMetadata(
         transactional_id="shop",
         producer_id=5,
@@ -129,7 +129,7 @@ def test_records_of_the_log(flexible: bool) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [(None, b"x"), (b"", b"x"), (b"\xff\xff", b"x"), (key_record("shop"), b"\x7f\xff")])
-def test_what_is_no_record_of_a_transaction(key: bytes | None, value: bytes) -> None:
+def test_other_records_of_the_transaction_log_are_skipped(key: bytes | None, value: bytes) -> None:
     assert logged("shop", key, value, 0, 0) is None
 
 
@@ -181,25 +181,25 @@ class Cluster:
         return ScriptedCluster(kafka=self.broker).brokers()
 
 
-def test_all_that_the_logs_have() -> None:
+def test_timeline_has_all_transactions_and_records() -> None:
     happened = timeline(Cluster(transactions=3, records=5).brokers(), "shop")
     assert kinds(happened).count("complete") == 3
     assert [event.what for event in happened if event.kind == "data"] == ["5 records written"]
     assert newest_timeline(Cluster(3, 5).brokers(), "shop", TimelineLimits(log_offsets=9, data_records=5)).unread == []
 
 
-def test_a_cluster_that_does_not_answer_is_not_said_to_lack_the_id() -> None:
+def test_silent_cluster_is_not_reported_as_unknown_id() -> None:
     with pytest.raises(Unreachable):
         timeline(ScriptedCluster().brokers(timeout_s=0.1), "shop")
 
 
-def test_a_cluster_without_any_transaction_lacks_the_id() -> None:
+def test_cluster_without_transactions_reports_an_unknown_id() -> None:
     broker = ScriptedBroker(answers={"Metadata": [metadata(nodes={1: "kafka"}, leaders={}, missing=(TRANSACTION_TOPIC,))]})
     with pytest.raises(KafkaAnswered, match="there is no transactional id 'shop'"):
         timeline(ScriptedCluster(kafka=broker).brokers(timeout_s=0.1), "shop")
 
 
-def test_what_the_limits_leave_unread_is_said() -> None:
+def test_unread_parts_beyond_the_limits_are_reported() -> None:
     read = newest_timeline(Cluster(transactions=3, records=5).brokers(), "shop", TimelineLimits(log_offsets=6, data_records=4))
     assert kinds(read.events).count("complete") == 2
     assert "data" not in kinds(read.events)
@@ -209,7 +209,7 @@ def test_what_the_limits_leave_unread_is_said() -> None:
     ]
 
 
-def test_an_id_that_the_newest_offsets_do_not_have_may_be_there() -> None:
+def test_id_missing_in_the_newest_offsets_is_not_reported_as_unknown() -> None:
     cluster = Cluster(transactions=3, records=5)
     assert newest_timeline(cluster.brokers(), "other", TimelineLimits(log_offsets=6, data_records=4)).events == []
     for limits in (TimelineLimits(), TimelineLimits(log_offsets=9)):
@@ -217,7 +217,7 @@ def test_an_id_that_the_newest_offsets_do_not_have_may_be_there() -> None:
             newest_timeline(cluster.brokers(), "other", limits)
 
 
-def test_a_diagram_of_names_that_mermaid_would_take_for_its_own() -> None:
+def test_diagram_escapes_mermaid_syntax_in_names() -> None:
     happened = events([state(0, "Empty"), state(1, "Ongoing", 0)], WHERE, [record(0, 1_011)])
     lines = diagram("shop;#1\n", happened).splitlines()
     assert lines[:4] == [
@@ -229,7 +229,7 @@ def test_a_diagram_of_names_that_mermaid_would_take_for_its_own() -> None:
     assert lines[-1] == "    C->>P0: 1 record written (5 epoch 0)"
 
 
-def test_transactions_of_one_millisecond_are_told_one_after_the_other() -> None:
+def test_transactions_of_one_millisecond_are_listed_one_after_another() -> None:
     """As on a clock that stands."""
     names = ["Ongoing", "PrepareCommit", "CompleteCommit"]
     states = [replace(state(at, name, 0), time_ms=1_000, start_ms=1_000) for at, name in enumerate(names * 2)]

@@ -96,28 +96,28 @@ def open_producer(producer_id: int = 7, last_ms: int = LATE_MS, start: int = 4, 
     ],
     ids=["known", "of other partitions", "id expired", "nobody's", "young", "none open"],
 )
-def test_what_hangs(state: ProducerState, known: DescribeTransactionsResponse, hangs: bool) -> None:
+def test_hanging_transactions_are_found(state: ProducerState, known: DescribeTransactionsResponse, hangs: bool) -> None:
     scripted = broker(DescribeProducers=[producers(state)], DescribeTransactions=[known])
     hanging = transactions.find_hanging(ScriptedCluster(kafka=scripted).brokers(), ["t"], now_ms=NOW_MS)
     assert [h.transaction.start_offset for h in hanging] == ([4] if hangs else [])
 
 
 @pytest.mark.parametrize(("known_epoch", "sent"), [(-1, 0), (0, 0), (12, 12)])
-def test_a_marker_carries_the_coordinators_epoch_that_the_partition_knows(known_epoch: int, sent: int) -> None:
+def test_marker_has_the_coordinator_epoch_of_the_partition(known_epoch: int, sent: int) -> None:
     scripted = broker(DescribeProducers=[producers(open_producer(coordinator_epoch=known_epoch))])
     transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 4)
     (marker,) = scripted.asked[-1][2].markers
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (7, 3, sent, False)
 
 
-def test_no_marker_is_written_where_no_transaction_begins() -> None:
+def test_no_marker_is_written_without_a_transaction_at_the_offset() -> None:
     scripted = broker(DescribeProducers=[producers(open_producer())])
     with pytest.raises(ClientError, match="no open transaction begins at offset 5 of t-0; open ones begin at 4"):
         transactions.abort_in_partition(ScriptedCluster(kafka=scripted).brokers(), "t", 0, 5)
     assert "WriteTxnMarkers" not in scripted.names()
 
 
-def test_an_id_that_nobody_knows_is_not_made_by_aborting_it() -> None:
+def test_aborting_an_unknown_id_does_not_create_it() -> None:
     scripted = broker(DescribeTransactions=[described(code=Code.TRANSACTIONAL_ID_NOT_FOUND)])
     with pytest.raises(KafkaAnswered, match="ottla txn list names those"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
@@ -125,7 +125,7 @@ def test_an_id_that_nobody_knows_is_not_made_by_aborting_it() -> None:
 
 
 @pytest.mark.parametrize("state", ["CompleteCommit", "CompleteAbort", "Empty", "Dead"])
-def test_what_has_ended_is_not_open(state: str) -> None:
+def test_ended_transaction_is_not_open(state: str) -> None:
     # Where the producer is an older one, the coordinator goes on to tell when its last transaction began.
     scripted = broker(DescribeTransactions=[described(state=state, start_ms=5)])
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
@@ -138,7 +138,7 @@ def versions(level: int) -> ApiVersionsResponse:
     return ApiVersionsResponse(api_keys=keys, finalized_features=[feature])
 
 
-def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
+def test_abort_waits_for_a_completing_transaction() -> None:
     answers = [InitProducerIdResponse(error_code=Code.CONCURRENT_TRANSACTIONS), InitProducerIdResponse()]
     states = [described(), described(state="PrepareAbort"), described(state="CompleteAbort")]
     scripted = broker(InitProducerId=answers, DescribeTransactions=states)
@@ -163,7 +163,7 @@ def test_abort_names_the_transaction_that_was_described(level: int, version: int
 
 
 @pytest.mark.parametrize("code", [Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE])
-def test_a_transaction_that_has_ended_meanwhile_is_not_taken_for_a_newer_one(code: Code) -> None:
+def test_transaction_that_ended_during_the_abort_is_not_confused_with_a_newer_one(code: Code) -> None:
     scripted = broker(EndTxn=[EndTxnResponse(error_code=code)])
     with pytest.raises(KafkaAnswered, match="it has ended meanwhile; ottla txn describe x shows what is open now"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
@@ -171,20 +171,20 @@ def test_a_transaction_that_has_ended_meanwhile_is_not_taken_for_a_newer_one(cod
 
 
 @pytest.mark.parametrize(("state", "done"), [("Ongoing", "was aborted"), ("PrepareCommit", "none was open")])
-def test_a_transaction_that_begins_meanwhile_goes_on(state: str, done: str) -> None:
+def test_transaction_that_begins_during_the_abort_continues(state: str, done: str) -> None:
     scripted = broker(DescribeTransactions=[described(state=state), described()])
     with pytest.raises(KafkaAnswered, match=f"another transaction meanwhile, which goes on; .*{done}"):
         transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x")
     assert "InitProducerId" not in scripted.names()
 
 
-def test_a_producer_that_was_fenced_meanwhile_is_not_fenced_again() -> None:
+def test_producer_fenced_during_the_abort_is_not_fenced_again() -> None:
     states = [described(), described(state="CompleteAbort")]
     fenced = InitProducerIdResponse(error_code=Code.PRODUCER_FENCED)
     scripted = broker(DescribeTransactions=states, InitProducerId=[fenced])
     assert transactions.abort(ScriptedCluster(kafka=scripted).brokers(), "x").is_ongoing
 
 
-def test_no_transaction_has_no_beginning() -> None:
+def test_id_without_transaction_has_no_start() -> None:
     scripted = broker(DescribeTransactions=[described(state="Empty", start_ms=-1)])
     assert transactions.describe(ScriptedCluster(kafka=scripted).brokers(), "x").start_ms is None
