@@ -25,7 +25,7 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
         (MustAbort("writing: TRANSACTION_ABORTABLE"), MustAbort),
     ],
 )
-def test_a_task_s_error_keeps_its_kind_and_its_text(error: Exception, kind: type[Exception]) -> None:
+def test_task_error_keeps_its_type_and_message(error: Exception, kind: type[Exception]) -> None:
     label = label_of(error)
     for text in (label, TRACE.format(label)):
         own = raised_in_task(text, "shop")
@@ -34,20 +34,20 @@ def test_a_task_s_error_keeps_its_kind_and_its_text(error: Exception, kind: type
         assert cause_of(text) == str(error)
 
 
-def test_what_is_not_ours_has_no_kind() -> None:
+def test_foreign_error_has_no_type() -> None:
     assert raised_in_task(TRACE.format("ValueError: ottla"), "shop") is None
 
 
-def test_a_code_that_nobody_knows_has_a_name() -> None:
+def test_unknown_error_code_has_a_name() -> None:
     assert str(BrokerRefused("asking", 32_000)) == "asking: the broker answered error 32000"
 
 
-def test_refusals_by_what_can_be_done() -> None:
+def test_refusals_are_classified_by_remedy() -> None:
     assert type(refusal("shop", "committing", Code.PRODUCER_FENCED)) is Fenced
     assert type(refusal("shop", "committing", Code.TRANSACTION_ABORTABLE)) is MustAbort
     assert type(refusal("shop", "committing", Code.INVALID_TXN_STATE)) is BrokerRefused
 
 
-def test_only_lost_data_is_called_so() -> None:
+def test_only_data_loss_is_reported_as_such() -> None:
     assert "retention has removed records" in cause_of("org.apache.spark.SparkException: [KAFKA_DATA_LOSS.X] gone")
     assert cause_of("the class com.acme.X could not be found\n\tat x") == "the class com.acme.X could not be found"

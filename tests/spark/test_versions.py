@@ -15,7 +15,7 @@ from ottla.spark.versions import VERSIONS, packages_for
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_the_workflow_runs_every_row() -> None:
+def test_workflow_runs_every_version_row() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
     rows = workflow["jobs"]["spark"]["strategy"]["matrix"]["include"]
     table = {minor: msgspec.structs.asdict(together) for minor, together in VERSIONS.items()}
@@ -24,13 +24,13 @@ def test_the_workflow_runs_every_row() -> None:
     }
 
 
-def test_the_first_row_is_what_is_installed() -> None:
+def test_first_version_row_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     first = next(iter(VERSIONS.values()))
     assert {first.pyspark, first.pandas} <= set(project["project"]["optional-dependencies"]["pipeline"])
 
 
-def test_packages_are_those_of_the_spark_that_runs() -> None:
+def test_packages_match_the_running_spark_version() -> None:
     assert packages_for("4.2.0")[0] == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
     assert packages_for("4.0.2")[1] == "org.apache.spark:spark-avro_2.13:4.0.0"
     with pytest.raises(PipelineError, match=r"Spark 5\.0\.0 is none that ottla knows the packages of \(4\.0, 4\.1, 4\.2\)"):

@@ -20,7 +20,7 @@ def in_a_worker(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_files_and_sockets_stay_as_they_are() -> None:
+def test_files_and_sockets_are_not_closed() -> None:
     assert (
         in_a_worker("""
 import os, socket, tempfile
@@ -47,7 +47,7 @@ print(there.recv(1) + pair[1].recv(1) + os.read(pipe[0], 1))
     )
 
 
-def test_garbage_of_tasks_is_collected_and_what_was_imported_is_left_alone() -> None:
+def test_garbage_of_tasks_is_collected_and_imports_are_kept() -> None:
     assert (
         in_a_worker("""
 import gc, weakref
@@ -67,7 +67,7 @@ print(frozen > 1000, [f() for f in references])
     )
 
 
-def test_a_second_task_neither_freezes_nor_counts_what_was_imported() -> None:
+def test_second_task_does_not_freeze_imports_again() -> None:
     assert (
         in_a_worker("""
 import gc

@@ -28,27 +28,27 @@ def at(number: int) -> str:
     return json.dumps({"logOffset": number})
 
 
-def test_other_files_under_the_same_number_are_seen() -> None:
+def test_changed_files_change_the_digest() -> None:
     one, two = {"sources/0/0": log(("a", 0))}, {"sources/0/0": log(("a", 0), ("b", 0))}
     assert digest(one, at(0)) == digest(one, at(0)) != digest(two, at(0))
     assert digest({"sources/0/0": log(("b", 0), ("a", 0))}, at(0)) == digest(two, at(0))
 
 
-def test_a_batch_has_all_numbers_since_the_one_before() -> None:
+def test_batch_includes_all_file_logs_since_the_previous_one() -> None:
     """Spark notes files before it plans a batch: a start that dies in between leaves a number to the next one."""
     files = {f"sources/0/{n}": log((f"f{n}", n)) for n in range(3)}
     assert digest(files, at(2), at(1)) != digest(files, at(2), at(0)) != digest(files, at(2))
     assert digest(files, at(1), at(1)) == ""
 
 
-def test_a_file_that_stands_for_several_numbers_says_the_same() -> None:
+def test_compacted_file_log_gives_the_same_digest() -> None:
     files = {f"sources/0/{n}": log((f"f{n}", n)) for n in range(10)}
     compacted = {"sources/0/9.compact": log(*((f"f{n}", n) for n in range(10)))}
     assert digest(files, at(9), at(7)) == digest(compacted, at(9), at(7))
     assert digest(files, at(9), at(7)) == digest({**compacted, "sources/0/8": files["sources/0/8"]}, at(9), at(7))
 
 
-def test_each_source_has_its_own() -> None:
+def test_digest_covers_every_file_source() -> None:
     files = {"sources/0/0": log(("a", 0)), "sources/1/0": log(("b", 0)), "sources/2/0": log(("c", 0))}
     kafka = '{"t":{"0":3}}'
     assert digest(files, f"{kafka}\n{at(0)}") == digest({"sources/1/0": files["sources/1/0"]}, f"{kafka}\n{at(0)}")
@@ -56,13 +56,13 @@ def test_each_source_has_its_own() -> None:
     assert digest(files, f"{kafka}\n17\n-") == ""
 
 
-def test_what_the_checkpoint_does_not_say_is_not_known() -> None:
+def test_missing_checkpoint_entries_give_no_digest() -> None:
     assert digest({}, at(0)) == ""
     with pytest.raises(PipelineError, match="notes of a source of files cannot be read"):
         digest({"sources/0/0": 'v1\n{"path":'}, at(0))
 
 
-def test_a_checkpoint_without_a_jvm(tmp_path: Path) -> None:
+def test_checkpoint_is_read_without_a_jvm(tmp_path: Path) -> None:
     for name, text in (
         ("offsets/0", HEAD + at(0)),
         ("offsets/1", HEAD + at(1)),

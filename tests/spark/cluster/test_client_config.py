@@ -24,27 +24,27 @@ def token() -> str:
     return "token"
 
 
-def test_other_options_are_others_business() -> None:
+def test_unrelated_options_are_ignored() -> None:
     options = {**WHERE, "topic": "out", "kafka.max.poll.records": "5", "kafka.compression.type": "lz4", "kafka.client.id": "me"}
     assert Connecting.parse(options) == Connecting("one:9092,two:9093")
     assert Connecting.parse(WHERE).protocol == "PLAINTEXT"
 
 
-def test_the_protocol_says_what_is_used() -> None:
+def test_security_protocol_selects_tls_and_sasl() -> None:
     assert Connecting.parse({**WHERE, "kafka.security.protocol": "plaintext"}).protocol == "PLAINTEXT"
     assert Connecting.parse(IN_TLS).protocol == "SSL"
     assert Connecting.parse(SCRAM).protocol == "SASL_SSL"
     assert Connecting.parse({**SCRAM, "kafka.security.protocol": "SASL_PLAINTEXT"}).protocol == "SASL_PLAINTEXT"
 
 
-def test_a_user_comes_with_a_login_module_or_by_name() -> None:
+def test_user_is_given_by_jaas_or_by_name_and_password() -> None:
     by_module = Connecting.parse(SCRAM)
     assert by_module.sasl == Sasl("SCRAM-SHA-512", "alice", Secret(PASSWORD))
     by_name = {"kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.username": "alice", "kafka.sasl.password": PASSWORD}
     assert Connecting.parse({**WITH_SASL, **by_name}) == by_module
 
 
-def test_stores_are_pem_in_a_file_or_as_they_are() -> None:
+def test_stores_are_pem_files_or_inline_pem() -> None:
     stores = {
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
@@ -63,7 +63,7 @@ def test_stores_are_pem_in_a_file_or_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "none"])
-def test_host_names_are_checked_unless_that_is_said(word: str) -> None:
+def test_host_names_are_verified_unless_disabled(word: str) -> None:
     tls = Connecting.parse({**IN_TLS, "kafka.ssl.endpoint.identification.algorithm": word}).tls
     assert tls is not None
     assert not tls.checks_hostname
@@ -80,7 +80,7 @@ def test_tokens_come_from_a_function_or_an_endpoint() -> None:
     assert parsed.sasl.token == TokenEndpoint("https://idp/token", "me", Secret("secret"), "kafka")
 
 
-def test_what_java_does_otherwise_may_stay() -> None:
+def test_java_only_options_are_accepted() -> None:
     assert Connecting.parse({**WHERE, "kafka.ssl.protocol": "TLSv1.3"}) == Connecting(WHERE["kafka.bootstrap.servers"])
 
 
@@ -120,7 +120,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused_by_its_name(name: str) -> None:
+def test_contradicting_options_are_refused_by_name(name: str) -> None:
     options, line = REFUSED[name]
     with pytest.raises(PipelineError, match=line) as refused:
         Connecting.parse(options)
@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_refused_by_its_name(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_secrets_are_not_shown_and_are_carried_along() -> None:
+def test_secrets_are_hidden_and_serialized() -> None:
     stores = {"kafka.ssl.keystore.key": "PRIVATE", "kafka.ssl.keystore.certificate.chain": "x", "kafka.ssl.key.password": "hidden"}
     connecting = Connecting.parse({**SCRAM, **stores})
     shown = f"{connecting} {connecting!r} {[connecting]}"
@@ -138,5 +138,5 @@ def test_secrets_are_not_shown_and_are_carried_along() -> None:
     assert pickle.loads(pickle.dumps(connecting)) == connecting
 
 
-def test_bootstrap_addresses() -> None:
+def test_bootstrap_addresses_are_parsed() -> None:
     assert addresses("one:1, two:2,[::1]:3") == [("one", 1), ("two", 2), ("::1", 3)]

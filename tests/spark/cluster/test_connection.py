@@ -87,19 +87,19 @@ def refused(call: Callable[[], Any]) -> str:
     return line
 
 
-def test_a_broker_that_is_trusted(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
+def test_trusted_certificate_is_accepted(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         assert ask(secured(address, authority)).error_code == 0
 
 
-def test_a_certificate_is_trusted_that_stands_in_the_store_itself(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
+def test_certificate_in_the_trust_store_is_accepted(authority: trustme.CA, certificate: trustme.LeafCert) -> None:
     leaf = certificate.cert_chain_pems[0].bytes().decode()
     with listening(answering(open_broker), server_context(certificate)) as address:
         options = {"security__protocol": "SSL", "ssl__truststore__certificates": f"# Größe\n{leaf}"}
         assert ask(connect(address, **options)).error_code == 0
 
 
-def test_a_certificate_of_somebody_else(certificate: trustme.LeafCert) -> None:
+def test_untrusted_certificate_is_refused(certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         line = refused(lambda: secured(address, trustme.CA()))
     assert f"localhost:{address[1]} shows a certificate of 'the broker' by 'tests, the authority', valid until" in line
@@ -107,7 +107,7 @@ def test_a_certificate_of_somebody_else(certificate: trustme.LeafCert) -> None:
     assert "kafka.ssl.truststore.location" in line
 
 
-def test_a_certificate_that_has_expired(authority: trustme.CA) -> None:
+def test_expired_certificate_is_refused(authority: trustme.CA) -> None:
     now = datetime.datetime.now(datetime.UTC)
     expired = authority.issue_cert(HOST, not_before=now - datetime.timedelta(days=9), not_after=now - datetime.timedelta(days=1))
     with listening(answering(open_broker), server_context(expired)) as address:
@@ -116,7 +116,7 @@ def test_a_certificate_that_has_expired(authority: trustme.CA) -> None:
     assert f"valid until {(now - datetime.timedelta(days=1)):%b}" in line
 
 
-def test_a_certificate_of_another_host(authority: trustme.CA) -> None:
+def test_certificate_of_another_host_is_refused(authority: trustme.CA) -> None:
     other = authority.issue_cert("kafka.example", "10.0.0.1")
     with listening(answering(open_broker), server_context(other)) as address:
         line = refused(lambda: secured(address, authority))
@@ -126,7 +126,7 @@ def test_a_certificate_of_another_host(authority: trustme.CA) -> None:
 
 
 @pytest.mark.parametrize("password", ["", "hidden"])
-def test_a_broker_that_wants_a_certificate(
+def test_client_certificate_is_presented_on_request(
     password: str, authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path
 ) -> None:
     mine = {"ssl__keystore__location": store(tmp_path / "me.pem", pem_of(authority.issue_cert("me@here"), password))}
@@ -139,7 +139,7 @@ def test_a_broker_that_wants_a_certificate(
         assert "does not accept the client's certificate" in refused(lambda: ask(secured(address, authority, **strange)))
 
 
-def test_stores_that_cannot_be_used(authority: trustme.CA, tmp_path: Path) -> None:
+def test_unusable_stores_are_refused(authority: trustme.CA, tmp_path: Path) -> None:
     mine = authority.issue_cert("me@here")
     encrypted = {"ssl__keystore__location": store(tmp_path / "me.pem", pem_of(mine, "hidden"))}
     with listening(answering(open_broker)) as address:
@@ -161,7 +161,7 @@ def test_stores_that_cannot_be_used(authority: trustme.CA, tmp_path: Path) -> No
         assert "kafka.ssl.truststore.certificates holds no certificate" in refused(lambda: connect(address, **empty))
 
 
-def test_a_store_that_is_exchanged_is_read_again(authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
+def test_replaced_store_is_read_again(authority: trustme.CA, certificate: trustme.LeafCert, tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     options = {"security__protocol": "SSL", "ssl__truststore__location": store(path, trustme.CA().cert_pem.bytes().decode())}
     with listening(answering(open_broker), server_context(certificate)) as address:
@@ -170,26 +170,26 @@ def test_a_store_that_is_exchanged_is_read_again(authority: trustme.CA, certific
         assert ask(connect(address, **options)).error_code == 0
 
 
-def test_a_listener_without_tls() -> None:
+def test_plaintext_listener_is_reported_to_a_tls_client() -> None:
     with listening(answering(open_broker)) as address:
         line = refused(lambda: secured(address, trustme.CA()))
     assert "speaks no TLS on this listener, and kafka.security.protocol is SSL: give PLAINTEXT" in line
 
 
-def test_a_listener_with_tls(certificate: trustme.LeafCert) -> None:
+def test_tls_listener_is_reported_to_a_plaintext_client(certificate: trustme.LeafCert) -> None:
     with listening(answering(open_broker), server_context(certificate)) as address:
         line = refused(lambda: ask(connect(address)))
         assert "speaks TLS on this listener, and kafka.security.protocol is PLAINTEXT: give SSL" in line
         assert "kafka.security.protocol is SASL_PLAINTEXT: give SASL_SSL" in refused(lambda: authenticated(address))
 
 
-def test_a_listener_that_wants_sasl() -> None:
+def test_sasl_listener_is_reported_to_a_client_without_sasl() -> None:
     with listening(answering(closed_broker)) as address:
         line = refused(lambda: ask(connect(address)))
     assert "wants its clients to authenticate (PLAIN, SCRAM-SHA-512), and kafka.security.protocol is PLAINTEXT" in line
 
 
-def test_ottlas_own_broker_authenticates_nobody() -> None:
+def test_ottla_broker_refuses_sasl() -> None:
     with Broker() as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         line = refused(lambda: authenticated((host, int(port))))
@@ -197,7 +197,7 @@ def test_ottlas_own_broker_authenticates_nobody() -> None:
         assert "speaks no TLS on this listener" in refused(lambda: secured((host, int(port)), trustme.CA()))
 
 
-def test_a_user_is_let_in_or_not() -> None:
+def test_user_is_authenticated_or_refused() -> None:
     with listening(answering(plain_broker())) as address:
         assert ask(authenticated(address)).error_code == 0
         line = refused(lambda: authenticated(address, password="secrets"))
@@ -208,7 +208,7 @@ def test_a_user_is_let_in_or_not() -> None:
         assert line.endswith("does not take kafka.sasl.mechanism SCRAM-SHA-256, but PLAIN")
 
 
-def test_a_wrong_password_is_not_tried_again() -> None:
+def test_wrong_password_is_not_retried() -> None:
     seen: list[str] = []
     with listening(answering(plain_broker(seen=seen))) as address:
         options = {"sasl__mechanism": "PLAIN", "sasl__username": "alice", "sasl__password": "wrong"}
@@ -228,7 +228,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     return now
 
 
-def test_a_session_is_renewed_in_time_with_requests_under_way(clock: list[float]) -> None:
+def test_session_is_reauthenticated_with_requests_in_flight(clock: list[float]) -> None:
     seen: list[str] = []
     with listening(answering(plain_broker(lifetime_ms=10_000, seen=seen))) as address:
         connection = authenticated(address)
@@ -245,7 +245,7 @@ def test_a_session_is_renewed_in_time_with_requests_under_way(clock: list[float]
     assert seen == ["ApiVersions", *shaken, *asked, *shaken, *asked]
 
 
-def test_a_session_that_has_ended_is_not_used(clock: list[float]) -> None:
+def test_expired_session_is_not_used(clock: list[float]) -> None:
     with listening(answering(plain_broker(lifetime_ms=10_000))) as address:
         connection = authenticated(address)
         clock[0] = 10.0
@@ -258,7 +258,7 @@ def closing(connection: socket.socket) -> None:
     connection.recv(1)
 
 
-def test_a_broker_that_closes_in_the_middle_may_come_back(certificate: trustme.LeafCert) -> None:
+def test_connection_closed_during_the_handshake_is_retriable(certificate: trustme.LeafCert) -> None:
     with listening(closing) as address:
         for call in (lambda: secured(address, trustme.CA()), lambda: authenticated(address), lambda: ask(connect(address))):
             with pytest.raises(OSError):
@@ -281,12 +281,12 @@ def test_a_broker_that_closes_in_the_middle_may_come_back(certificate: trustme.L
         (b"\0\0\0\x0a" + b"\0\0\0\7\0\0\0\0\0\0", "to another request"),
     ],
 )
-def test_an_answer_that_is_none(answer: bytes, line: str) -> None:
+def test_malformed_response_is_refused(answer: bytes, line: str) -> None:
     with listening(answering(lambda name, sent: answer)) as address, pytest.raises(ConnectionError, match=line):
         authenticated(address)
 
 
-def test_an_error_that_nobody_knows() -> None:
+def test_unknown_error_code_is_reported_by_number() -> None:
     answers = {"ApiVersions": versions(), "SaslHandshake": SaslHandshakeResponse(error_code=999)}
     with listening(answering(lambda name, sent: answers[name])) as address:
         assert "answers SaslHandshake with error 999" in refused(lambda: authenticated(address))
@@ -312,14 +312,14 @@ def older(seen: list[tuple[str, int]], **newest: int) -> Callable[[str, Any], An
     return answer
 
 
-def test_a_broker_of_before_does_not_say_whether_a_transaction_is_open() -> None:
+def test_old_broker_does_not_report_open_transactions() -> None:
     with listening(answering(older([], DescribeTransactions=-1, ApiVersions=2))) as address:
         client = ClusterClient(connecting(address))
         client.coordinator = lambda kind, key: address  # type: ignore[method-assign]
         assert state_of(client, "shop") == ""
 
 
-def test_a_broker_of_before_is_asked_in_versions_that_it_has() -> None:
+def test_old_broker_is_asked_in_supported_versions() -> None:
     seen: list[tuple[str, int]] = []
     with listening(answering(older(seen, FindCoordinator=2, OffsetFetch=5, ApiVersions=2))) as address:
         client = ClusterClient(connecting(address))
@@ -329,7 +329,7 @@ def test_a_broker_of_before_is_asked_in_versions_that_it_has() -> None:
         client.close()
 
 
-def test_a_broker_that_knows_apiversions_0_only_is_asked_again() -> None:
+def test_api_versions_falls_back_to_version_0() -> None:
     """It answers in version 0 that it does not know ours, and goes on listening (KIP-511)."""
     seen: list[int] = []
 
@@ -352,7 +352,7 @@ def test_a_broker_that_knows_apiversions_0_only_is_asked_again() -> None:
     assert line == f"InitProducerId 0 to 5 is needed, and the broker at localhost:{address[1]} does not serve it"
 
 
-def test_a_broker_that_is_too_old_for_a_shared_transaction() -> None:
+def test_too_old_broker_is_refused() -> None:
     with listening(answering(older([], Produce=9))) as address:
         connection = connect(address)
         with pytest.raises(NotServed, match=r"Produce 12 to 12 is needed, .* at localhost:\d+ has versions 3 to 9 of it"):
@@ -360,7 +360,7 @@ def test_a_broker_that_is_too_old_for_a_shared_transaction() -> None:
         connection.close()
 
 
-def test_a_dead_address_is_tried_once() -> None:
+def test_unreachable_address_is_tried_once() -> None:
     attempts: list[Address] = []
 
     class Counting(ClusterClient):

@@ -46,7 +46,7 @@ def refused(data: bytes, **how: object) -> str:
 
 
 @pytest.mark.wire
-def test_an_answer_and_an_error_are_both_answers() -> None:
+def test_error_status_is_returned_as_a_response() -> None:
     assert answer_to(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") == HttpResponse(200, "OK", b"{}")
     error = b"HTTP/1.1 503 Not Today\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000
     assert answer_to(error) == HttpResponse(503, "Not Today", b"x" * http_client.MAX_ERROR_BYTES)
@@ -54,7 +54,7 @@ def test_an_answer_and_an_error_are_both_answers() -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed(status: int) -> None:
+def test_redirects_are_not_followed(status: int) -> None:
     """What is in the headers is for the host that was named."""
     seen: list[bytes] = []
     with listening(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", seen)) as (_, port):
@@ -75,18 +75,18 @@ def test_no_redirect_is_followed(status: int) -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n", "does not answer"),
     ],
 )
-def test_what_is_no_answer(data: bytes, line: str) -> None:
+def test_malformed_responses_are_refused(data: bytes, line: str) -> None:
     assert line in refused(data)
 
 
 @pytest.mark.wire
-def test_an_answer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "MAX_ANSWER_BYTES", 1_000)
     assert "more than 1,000 bytes" in refused(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5_000)
     assert "takes too long" in refused(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 500, now_s=itertools.count(0.0, 10.0).__next__)
 
 
-def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+def test_password_in_a_url_is_refused_and_hidden() -> None:
     for call in (
         lambda: Registry("https://me:hush@registry:8081"),
         lambda: Registry("https://me:hush@[registry"),
@@ -101,6 +101,6 @@ def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
 @pytest.mark.parametrize(
     "url", ["", "file:///etc", "registry:8081", "http://", "http://h:x/", "http://h:0/", "http://h/a b", "http://h/\n"]
 )
-def test_what_is_no_url(url: str) -> None:
+def test_invalid_urls_are_refused(url: str) -> None:
     with pytest.raises(PipelineError, match="the URL begins with https:// or http:// and a host"):
         check_url("the URL", url, "")

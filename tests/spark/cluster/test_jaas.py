@@ -17,12 +17,12 @@ from ottla.spark.cluster.jaas import JaasError, LoginModule, parse_jaas
         'x.PlainLoginModule required username="alice"password="a b";',
     ],
 )
-def test_one_login_module(text: str) -> None:
+def test_login_module_is_parsed(text: str) -> None:
     assert parse_jaas(text) == LoginModule("PlainLoginModule", {"username": "alice", "password": "a b"})
 
 
 @given(st.text())
-def test_any_password_can_be_quoted(password: str) -> None:
+def test_every_password_can_be_quoted(password: str) -> None:
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     assert parse_jaas(f'M required password="{quoted}";').options == {"password": password}
 
@@ -40,14 +40,14 @@ def test_any_password_can_be_quoted(password: str) -> None:
         ("M required " + "a" * (64 << 10), "longer than"),
     ],
 )
-def test_anything_else_is_refused_without_its_secrets(text: str, line: str) -> None:
+def test_invalid_jaas_is_refused_without_showing_secrets(text: str, line: str) -> None:
     with pytest.raises(JaasError, match=line) as refused:
         parse_jaas(text)
     assert "hush" not in str(refused.value)
 
 
 @given(st.text(alphabet="ab=;\"'\\ \n", max_size=40))
-def test_no_text_breaks_it(text: str) -> None:
+def test_random_text_raises_only_expected_errors(text: str) -> None:
     try:
         parse_jaas(text)
     except JaasError:

@@ -28,11 +28,11 @@ def hold(conversation: Conversation, *answers: bytes) -> list[bytes]:
     return said
 
 
-def test_plain_is_one_message() -> None:
+def test_plain_sends_one_message() -> None:
     assert hold(plain("tim", "tanstaaftanstaaf"), b"") == [b"\0tim\0tanstaaftanstaaf"]
 
 
-def test_scram_by_the_example_of_its_rfc() -> None:
+def test_scram_matches_the_example_of_its_rfc() -> None:
     assert hold(scram("SCRAM-SHA-256", "user", "pencil", NONCE), SERVER_FIRST, SERVER_FINAL) == [
         b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
@@ -58,11 +58,11 @@ def server(mechanism: str, password: str, conversation: Conversation, salt: byte
 
 @settings(max_examples=20)
 @given(st.sampled_from(["SCRAM-SHA-256", "SCRAM-SHA-512"]), st.text(min_size=1), st.text(), st.binary(min_size=1))
-def test_scram_proves_any_password_to_a_server(mechanism: str, username: str, password: str, salt: bytes) -> None:
+def test_scram_authenticates_every_password(mechanism: str, username: str, password: str, salt: bytes) -> None:
     server(mechanism, password, scram(mechanism, username, password, NONCE), salt, 4096)
 
 
-def test_a_name_with_signs_of_scrams_is_escaped() -> None:
+def test_scram_escapes_special_characters_in_names() -> None:
     assert next(scram("SCRAM-SHA-512", "a=b,c", "x", "n")) == b"n,,n=a=3Db=2Cc,r=n"
 
 
@@ -87,7 +87,7 @@ def test_a_name_with_signs_of_scrams_is_escaped() -> None:
         ([SERVER_FIRST, b"v=6"], "none of SCRAM"),
     ],
 )
-def test_a_broker_that_does_not_keep_to_scram(answers: list[bytes], line: str) -> None:
+def test_scram_protocol_violations_are_refused(answers: list[bytes], line: str) -> None:
     conversation = scram("SCRAM-SHA-256", "user", "pencil", NONCE)
     next(conversation)
     for answer in answers[:-1]:
@@ -98,7 +98,7 @@ def test_a_broker_that_does_not_keep_to_scram(answers: list[bytes], line: str) -
 
 
 @given(st.lists(st.binary(max_size=100), min_size=1, max_size=2))
-def test_no_answer_breaks_scram(answers: list[bytes]) -> None:
+def test_random_server_messages_raise_only_expected_errors(answers: list[bytes]) -> None:
     conversation = scram("SCRAM-SHA-256", "user", "pencil", NONCE)
     next(conversation)
     with pytest.raises(SaslFailure):
@@ -106,13 +106,13 @@ def test_no_answer_breaks_scram(answers: list[bytes]) -> None:
             conversation.send(answer)
 
 
-def test_oauthbearer_by_the_example_of_its_rfc() -> None:
+def test_oauthbearer_matches_the_example_of_its_rfc() -> None:
     token = "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg=="
     said = hold(oauthbearer(token, {"host": "server.example.com", "port": "143"}), b"")
     assert said == [f"n,,\x01auth=Bearer {token}\x01host=server.example.com\x01port=143\x01\x01".encode()]
 
 
-def test_a_token_that_is_refused() -> None:
+def test_refused_token_is_reported_with_its_reason() -> None:
     conversation = oauthbearer("abc", {})
     next(conversation)
     assert conversation.send(b'{"status":"invalid_token"}') == b"\x01"
@@ -121,7 +121,7 @@ def test_a_token_that_is_refused() -> None:
 
 
 @pytest.mark.parametrize("challenge", [b"\xff", b"[]", b"{}", b"1", b"[" * 10_000])
-def test_a_refusal_that_says_nothing(challenge: bytes) -> None:
+def test_refusal_without_a_reason_is_reported(challenge: bytes) -> None:
     conversation = oauthbearer("abc", {})
     next(conversation)
     conversation.send(challenge)
@@ -133,12 +133,12 @@ def test_a_refusal_that_says_nothing(challenge: bytes) -> None:
     ("token", "extensions"),
     [("", {}), ("a b", {}), ("a\x01b", {}), ("abc", {"auth": "x"}), ("abc", {"a": "\x01"}), ("abc", {"1": ""})],
 )
-def test_what_a_token_cannot_be(token: str, extensions: dict[str, str]) -> None:
+def test_invalid_tokens_are_refused(token: str, extensions: dict[str, str]) -> None:
     with pytest.raises(SaslFailure):
         next(oauthbearer(token, extensions))
 
 
-def test_plain_cannot_carry_nul() -> None:
+def test_plain_refuses_nul_characters() -> None:
     with pytest.raises(SaslFailure):
         next(plain("a\0b", "c"))
     conversation = plain("a", "b")

@@ -20,17 +20,17 @@ def settings(protocol: str, **options: Any) -> dict[str, Any]:
     return settings_of(Connecting.parse({f"kafka.{name}": value for name, value in given.items()}))
 
 
-def test_a_plain_cluster() -> None:
+def test_settings_for_a_plaintext_cluster() -> None:
     assert settings("PLAINTEXT") == {"bootstrap.servers": "h:1", "security.protocol": "plaintext"}
 
 
-def test_names_and_passwords() -> None:
+def test_settings_for_names_and_passwords() -> None:
     given = settings("SASL_PLAINTEXT", **SCRAM)
     assert (given["security.protocol"], given["sasl.username"], given["sasl.password"]) == ("sasl_plaintext", "u", "p")
     Consumer({**given, "group.id": "g", "log_level": 0}).close()
 
 
-def test_certificates_of_both_sides() -> None:
+def test_settings_for_mutual_tls() -> None:
     authority = trustme.CA()
     own = pem_of(authority.issue_cert("client"), "secret")
     stores = {
@@ -48,7 +48,7 @@ def test_certificates_of_both_sides() -> None:
 
 
 @pytest.mark.parametrize("expires_s", [None, 4_102_444_800.0])
-def test_a_token_is_asked_for_when_librdkafka_wants_one(expires_s: float | None) -> None:
+def test_token_is_requested_when_librdkafka_needs_one(expires_s: float | None) -> None:
     def token() -> str | tuple[str, float]:
         return "abc" if expires_s is None else ("abc", expires_s)
 

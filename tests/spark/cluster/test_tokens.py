@@ -37,13 +37,13 @@ def of(function: Any) -> Token:
     return token_of(Sasl("OAUTHBEARER", token=function))
 
 
-def test_a_function_gives_a_token_in_three_ways() -> None:
+def test_token_function_may_return_three_types() -> None:
     later = time.time() + 60
     assert of(given) == of(f"{HERE}:given") == Token(Secret("token"))
     assert of(lambda: ("token", later)) == of(lambda: Token(Secret("token"), later)) == Token(Secret("token"), later)
 
 
-def test_a_web_token_says_itself_when_it_expires() -> None:
+def test_expiry_is_read_from_a_jwt() -> None:
     assert of(lambda: web_token({"exp": 1e11})).expires_s == 1e11
     assert expiry_of(web_token({"sub": "me"})) is None
     for text in ("", "a.b", "a.!.c", "a.b.c", web_token([]), web_token({"exp": "soon"}), web_token({"exp": None})):
@@ -67,7 +67,7 @@ def raising() -> str:
         (f"{HERE}:NO_FUNCTION", "is no function"),
     ],
 )
-def test_a_function_that_gives_none(function: Any, line: str) -> None:
+def test_invalid_result_of_a_token_function_is_refused(function: Any, line: str) -> None:
     with pytest.raises(PipelineError, match=line) as refused:
         of(function)
     assert str(refused.value).startswith("kafka.sasl.oauthbearer.token.function: ")
@@ -99,7 +99,7 @@ def endpoint(answer: Callable[[str, str], tuple[int, bytes]]) -> Iterator[TokenE
             thread.join()
 
 
-def test_an_endpoint_is_asked_again_when_most_of_a_token_s_life_is_over() -> None:
+def test_token_is_refreshed_before_it_expires() -> None:
     asked: list[tuple[dict[str, list[str]], str]] = []
 
     def answer(form: str, authorization: str) -> tuple[int, bytes]:
@@ -129,12 +129,12 @@ def test_an_endpoint_is_asked_again_when_most_of_a_token_s_life_is_over() -> Non
         ((200, b'{"access_token": 1}'), "its answer has no access_token"),
     ],
 )
-def test_an_endpoint_that_gives_none(answer: tuple[int, bytes], line: str) -> None:
+def test_token_endpoint_without_a_token_is_reported(answer: tuple[int, bytes], line: str) -> None:
     with endpoint(lambda form, authorization: answer) as where, pytest.raises(PipelineError, match=line) as refused:
         of(where)
     assert "hush" not in str(refused.value)
 
 
-def test_an_endpoint_that_is_not_there() -> None:
+def test_unreachable_token_endpoint_is_reported() -> None:
     with pytest.raises(PipelineError, match="does not answer"):
         of(TokenEndpoint("http://127.0.0.1:1/", "me", Secret("x")))

@@ -12,7 +12,7 @@ from ottla.spark.progress.active_sinks import ProcessNotes
 SINK = ("h:1", "shop")
 
 
-def test_two_threads_that_write_under_one_id_are_told_so() -> None:
+def test_concurrent_writes_under_one_id_are_refused() -> None:
     notes = ProcessNotes()
     inside, leave = threading.Event(), threading.Event()
 
@@ -42,7 +42,7 @@ def test_two_threads_that_write_under_one_id_are_told_so() -> None:
             raise ZeroDivisionError
 
 
-def test_a_failure_that_was_not_raised_ends_all_later_batches() -> None:
+def test_swallowed_failure_refuses_later_batches() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 1, ValueError("no such topic"))
     for batch in (2, 3):
@@ -56,14 +56,14 @@ def test_a_failure_that_was_not_raised_ends_all_later_batches() -> None:
     notes.check_failed(SINK, "q", 2)
 
 
-def test_an_error_without_a_text_is_named() -> None:
+def test_error_without_a_message_is_named_by_type() -> None:
     notes = ProcessNotes()
     notes.note_failed(SINK, "q", 0, KeyboardInterrupt())
     with pytest.raises(PipelineError, match=r"batch 0 was not written \(KeyboardInterrupt\)"):
         notes.check_failed(SINK, "q", 1)
 
 
-def test_a_sink_is_used_once_in_a_batch() -> None:
+def test_second_write_in_a_batch_is_refused() -> None:
     notes = ProcessNotes()
     notes.note_written(SINK, "q", "run", 3)
     with pytest.raises(PipelineError, match="batch 3 is committed under 'shop', and was given to the sink again"):
@@ -72,7 +72,7 @@ def test_a_sink_is_used_once_in_a_batch() -> None:
     notes.check_first_use(SINK, "another run", 3)
 
 
-def test_a_batch_is_new_where_no_sink_was_given_it() -> None:
+def test_first_use_of_a_batch_number_is_new() -> None:
     notes = ProcessNotes()
     assert [notes.note_given("q", batch) for batch in (0, 0, 1, 3, 3)] == [True, False, True, True, False]
     assert notes.note_given("another", 0)

@@ -404,7 +404,7 @@ def clusters() -> Iterator[Callable[[str], tuple[str, Any]]]:
         stop()
 
 
-def test_the_matrix_is_whole() -> None:
+def test_damage_matrix_is_complete() -> None:
     for row in MATRIX.values():
         assert list(row) == [LOST, BACK, FAR_BACK, SWAPPED, EXPIRED]
     assert 3 * len(ON_KAFKA) >= len(DAMAGES) - 4
@@ -413,7 +413,7 @@ def test_the_matrix_is_whole() -> None:
 
 @pytest.mark.parametrize(("kind", "damage"), CELLS)
 @pytest.mark.parametrize("afterwards", AFTERWARDS)
-def test_once_or_refused(
+def test_damaged_bookkeeping_writes_once_or_is_refused(
     spark: Any, clusters: Callable[[str], tuple[str, Any]], tmp_path: Path, kind: str, damage: str, afterwards: str
 ) -> None:
     bootstrap, clock = clusters("ottla" if kind == GROUP_ALONE else kind)

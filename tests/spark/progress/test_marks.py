@@ -61,25 +61,25 @@ def stream(transaction: FakeTransaction) -> ExactlyOnce[int]:
     return made
 
 
-def test_batches_follow_each_other_over_starts() -> None:
+def test_batches_continue_after_restarts() -> None:
     transaction = FakeTransaction()
     for batch in range(3):
         assert not stream(transaction).write("q", batch, written, ends(batch)).is_replay
     assert [mark.batch for mark in transaction.committed] == [0, 1, 2]
 
 
-def test_what_was_committed_is_not_written_again() -> None:
+def test_committed_batch_is_not_written_again() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     assert stream(transaction).write("q", 4, written, ENDS).is_replay
     assert transaction.ends == []
 
 
-def test_a_batch_marked_by_an_older_version_is_known_by_its_number() -> None:
+def test_batch_committed_by_an_older_version_is_recognized() -> None:
     assert stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 4, written, ENDS).is_replay
     assert parse_mark('{"query":"q","batch":4,"run":"r"}', "g") == Mark("q", 4, "r")
 
 
-def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
+def test_replanned_batch_with_more_input_is_refused() -> None:
     """Spark has planned the batch anew, with more input: to skip it would lose what came in addition."""
     transaction = FakeTransaction([Mark("q", 4, "before", ENDS.text)])
     more = parse_input(OFFSETS.replace("7", "12"), 4)
@@ -88,7 +88,7 @@ def test_a_checkpoint_that_was_set_back_by_one_batch() -> None:
     assert transaction.ends == []
 
 
-def test_other_files_in_a_batch_that_was_committed() -> None:
+def test_committed_batch_with_other_files_is_refused() -> None:
     """A checkpoint that was set back counts on from there, whatever it reads."""
     files = InputEnds('{"logOffset":1}', {("t", 0): 4}, content="one", at="t")
     last = Mark("q", 4, "before", files.text, content="one")
@@ -101,7 +101,7 @@ def test_other_files_in_a_batch_that_was_committed() -> None:
 
 
 @pytest.mark.parametrize(("given", "running", "is_refused"), [(3, "3", False), (0, "3", True), (0, None, False)])
-def test_the_number_of_a_batch_is_the_streams_own(given: int, running: str | None, is_refused: bool) -> None:
+def test_batch_number_of_another_stream_is_refused(given: int, running: str | None, is_refused: bool) -> None:
     if is_refused:
         with pytest.raises(PipelineError, match="was given batch 0, and the stream runs batch 3"):
             check_number(given, running)
@@ -109,12 +109,12 @@ def test_the_number_of_a_batch_is_the_streams_own(given: int, running: str | Non
         check_number(given, running)
 
 
-def test_a_checkpoint_that_was_set_back_further() -> None:
+def test_checkpoint_set_back_several_batches_is_refused() -> None:
     with pytest.raises(PipelineError, match="is at batch 3, and 4 is committed: the checkpoint was set back"):
         stream(FakeTransaction([Mark("q", 4, "before")])).write("q", 3, written, ends(3))
 
 
-def test_what_a_checkpoint_says_of_a_batch() -> None:
+def test_batch_input_is_parsed_from_the_checkpoint() -> None:
     assert (ENDS.text, ENDS.offsets) == ('{"t":{"0":7}}', {("t", 0): 7})
     two = OFFSETS + '\n{"b":{"1":2,"0":1}}\n-'
     assert parse_input(two, 4).text == '[{"t":{"0":7}},{"b":{"0":1,"1":2}}]'
@@ -129,7 +129,7 @@ def test_what_a_checkpoint_says_of_a_batch() -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 7])
-def test_a_later_batch_without_a_mark_is_no_first_start(batch: int) -> None:
+def test_later_batch_without_progress_is_refused(batch: int) -> None:
     """The group was deleted or has expired, or somebody gave another transactional id."""
     transaction = FakeTransaction()
     with pytest.raises(PipelineError, match=f"is at batch {batch}, and nothing tells which batches were committed"):
@@ -137,19 +137,19 @@ def test_a_later_batch_without_a_mark_is_no_first_start(batch: int) -> None:
     assert transaction.ends == []
 
 
-def test_a_mark_that_was_set_back() -> None:
+def test_progress_record_that_was_set_back_is_refused() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before")])
     with pytest.raises(PipelineError, match="is at batch 6, and the last that was committed under this transactional id is 4"):
         stream(transaction).write("q", 6, written, ends(6))
     assert transaction.ends == []
 
 
-def test_a_mark_of_another_checkpoint() -> None:
+def test_progress_of_another_checkpoint_is_refused() -> None:
     with pytest.raises(PipelineError, match="came from another checkpoint"):
         stream(FakeTransaction([Mark("another", 4, "before")])).write("q", 5, written, ends(5))
 
 
-def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
+def test_aborted_batch_is_retried_under_its_number() -> None:
     transaction = FakeTransaction([Mark("q", 4, "before")])
     sink = stream(transaction)
 
@@ -162,7 +162,7 @@ def test_a_batch_that_was_aborted_is_tried_again_under_its_number() -> None:
     assert transaction.ends == [False, True]
 
 
-def test_the_mark_stands_at_the_first_partition_of_the_input() -> None:
+def test_progress_is_stored_at_the_first_input_partition() -> None:
     mark = Mark("q", 4, "r", ENDS.text)
     commit = commit_of(mark, {("t", 1): 9, ("t", 0): 7, ("u", 0): 3})
     assert list(commit) == ["t", "u"]
@@ -171,7 +171,7 @@ def test_the_mark_stands_at_the_first_partition_of_the_input() -> None:
     assert (offset, newest_mark(["", metadata, ""], "g")) == (7, mark)
 
 
-def test_the_newest_of_several_marks_counts() -> None:
+def test_newest_progress_record_is_used() -> None:
     """A topic that is read no more keeps the mark of the last batch that has read it."""
     old, new = (commit_of(Mark("q", batch, "r"), {(topic, 0): 1})[topic][0][1] for batch, topic in ((4, "t"), (5, "a")))
     assert newest_mark([old, new], "g") == newest_mark([new, old], "g") == Mark("q", 5, "r")
@@ -193,7 +193,7 @@ def test_the_newest_of_several_marks_counts() -> None:
         ("", False),
     ],
 )
-def test_a_lost_checkpoint_is_taken_up_where_it_ended_and_nowhere_else(begin: str, goes_on: bool) -> None:
+def test_lost_checkpoint_resumes_only_at_the_committed_offsets(begin: str, goes_on: bool) -> None:
     transaction = FakeTransaction([Mark("lost", 4, "before", ENDS.text)])
     sink = stream(transaction)
     first = InputEnds('{"t":{"0":9}}', {("t", 0): 9}, begin)
@@ -211,7 +211,7 @@ def test_a_lost_checkpoint_is_taken_up_where_it_ended_and_nowhere_else(begin: st
         stream(transaction).write("lost", 5, written, ends(5))
 
 
-def test_where_a_stream_begins() -> None:
+def test_begin_offsets_are_parsed_from_the_checkpoint() -> None:
     assert parse_begin(['\0v1\n{"t":{"1":2,"0":7}}']) == '{"t":{"0":7,"1":2}}'
     assert parse_begin(['\0v1\n{"t":{"0":7}}', 'v1\n{"u":{"0":1}}']) == '[{"t":{"0":7}},{"u":{"0":1}}]'
     for nothing in ([], ["v1"], ["{"], ['v1\n{"path":"file:/a","batchId":0}']):
@@ -221,7 +221,7 @@ def test_where_a_stream_begins() -> None:
 @pytest.mark.parametrize(
     ("took_s", "says"), [(59.0, "another pipeline runs as"), (61.0, "batch 0 took 61,000 ms, and its transaction")]
 )
-def test_who_took_too_long_was_fenced_by_the_coordinator(took_s: float, says: str) -> None:
+def test_timed_out_batch_is_reported_as_too_slow(took_s: float, says: str) -> None:
     clock = [0.0]
     sink = ExactlyOnce(FakeTransaction(), "run", timeout_ms=60_000, now_s=lambda: clock[0])
     sink.start()

@@ -82,7 +82,7 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
-def test_a_stream_goes_on_whose_group_is_gone(broker: Broker, by_driver: bool) -> None:
+def test_stream_continues_after_its_group_is_deleted(broker: Broker, by_driver: bool) -> None:
     name = f"gone-{by_driver}"
     broker.create_topic(name, partitions=1, configs={"retention.ms": "-1"})
     first = Stream(broker.bootstrap, name, by_driver)
@@ -103,7 +103,7 @@ def test_a_stream_goes_on_whose_group_is_gone(broker: Broker, by_driver: bool) -
     assert kept(again) == (Mark("q", 3, "run", offsets=1), {name: {"0": 4}})
 
 
-def test_marks_outlive_retention_of_offsets_and_ids(broker: Broker) -> None:
+def test_progress_survives_expiry_of_offsets_and_ids(broker: Broker) -> None:
     broker.create_topic("slow", partitions=1, configs={"retention.ms": "-1"})
     stream = Stream(broker.bootstrap, "slow")
     stream.sink.start()
@@ -120,7 +120,7 @@ def test_marks_outlive_retention_of_offsets_and_ids(broker: Broker) -> None:
     assert values(broker, "slow") == [b"0", b"1"]
 
 
-def test_a_mark_is_part_of_its_transaction(broker: Broker) -> None:
+def test_progress_record_is_part_of_the_transaction(broker: Broker) -> None:
     """What an open or an aborted one says counts for nothing, and hides no other's."""
     for name in ("open", "other"):
         broker.create_topic(name, partitions=1)
@@ -143,7 +143,7 @@ def test_a_mark_is_part_of_its_transaction(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-def test_a_topic_that_would_lose_records_is_refused(broker: Broker, policy: str) -> None:
+def test_progress_topic_without_compaction_is_refused(broker: Broker, policy: str) -> None:
     name = f"fleeting-{len(policy)}"
     broker.create_topic(name, partitions=1, configs={"cleanup.policy": policy})
     with pytest.raises(PipelineError, match=rf"'{name}' \(progress\.topic\) has cleanup\.policy={policy}, which would delete"):
@@ -158,7 +158,7 @@ def test_a_topic_that_would_lose_records_is_refused(broker: Broker, policy: str)
         ("tombstone", NewRecord(None, key=b"me")),
     ],
 )
-def test_a_topic_with_other_content_is_refused(broker: Broker, name: str, record: NewRecord) -> None:
+def test_progress_topic_with_other_records_is_refused(broker: Broker, name: str, record: NewRecord) -> None:
     """Whatever the key is: a changelog of somebody's would be read as a whole at each start."""
     topic = f"theirs-{name}"
     broker.create_topic(topic, partitions=1, configs={"cleanup.policy": "compact"})
@@ -170,7 +170,7 @@ def test_a_topic_with_other_content_is_refused(broker: Broker, name: str, record
         progress.read()
 
 
-def test_tombstone_of_another_stream_is_no_error(broker: Broker) -> None:
+def test_tombstone_of_another_stream_is_ignored(broker: Broker) -> None:
     """An operator removes the record of a retired stream so. The own record's tombstone could make a batch be written twice."""
     broker.create_topic("retired", partitions=1, configs={"cleanup.policy": "compact"})
     with KafkaClient(broker.bootstrap) as client:
@@ -180,12 +180,12 @@ def test_tombstone_of_another_stream_is_no_error(broker: Broker) -> None:
     assert progress.read() is None
 
 
-def test_a_topic_that_cannot_be_created_is_named_with_what_to_do(broker: Broker) -> None:
+def test_failed_topic_creation_is_reported_with_a_remedy(broker: Broker) -> None:
     with pytest.raises(PipelineError, match=r"'no/name' does not exist, and cannot be created .* by progress\.topic=none"):
         ProgressTopic(ClusterClient(Connecting(broker.bootstrap)), "no/name", "me").open()
 
 
-def test_streams_and_frames_do_not_share_an_id(broker: Broker) -> None:
+def test_streams_and_frames_refuse_a_shared_id(broker: Broker) -> None:
     """They would fence each other. A name of frames may hold anything, as another id's key."""
     broker.create_topic("shared", partitions=1)
     stream = Stream(broker.bootstrap, "shared")
@@ -205,7 +205,7 @@ def test_streams_and_frames_do_not_share_an_id(broker: Broker) -> None:
         ProgressTopic(stream.cluster, TOPIC, "framed").read()
 
 
-def test_progress_in_the_group_alone_is_gone_on_from(broker: Broker) -> None:
+def test_stream_continues_from_progress_in_the_group(broker: Broker) -> None:
     """As of a stream that was begun without a progress topic."""
     broker.create_topic("older", partitions=1)
     older = Stream(broker.bootstrap, "older")
@@ -230,7 +230,7 @@ def test_progress_in_the_group_alone_is_gone_on_from(broker: Broker) -> None:
     assert values(broker, "older") == [b"%d" % batch for batch in range(5)]
 
 
-def test_the_option(broker: Broker) -> None:
+def test_progress_topic_option_is_parsed(broker: Broker) -> None:
     options = {"kafka.bootstrap.servers": broker.bootstrap, "transactional.id": "x", "topic": "t"}
     assert parse_options(options).progress_topic == "ottla-progress"
     assert parse_options(options | {"progress.topic": "none"}).progress_topic is None
@@ -243,7 +243,7 @@ def test_the_option(broker: Broker) -> None:
 
 @pytest.mark.full
 @pytest.mark.java
-def test_apache_kafka_keeps_marks_as_well() -> None:
+def test_progress_topic_works_on_apache_kafka() -> None:
     kafka, topic = shared_kafka(), f"marked-{uuid.uuid4().hex[:8]}"
     with KafkaClient(kafka.bootstrap, timeout_s=oracle.LIMIT_S) as client:
         client.create_topic(topic, partitions=1)

@@ -37,7 +37,7 @@ def decoded(batches: list[Encoded]) -> list[Any]:
 @pytest.mark.heavy
 @settings(max_examples=150)
 @given(st.lists(row, min_size=1, max_size=60), st.integers(0, 4), st.integers(100, 2_000), st.data())
-def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
+def test_encoded_rows_round_trip(rows: list[Any], codec: int, batch_bytes: int, data: Any) -> None:
     whole = columns(rows)
     start = data.draw(st.integers(0, len(rows) - 1))
     # A slice has offsets of its own into the same buffers.
@@ -56,7 +56,7 @@ def test_what_is_written_is_read(rows: list[Any], codec: int, batch_bytes: int, 
 @pytest.mark.heavy
 @settings(max_examples=60)
 @given(st.lists(row, min_size=1, max_size=60), st.lists(st.integers(1, 59), max_size=6), st.integers(100, 2_000))
-def test_parts_that_are_encoded_at_once_are_as_if_each_was_alone(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
+def test_joint_encoding_equals_separate_encoding(rows: list[Any], cuts: list[int], batch_bytes: int) -> None:
     whole = columns(rows)
     starts = sorted({0, *(cut for cut in cuts if cut < len(rows))})
     parts = [PartitionRows(start, 100 * number) for number, start in enumerate(starts)]
@@ -70,7 +70,7 @@ def test_parts_that_are_encoded_at_once_are_as_if_each_was_alone(rows: list[Any]
 
 
 @pytest.mark.parametrize("size", [90, 300])
-def test_batches_are_as_large_as_they_may_be(size: int) -> None:
+def test_batches_are_filled_up_to_the_limit(size: int) -> None:
     rows = [(b"k", b"v" * size, [])] * 100
     batches = list(encode(columns(rows), ProducerIdentity(1, 0, 0), [PartitionRows(0, 0)], 1, 1_000))
     assert {batch.records for batch in batches[:-1]} == {1_000 // (size + 27)}
@@ -81,12 +81,12 @@ def test_batches_are_as_large_as_they_may_be(size: int) -> None:
 
 @pytest.mark.heavy
 @given(st.lists(st.integers(-(1 << 62), 1 << 62), min_size=1))
-def test_varints(values: list[int]) -> None:
+def test_varints_equal_the_scalar_encoding(values: list[int]) -> None:
     assert varints(np.array(values, np.int64)).to_pylist() == [uvarint((v << 1) ^ (v >> 63)) for v in values]
 
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"v"}], ids=["no header", "no key"])
-def test_a_header_without_a_key_is_named(header: Any) -> None:
+def test_header_without_a_key_is_reported(header: Any) -> None:
     """A broker answers for such a batch that it cannot be read, and no more."""
     arrays = [pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), pa.array([[header]], HEADERS)]
     rows = pa.RecordBatch.from_arrays(arrays, ["key", "value", "headers"])

@@ -19,11 +19,11 @@ def test_hashes_equal_the_reference() -> None:
     assert [int(h) & 0xFFFFFFFF for h in murmur2(keys)] == [reference(k) & 0xFFFFFFFF for k in keys]
 
 
-def test_records_without_a_key_are_dealt_out() -> None:
+def test_records_without_a_key_are_distributed_round_robin() -> None:
     assert partitions_for([None] * 5, 3, start=2) == [2, 0, 1, 2, 0]
     assert partitions_for([], 3) == []
 
 
-def test_partitions_are_kafkas() -> None:
+def test_partitions_equal_those_of_kafka() -> None:
     keys = [b"key-%d" % n for n in range(1_000)]
     assert partitions_for(keys, 7) == [(reference(k) & 0x7FFFFFFF) % 7 for k in keys]

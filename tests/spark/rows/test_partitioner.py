@@ -28,7 +28,7 @@ def batch(rows: list[tuple[str | None, bytes | None, int | None]]) -> pa.RecordB
 
 @pytest.mark.smoke
 @given(ROWS)
-def test_each_row_has_the_place_it_asks_for_or_its_keys(rows: list[tuple[str, bytes | None, int | None]]) -> None:
+def test_row_uses_its_partition_or_that_of_its_key(rows: list[tuple[str, bytes | None, int | None]]) -> None:
     placed = with_places(batch(rows), COUNTS)
     assert placed.column("topic").to_pylist() == [topic for topic, _, _ in rows]
     for (topic, key, asked), place in zip(rows, placed.column("partition").to_pylist(), strict=True):
@@ -49,7 +49,7 @@ def test_each_row_has_the_place_it_asks_for_or_its_keys(rows: list[tuple[str, by
         (("b", None, -1), "topic 'b' has no partition -1: it has 5"),
     ],
 )
-def test_a_row_without_a_place_is_named(row: tuple[str | None, bytes | None, int | None], says: str) -> None:
+def test_row_without_a_valid_partition_is_reported(row: tuple[str | None, bytes | None, int | None], says: str) -> None:
     with pytest.raises(PipelineError, match=says):
         with_places(batch([("a", b"k", 0), row]), COUNTS)
 

@@ -19,7 +19,7 @@ PLACE = "topic STRING, partition INT"
 TYPES = "array<struct<key:string,value:binary>>"
 
 
-def test_all_but_the_value_may_be_left_out(spark: Any) -> None:
+def test_only_the_value_column_is_required(spark: Any) -> None:
     frame = outgoing(spark.createDataFrame([("v", 1)], "VALUE STRING, other INT"), "t")
     assert [tuple(row) for row in frame.collect()] == [("t", None, bytearray(b"v"), None)]
     assert [(f.name, f.dataType.simpleString()) for f in frame.schema.fields] == [
@@ -34,7 +34,7 @@ def test_all_but_the_value_may_be_left_out(spark: Any) -> None:
 
 @pytest.mark.parametrize("types", [TYPES, TYPES.replace("key:", "Key:")])
 @pytest.mark.parametrize("largest_bytes", [None, 2])
-def test_no_list_of_headers_is_null(spark: Any, largest_bytes: int | None, types: str) -> None:
+def test_null_headers_become_empty_lists(spark: Any, largest_bytes: int | None, types: str) -> None:
     """Arrow's writer in the JVM takes quadratic time for null lists."""
     rows = [("v", None), ("v", []), ("v", [("h", None)]), ("large", None), ("large", [("h", None)])]
     frame = Outgoing("t", largest_bytes).rows(spark.createDataFrame(rows, f"value STRING, headers {types}"))
@@ -45,7 +45,7 @@ def test_no_list_of_headers_is_null(spark: Any, largest_bytes: int | None, types
     assert frame.toArrow().column("headers").null_count == 0
 
 
-def test_the_option_wins_over_the_column(spark: Any) -> None:
+def test_topic_option_overrides_the_column(spark: Any) -> None:
     frame = spark.createDataFrame([("a", 3, "k", b"v", [("h", None)])], f"{PLACE}, key STRING, value BINARY, headers {TYPES}")
     assert [(r.topic, r.partition, r.headers[0].key) for r in outgoing(frame, None).collect()] == [("a", 3, "h")]
     assert [r.topic for r in outgoing(frame, "b").collect()] == ["b"]
@@ -63,7 +63,7 @@ def test_the_option_wins_over_the_column(spark: Any) -> None:
         ("value STRING, headers STRING", "t", "column 'headers' is string; the sink takes array<"),
     ],
 )
-def test_what_is_no_row_of_the_sinks_is_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
+def test_invalid_columns_are_refused(spark: Any, schema: str, topic: str | None, says: str) -> None:
     with pytest.raises(PipelineError) as refused:
         outgoing(spark.createDataFrame([], schema), topic)
     assert says in str(refused.value)
@@ -78,7 +78,7 @@ def rows(spark: Any, given: list[tuple[str | None, bytes | None, int | None]]) -
     )
 
 
-def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
+def test_rows_are_partitioned_like_by_kafka_producers(spark: Any) -> None:
     from ottla.spark.rows.spark_partitioner import placed
 
     frame = rows(spark, [(("a", "b")[n % 2], key, 1 if n % 10 == 0 else None) for n, key in enumerate(KEYS)])
@@ -96,7 +96,9 @@ def test_rows_are_placed_as_kafkas_producers_place_them(spark: Any) -> None:
         (("a", None, -1), "topic 'a' has no partition -1"),
     ],
 )
-def test_rows_that_have_no_place_are_named(spark: Any, row: tuple[Any, ...], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_without_a_valid_partition_are_reported(
+    spark: Any, row: tuple[Any, ...], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where Python places them. Those that the JVM has placed are refused by the task that writes them (test_writer)."""
     from ottla.spark.rows import spark_partitioner as placing
     from ottla.spark.rows.spark_partitioner import placed

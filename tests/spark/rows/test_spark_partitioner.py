@@ -22,7 +22,7 @@ ROWS = (
 )
 
 
-def test_the_jvm_and_python_place_the_same(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jvm_and_python_choose_the_same_partitions(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = outgoing(spark.range(500).selectExpr(*ROWS), None)
 
     def by_value() -> dict[bytes, Any]:

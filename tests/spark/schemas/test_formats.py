@@ -29,7 +29,7 @@ def rows(schema: str) -> st.SearchStrategy[dict[str, object]]:
 
 @pytest.mark.parametrize("schema", [PURCHASE, INVOICE, SHIPMENT, TOTAL])
 @given(data=st.data())
-def test_what_is_packed_is_read(schema: str, data: st.DataObject) -> None:
+def test_packed_values_round_trip(schema: str, data: st.DataObject) -> None:
     row = data.draw(rows(schema))
     assert json.loads(JSON.pack(row, schema)) == row
     packed = io.BytesIO(AVRO.pack(row, schema))
@@ -37,10 +37,10 @@ def test_what_is_packed_is_read(schema: str, data: st.DataObject) -> None:
     assert not packed.read()
 
 
-def test_a_field_that_is_not_given_is_null() -> None:
+def test_missing_field_is_null() -> None:
     packed = AVRO.pack({"purchase": 1}, SHIPMENT)
     assert packed == bytes((2, 2, 0, 0, 0))
 
 
-def test_formats_go_by_their_names() -> None:
+def test_formats_are_listed_by_name() -> None:
     assert list(FORMATS) == ["json", "avro"]

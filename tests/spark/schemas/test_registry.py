@@ -50,7 +50,7 @@ def framed(number: int, value: bytes) -> bytes:
     return data
 
 
-def test_values_of_several_schemas_become_records_of_ones_own(served: tuple[RegistryServer, Registry]) -> None:
+def test_values_of_several_schemas_are_decoded_to_the_readers_schema(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     older, newer = (server.add(json.dumps(schema)) for schema in (OLDER, NEWER))
     decoder = Decoder(RegistryClient(registry), SCHEMA)
@@ -60,7 +60,7 @@ def test_values_of_several_schemas_become_records_of_ones_own(served: tuple[Regi
     assert len(server.asked) == 2
 
 
-def test_bytes_that_are_no_such_value_are_none(served: tuple[RegistryServer, Registry]) -> None:
+def test_invalid_values_are_decoded_as_none(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     number, other = server.add(json.dumps(OLDER)), server.add("message M {}", "PROTOBUF")
     decoder = Decoder(RegistryClient(registry), SCHEMA)
@@ -71,7 +71,7 @@ def test_bytes_that_are_no_such_value_are_none(served: tuple[RegistryServer, Reg
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=60))
-def test_no_bytes_raise(served: tuple[RegistryServer, Registry], data: bytes) -> None:
+def test_random_bytes_never_raise(served: tuple[RegistryServer, Registry], data: bytes) -> None:
     server, registry = served
     decoder = Decoder(RegistryClient(registry), SCHEMA)
     decoder.decode(data)
@@ -86,7 +86,7 @@ def test_no_bytes_raise(served: tuple[RegistryServer, Registry], data: bytes) ->
         json.dumps({"type": "what"}),
     ],
 )
-def test_a_schema_that_cannot_be_read_is_no_null(served: tuple[RegistryServer, Registry], schema: str) -> None:
+def test_unreadable_schema_is_an_error(served: tuple[RegistryServer, Registry], schema: str) -> None:
     """All values of it would be lost in silence."""
     server, registry = served
     number = server.add(schema)
@@ -96,7 +96,7 @@ def test_a_schema_that_cannot_be_read_is_no_null(served: tuple[RegistryServer, R
             decoder.decode(framed(number, b"x"))
 
 
-def test_an_id_that_is_not_known_yet_is_asked_for_again_after_a_while(served: tuple[RegistryServer, Registry]) -> None:
+def test_unknown_schema_id_is_requested_again_later(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     now = [0.0]
     decoder = Decoder(RegistryClient(registry, lambda: now[0]), SCHEMA)
@@ -111,7 +111,7 @@ def test_an_id_that_is_not_known_yet_is_asked_for_again_after_a_while(served: tu
     assert decoder.decode(value) == {"id": 7, "name": None}
 
 
-def test_a_process_asks_once_whatever_its_tasks(served: tuple[RegistryServer, Registry]) -> None:
+def test_schema_is_requested_once_per_process(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     value = framed(server.add(json.dumps(OLDER)), avro(OLDER, {"id": 7}))
     with ThreadPoolExecutor(8) as pool:
@@ -120,7 +120,7 @@ def test_a_process_asks_once_whatever_its_tasks(served: tuple[RegistryServer, Re
     assert len(server.asked) == 1
 
 
-def test_a_schema_is_registered_once(served: tuple[RegistryServer, Registry]) -> None:
+def test_schema_is_registered_once(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     client = RegistryClient(registry)
     numbers = {client.register("a/b-value", avro_schema(SCHEMA)) for _ in range(3)}
@@ -136,7 +136,9 @@ def test_a_schema_is_registered_once(served: tuple[RegistryServer, Registry]) ->
         ({}, None),
     ],
 )
-def test_who_asks(served: tuple[RegistryServer, Registry], registry: dict[str, Any], header: str | None) -> None:
+def test_credentials_are_sent_to_the_registry(
+    served: tuple[RegistryServer, Registry], registry: dict[str, Any], header: str | None
+) -> None:
     server, where = served
     secured = msgspec.structs.replace(where, **registry)
     RegistryClient(secured).schema(1)
@@ -144,7 +146,7 @@ def test_who_asks(served: tuple[RegistryServer, Registry], registry: dict[str, A
     assert "abc" not in repr(secured)
 
 
-def test_a_registry_that_does_not_answer_is_no_unknown_schema(served: tuple[RegistryServer, Registry]) -> None:
+def test_unreachable_registry_is_not_an_unknown_schema(served: tuple[RegistryServer, Registry]) -> None:
     server, registry = served
     server.fails_with = 503
     decoder = Decoder(RegistryClient(registry), SCHEMA)
@@ -156,7 +158,7 @@ def test_a_registry_that_does_not_answer_is_no_unknown_schema(served: tuple[Regi
         RegistryClient(Registry("file:///etc")).schema(7)
 
 
-def test_subjects_and_schemas_are_named_as_confluents_are() -> None:
+def test_subjects_and_schemas_have_confluent_names() -> None:
     assert subject_of("t") == "t-value"
     assert subject_of("t", is_key=True) == "t-key"
     assert subject_of("t", "shop.Order", strategy="record") == "shop.Order"

@@ -66,7 +66,7 @@ def way(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(batch, min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> None:
+def test_columns_equal_the_records(batches: list[Any], rng: Any) -> None:
     built_batches, at = [], 7
     for codec, is_append_time, rows in batches:
         built_batches.append(built(at, codec, rows, is_append_time=is_append_time))
@@ -80,14 +80,14 @@ def test_columns_hold_what_the_records_hold(batches: list[Any], rng: Any) -> Non
     assert records.timestamp_types.tolist() == types
 
 
-def test_sizes_that_take_three_bytes() -> None:
+def test_three_byte_sizes_are_decoded() -> None:
     rows = [(1, b"k" * 20_000, b"v" * 3_000_000, []), (2, None, b"", [("h", b"x" * 70_000)])]
     large = built(0, 0, rows)
     small = built(2, 0, [(1, b"k", b"v" * n, []) for n in (0, 50, 51, 52, 53, 54, 8_100, 8_191, 8_192, 16_384)])
     assert rows_of(Records([large, small])) == [*decoded(large[1]), *decoded(small[1])]
 
 
-def test_a_batch_that_compaction_has_emptied_in_the_middle() -> None:
+def test_batch_with_compaction_gaps_is_decoded() -> None:
     """Offsets come from the records, not from their number."""
     whole = built(100, 0, [(1, b"a", b"1", []), (2, b"b", b"2", [])])
     raw = bytearray(whole[1])
@@ -121,7 +121,7 @@ def spoilt(change: dict[int, int], count: int | None = None) -> tuple[BatchHeade
         ({2: 0xFF, 3: 0xFF, 4: 0xFF, 5: 0xFF, 6: 0xFF, 7: 0xFF, 8: 0xFF, 9: 0xFF, 10: 0xFF, 11: 0xFF, 12: 0xFF}, None, "ten bytes"),
     ],
 )
-def test_bytes_that_are_no_records(change: dict[int, int], count: int | None, says: str) -> None:
+def test_malformed_records_are_refused(change: dict[int, int], count: int | None, says: str) -> None:
     sound = built(10, 0, [(1, b"k", b"v", [])] * 5)
     for others in ([], [sound] * 3):
         with pytest.raises(Malformed, match=says):
@@ -129,18 +129,18 @@ def test_bytes_that_are_no_records(change: dict[int, int], count: int | None, sa
 
 
 @pytest.mark.parametrize("count", [0x7E, 0x01])
-def test_headers_that_are_none(count: int) -> None:
+def test_malformed_headers_are_refused(count: int) -> None:
     records = Records([spoilt({14: count})])
     with pytest.raises(Malformed):
         records.headers(np.arange(3))
 
 
-def test_a_headers_name_that_is_no_text() -> None:
+def test_non_utf8_header_name_is_replaced() -> None:
     (first, *_) = rows_of(Records([spoilt({16: 0xFF})]))
     assert first[4] == [("\ufffd", b"x")]
 
 
-def test_what_cannot_be_decompressed() -> None:
+def test_undecompressable_batch_is_refused() -> None:
     _, raw = built(0, 3, [(1, b"k", b"v" * 100, [])])
     broken = bytearray(raw)
     broken[61:65] = b"none"
@@ -148,7 +148,7 @@ def test_what_cannot_be_decompressed() -> None:
         Records([(read_header(broken), memoryview(bytes(broken)))])
 
 
-def test_a_batch_inflates_to_so_much_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompressed_size_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     _, raw = built(0, 3, [(1, b"k", b"v" * 100_000, [])])
     monkeypatch.setattr("ottla.spark.segments.columns.MAX_PAYLOAD_BYTES", 99_000)
     with pytest.raises(Malformed, match="inflates to more than is allowed"):
@@ -157,7 +157,7 @@ def test_a_batch_inflates_to_so_much_and_no_further(monkeypatch: pytest.MonkeyPa
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_no_change_of_a_byte_does_more_than_be_refused(data: Any) -> None:
+def test_flipped_bytes_are_refused_without_a_crash(data: Any) -> None:
     """Whatever a careless producer has given a right CRC: rows, or `Malformed`."""
     _, raw = built(0, 0, [(1, b"key", b"value", [("h", b"x")]), (2, None, b"v", [])])
     at = data.draw(st.integers(61, len(raw) - 1))

@@ -16,7 +16,7 @@ from tests.support.logs import Logs
 
 
 @pytest.mark.parametrize("row_group_bytes", [1, 1 << 30])
-def test_files_hold_what_the_splits_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_bytes: int) -> None:
+def test_parquet_files_equal_the_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_bytes: int) -> None:
     monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", row_group_bytes)
     monkeypatch.setattr("ottla.spark.segments.reading.BATCH_BYTES", 500)
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
@@ -37,7 +37,7 @@ def test_files_hold_what_the_splits_hold(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(list(to.iterdir())) == len(splits)
 
 
-def test_a_task_that_comes_too_late_leaves_nothing(tmp_path: Path) -> None:
+def test_late_task_leaves_no_files(tmp_path: Path) -> None:
     """Its part has been renamed into its place: the directory that it knows is gone."""
     log = Logs(RealFilesystem(), str(tmp_path / "data" / "t-0")).new()
     for _ in history(log, random.Random(4), 20):

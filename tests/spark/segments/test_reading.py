@@ -69,7 +69,7 @@ def history(log: Log, rng: random.Random, steps: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_living_directory_gives_what_a_committed_consumer_gets(root: Path, logs: Logs, seed: int) -> None:
+def test_live_directory_gives_the_committed_records(root: Path, logs: Logs, seed: int) -> None:
     log = logs.new()
     rng = random.Random(seed)
     for number, _ in enumerate(history(log, rng, 160)):
@@ -83,7 +83,7 @@ def test_a_living_directory_gives_what_a_committed_consumer_gets(root: Path, log
 
 
 @pytest.mark.skipif(not DESCRIPTORS.exists(), reason="this system does not say which descriptors are open")
-def test_a_reader_gives_its_descriptors_back(root: Path, logs: Logs) -> None:
+def test_reader_closes_its_descriptors(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in history(log, random.Random(1), 60):
         pass
@@ -94,7 +94,7 @@ def test_a_reader_gives_its_descriptors_back(root: Path, logs: Logs) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("how", ["clean", "killed", "no indexes", "no snapshots", "bad txnindex"])
-def test_a_closed_directory_and_one_that_lacks_files(root: Path, logs: Logs, seed: int, how: str) -> None:
+def test_closed_and_incomplete_directories_are_read(root: Path, logs: Logs, seed: int, how: str) -> None:
     log = logs.new()
     rng = random.Random(seed)
     for _ in history(log, rng, 120):
@@ -119,7 +119,7 @@ def test_a_closed_directory_and_one_that_lacks_files(root: Path, logs: Logs, see
     assert visible(again) == expected
 
 
-def test_a_torn_tail_ends_the_log_where_recovery_would_cut_it(root: Path, logs: Logs) -> None:
+def test_torn_tail_ends_the_log_where_recovery_would_truncate(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(12):
         put(log, 2)
@@ -137,7 +137,7 @@ def test_a_torn_tail_ends_the_log_where_recovery_would_cut_it(root: Path, logs: 
     assert offsets(root) == list(range(log.log_end_offset))
 
 
-def test_damage_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
+def test_damage_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(40):
         put(log, 2)
@@ -154,7 +154,7 @@ def test_damage_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
         offsets(root)
 
 
-def test_a_damaged_header_in_what_was_settled_is_told(root: Path, logs: Logs) -> None:
+def test_damaged_header_in_synced_data_is_reported(root: Path, logs: Logs) -> None:
     """The view's own walk over it must not pass for the end of the segment, nor hide an open transaction behind it."""
     log = logs.new()
     for _ in range(40):
@@ -171,7 +171,7 @@ def test_a_damaged_header_in_what_was_settled_is_told(root: Path, logs: Logs) ->
         Directory(str(root)).view("t", 0)
 
 
-def test_a_segment_that_begins_below_the_end_of_the_one_before_is_damage(root: Path, logs: Logs) -> None:
+def test_overlapping_segments_are_reported_as_damage(root: Path, logs: Logs) -> None:
     """A start after a crash cuts the log there (STO-06). A reader must not do so without a word."""
     log = logs.new()
     while len(log.segments) < 3:
@@ -184,7 +184,7 @@ def test_a_segment_that_begins_below_the_end_of_the_one_before_is_damage(root: P
 
 @pytest.mark.parametrize("kind", HARMS)
 @pytest.mark.parametrize("at", [0, 1], ids=["closed segment", "active segment"])
-def test_damage_in_a_living_directory_fails_the_read(root: Path, logs: Logs, kind: str, at: int) -> None:
+def test_damage_in_a_live_directory_fails_the_read(root: Path, logs: Logs, kind: str, at: int) -> None:
     """Whole batches lie behind the damage, so it is no batch that is just being written."""
     log = logs.new(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
     while len(log.segments) < 2 or log.active.size_bytes < 1_500:
@@ -203,7 +203,7 @@ def test_damage_in_a_living_directory_fails_the_read(root: Path, logs: Logs, kin
         offsets(root)
 
 
-def test_a_log_that_lacks_what_the_disk_had_is_damaged(root: Path, logs: Logs) -> None:
+def test_log_shorter_than_its_recovery_point_is_damaged(root: Path, logs: Logs) -> None:
     log = logs.new(LogConfig(segment_bytes=1 << 20))
     for _ in range(10):
         put(log)
@@ -215,7 +215,7 @@ def test_a_log_that_lacks_what_the_disk_had_is_damaged(root: Path, logs: Logs) -
         offsets(root)
 
 
-def test_deleted_records_are_not_shown_before_the_checkpoint_names_the_log_start(root: Path, logs: Logs) -> None:
+def test_deleted_records_are_hidden_before_the_checkpoint_is_written(root: Path, logs: Logs) -> None:
     """As in a directory of Apache Kafka, which writes that checkpoint once a minute."""
     log = logs.new()
     for _ in range(20):
@@ -224,7 +224,7 @@ def test_deleted_records_are_not_shown_before_the_checkpoint_names_the_log_start
     assert offsets(root) == list(range(13, 40))
 
 
-def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Logs) -> None:
+def test_reader_continues_over_rolls_compaction_and_retention(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)
@@ -239,7 +239,7 @@ def test_a_reader_goes_on_over_rolls_cleaning_and_removals(root: Path, logs: Log
     assert next(iter(read(splits[-1], ["offset"]))).num_rows
 
 
-def test_a_split_is_found_from_any_working_directory(root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_split_paths_do_not_depend_on_the_working_directory(root: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     put(logs.new(), 2)
     monkeypatch.chdir(root.parent)
     (split,) = plan(ReadRequest(root.name, "t"))
@@ -247,7 +247,7 @@ def test_a_split_is_found_from_any_working_directory(root: Path, logs: Logs, mon
     assert next(iter(read(split, ["offset"]))).num_rows == 2
 
 
-def test_cleaned_segments(root: Path, logs: Logs) -> None:
+def test_compacted_segments_are_read(root: Path, logs: Logs) -> None:
     from tests.storage.test_compaction import write
 
     config = LogConfig(segment_bytes=1_000, index_interval_bytes=100, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
@@ -268,7 +268,7 @@ def test_cleaned_segments(root: Path, logs: Logs) -> None:
 
 
 @pytest.mark.parametrize("how", ["emptied", "deleted", "all of its files deleted"])
-def test_a_segment_in_the_middle_that_lost_its_file_is_named(root: Path, logs: Logs, how: str) -> None:
+def test_missing_middle_segment_is_reported(root: Path, logs: Logs, how: str) -> None:
     log = logs.new()
     for _ in history(log, random.Random(5), 120):
         pass
@@ -303,7 +303,7 @@ def visible_records(log: Log) -> list[int]:
     return offsets
 
 
-def test_columns_of_choice_and_timestamps(root: Path, logs: Logs) -> None:
+def test_columns_and_timestamp_bounds_are_respected(root: Path, logs: Logs) -> None:
     log = logs.new()
     for n in range(40):
         put(log, 2, now_ms=NOW_MS + n * 10)
@@ -318,7 +318,7 @@ def test_columns_of_choice_and_timestamps(root: Path, logs: Logs) -> None:
     assert offsets(root, is_committed=False) == list(range(80))
 
 
-def test_open_transactions_are_read_only_where_it_is_asked_for(root: Path, logs: Logs) -> None:
+def test_open_transactions_are_read_only_on_request(root: Path, logs: Logs) -> None:
     log = logs.new()
     put(log, 2)
     put(log, 2, pid=1, epoch=0, sequence=0, transactional=True, implicit_add=True)
@@ -332,7 +332,7 @@ def test_open_transactions_are_read_only_where_it_is_asked_for(root: Path, logs:
     assert offsets(root, is_committed=False) == list(range(6))
 
 
-def test_what_a_person_is_told(root: Path, logs: Logs) -> None:
+def test_invalid_requests_are_explained(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in range(30):
         put(log, 2)
@@ -354,7 +354,7 @@ def test_what_a_person_is_told(root: Path, logs: Logs) -> None:
         plan(ReadRequest(str(root), "t"))
 
 
-def test_partitions_lie_in_several_directories_of_one_broker(root: Path, logs: Logs) -> None:
+def test_partitions_in_several_log_directories_are_read(root: Path, logs: Logs) -> None:
     put(logs.new(), 5)
     shutil.copytree(root / "t-0", root.parent / "second" / "t-2")
     both = f"{root}, {root.parent / 'second'}"
@@ -370,7 +370,7 @@ def test_partitions_lie_in_several_directories_of_one_broker(root: Path, logs: L
         plan(ReadRequest(both, "t"))
 
 
-def test_bounds_are_named_as_the_connector_does() -> None:
+def test_bound_options_have_the_connectors_names() -> None:
     assert parse_bounds('{"0": 5, "1": -2}', "startingOffsets") == {0: 5, 1: -2}
     assert parse_bounds('{"t": {"0": 5}}', "startingOffsets", "t") == {0: 5}
     for text in ('{"u": {"0": 5}}', "[]", "5", "x"):
@@ -378,7 +378,7 @@ def test_bounds_are_named_as_the_connector_does() -> None:
             parse_bounds(text, "startingOffsets", "t")
 
 
-def test_nothing_is_written(root: Path, logs: Logs) -> None:
+def test_read_does_not_change_the_directory(root: Path, logs: Logs) -> None:
     log = logs.new()
     for _ in history(log, random.Random(1), 60):
         pass

@@ -29,7 +29,7 @@ SPANS = st.dictionaries(st.integers(0, 9), st.tuples(st.integers(0, 100), st.int
 
 
 @given(SPANS, st.integers(1, 2_000))
-def test_a_batch_is_bounded_and_every_partition_gets_on(spans: dict[int, tuple[int, int]], most: int) -> None:
+def test_bounded_batch_advances_every_partition(spans: dict[int, tuple[int, int]], most: int) -> None:
     starts = {index: start for index, (start, _) in spans.items()}
     ends = {index: start + waiting for index, (start, waiting) in spans.items()}
     batch = bounded(starts, ends, most)
@@ -39,7 +39,7 @@ def test_a_batch_is_bounded_and_every_partition_gets_on(spans: dict[int, tuple[i
     assert sum(batch[index] - starts[index] for index in ends) <= most + len(ends)
 
 
-def test_partitions_of_one_span_are_read_in_step() -> None:
+def test_partitions_of_one_time_span_are_read_in_step() -> None:
     """Of two partitions that hold the same hours, the one with ten times the records is read ten times as fast."""
     at, ends, batches = {0: 0, 1: 0}, {0: 10_000, 1: 1_000}, 0
     while at != ends:
@@ -78,7 +78,7 @@ def at(offset: int) -> dict[str, Any]:
     return told(offset, bytes(range(16)))
 
 
-def test_a_stream_goes_on_where_it_has_said_last(root: Path) -> None:
+def test_latest_offset_continues_from_the_previous_one(root: Path) -> None:
     started = stream(root)
     assert started.initialOffset() == at(0)
     assert [started.latestOffset() for _ in range(4)] == [at(20), at(40), at(50), at(50)]
@@ -90,7 +90,7 @@ def test_a_stream_goes_on_where_it_has_said_last(root: Path) -> None:
     assert replanned.latestOffset() == at(40)
 
 
-def test_after_a_restart_the_checkpoint_says_where(root: Path, tmp_path: Path) -> None:
+def test_stream_resumes_from_the_checkpoint(root: Path, tmp_path: Path) -> None:
     offsets = tmp_path / "cp" / "offsets"
     with pytest.raises(PipelineError, match=r"does not say which stream's it is|cannot be read"):
         stream(root).latestOffset()
@@ -107,13 +107,13 @@ def test_after_a_restart_the_checkpoint_says_where(root: Path, tmp_path: Path) -
         stream(root).latestOffset()
 
 
-def test_a_source_that_is_behind_its_stream_is_refused(root: Path) -> None:
+def test_source_shorter_than_the_checkpoint_is_refused(root: Path) -> None:
     with pytest.raises(PipelineError, match="t-0: the stream is at offset 40, and its source at 20: the log was made anew, or"):
         stream(root).partitions(at(40), at(20))
 
 
 @pytest.mark.parametrize("bound", ["0x", "-1", "many", "0"])
-def test_a_bound_that_is_no_number_is_refused(root: Path, bound: str) -> None:
+def test_invalid_bound_is_refused(root: Path, bound: str) -> None:
     options: dict[str, Any] = {"maxOffsetsPerTrigger": bound}
     with pytest.raises(PipelineError, match="maxOffsetsPerTrigger"):
         stream(root, **options)
@@ -133,7 +133,7 @@ def is_now(root: Path, topic_id: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", [10, 40, 50], ids=["fewer", "as many", "more"])
-def test_a_topic_that_was_made_anew_is_no_continuation(root: Path, end: int) -> None:
+def test_recreated_topic_is_refused(root: Path, end: int) -> None:
     """However many records it has: those below the stream's offset would be passed over."""
     is_now(root, OLD)
     assert stream(root).initialOffset() == told(0, OLD)
@@ -151,19 +151,19 @@ def test_a_topic_that_was_made_anew_is_no_continuation(root: Path, end: int) -> 
     assert (splits[0].start, splits[-1].end) == (0, end)
 
 
-def test_a_bounded_stream_whose_source_is_behind_does_not_stand_still(root: Path) -> None:
+def test_bounded_stream_fails_when_its_source_is_shorter(root: Path) -> None:
     with pytest.raises(PipelineError, match="the stream is at offset 70, and its source at 50"):
         stream(root).latestOffset(at(70), None)
 
 
-def test_offsets_of_before_ids_were_noted_are_taken(root: Path) -> None:
+def test_offsets_without_topic_ids_are_accepted(root: Path) -> None:
     is_now(root, NEW)
     before = {"t": {"0": 20}}
     assert stream(root).latestOffset(before, None) == told(40, NEW)
     assert stream(root).partitions(before, told(40, NEW))
 
 
-def test_the_checkpoint_says_of_which_topic_its_offsets_are(root: Path, tmp_path: Path) -> None:
+def test_checkpoint_offsets_include_the_topic_id(root: Path, tmp_path: Path) -> None:
     (tmp_path / "cp" / "offsets").mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')
     (tmp_path / "cp" / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(told(20, OLD))}")
@@ -173,7 +173,7 @@ def test_the_checkpoint_says_of_which_topic_its_offsets_are(root: Path, tmp_path
 
 
 @pytest.mark.parametrize("bound", [{}, {"maxOffsetsPerTrigger": "20"}], ids=["unbounded", "bounded"])
-def test_new_stream_begins_at_the_end_that_it_was_asked_for_first(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
+def test_new_stream_begins_at_its_first_requested_end(root: Path, tmp_path: Path, bound: dict[str, str]) -> None:
     """Spark asks a new stream for an end, then for its beginning, and a writer appends in between."""
     (tmp_path / "cp" / "offsets").mkdir(parents=True)
     (tmp_path / "cp" / "metadata").write_text('{"id":"q"}')

@@ -16,7 +16,7 @@ spark.eventLog.dir: hdfs://host:1/a=b
 """
 
 
-def test_defaults_are_read_as_spark_reads_them() -> None:
+def test_defaults_file_is_parsed_like_in_spark() -> None:
     assert parse_defaults(DEFAULTS) == {
         "spark.ui.enabled": "true",
         "spark.sql.shuffle.partitions": "7",
@@ -25,7 +25,7 @@ def test_defaults_are_read_as_spark_reads_them() -> None:
     }
 
 
-def test_what_spark_submit_is_told() -> None:
+def test_spark_submit_arguments_are_parsed() -> None:
     told = '--conf spark.a=1 -c "spark.b=x y" --conf=spark.c=z=2 --packages p:q:1 --master local[3] pyspark-shell'
     assert submitted(told) == {
         "spark.a": "1",
@@ -37,7 +37,7 @@ def test_what_spark_submit_is_told() -> None:
     assert submitted("") == submitted("pyspark-shell") == {}
 
 
-def test_arguments_win_over_defaults(tmp_path: Path) -> None:
+def test_arguments_override_defaults(tmp_path: Path) -> None:
     (tmp_path / "spark-defaults.conf").write_text(DEFAULTS)
     environment = {"SPARK_CONF_DIR": str(tmp_path), "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=false"}
     settings = given_settings(environment)

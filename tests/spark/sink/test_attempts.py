@@ -41,20 +41,20 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "_PAUSE_S", 0.0)
 
 
-def test_a_stage_that_ran_once() -> None:
+def test_stage_that_ran_once_is_accepted() -> None:
     check_attempts(spark(Tracker((0, 2, 2))), [3])
     check_attempts(spark(Tracker(None, (0, 0, 2), (0, 1, 2), (0, 2, 2))), [3])
     check_attempts(spark(Tracker(None)), [])
 
 
 @pytest.mark.parametrize("said", [[(1, 0, 2)], [(0, 1, 2), (1, 1, 1)], [None, (2, 2, 2)]])
-def test_a_stage_that_was_begun_again(said: list[tuple[int, int, int] | None]) -> None:
+def test_repeated_stage_is_refused(said: list[tuple[int, int, int] | None]) -> None:
     with pytest.raises(RuntimeError, match="stage 3 was begun again"):
         check_attempts(spark(Tracker(*said)), [3])
 
 
 @pytest.mark.parametrize("said", [None, (0, 1, 2)])
-def test_a_stage_of_which_nothing_is_told(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_stage_attempts_are_refused(said: tuple[int, int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempts, "TIMEOUT_S", 0.0)
     with pytest.raises(RuntimeError, match="Spark does not tell whether stage 3 was begun again"):
         check_attempts(spark(Tracker(said)), [3])
@@ -73,7 +73,7 @@ def test_a_stage_of_which_nothing_is_told(said: tuple[int, int, int] | None, mon
         ("spark://here:7077", "1", True),
     ],
 )
-def test_where_no_stage_is_begun_again(master: str, attempts: str | None, is_once: bool) -> None:
+def test_masters_without_stage_retries_are_recognized(master: str, attempts: str | None, is_once: bool) -> None:
     """In one process no shuffle is lost; local-cluster has executors of their own."""
     settings = {"spark.stage.maxConsecutiveAttempts": attempts}
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master, getConf=lambda: settings))
@@ -89,7 +89,7 @@ def test_copies_of_slow_tasks_are_refused(setting: str | None, is_refused: bool)
         check_settings(session)
 
 
-def test_two_tasks_that_have_written_to_one_partition() -> None:
+def test_two_tasks_for_one_partition_are_refused() -> None:
     written = [Written("a", 0, 5, 50), Written("a", 1, 5, 50), Written("b", 0, 5, 50)]
     check_alone(written, "advice")
     with pytest.raises(PipelineError, match="two tasks have written to a-1, so the batch is aborted: advice"):

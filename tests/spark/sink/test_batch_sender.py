@@ -97,7 +97,7 @@ def write(leader: Leader, *batches: tuple[int, int]) -> None:
         ConnectionError("gone"),
     ],
 )
-def test_what_passes_is_sent_again(clock: Clock, code: int | OSError) -> None:
+def test_retriable_errors_are_retried(clock: Clock, code: int | OSError) -> None:
     write(Leader(code, code, Code.NONE), (0, 0), (0, 1))
     assert clock.now_s < 1
 
@@ -109,13 +109,13 @@ def test_what_passes_is_sent_again(clock: Clock, code: int | OSError) -> None:
         (ConnectionError("gone"), r"writing to t-0: not done within 30 s \(gone\)"),
     ],
 )
-def test_what_does_not_pass_has_one_deadline(clock: Clock, code: int | OSError, line: str) -> None:
+def test_persistent_error_fails_at_the_deadline(clock: Clock, code: int | OSError, line: str) -> None:
     with pytest.raises(PipelineError, match=line):
         write(Leader(code), (0, 0))
     assert clock.now_s == pytest.approx(30, abs=1)
 
 
-def test_a_deadline_is_a_batch_s_own(clock: Clock) -> None:
+def test_every_batch_has_its_own_deadline(clock: Clock) -> None:
     """One that fails for a while and is written takes nothing from the next."""
     codes: list[int] = [Code.NOT_ENOUGH_REPLICAS] * 400
     of = sender(Leader(*codes, Code.NONE, *codes, Code.NONE))
@@ -136,17 +136,17 @@ def test_a_deadline_is_a_batch_s_own(clock: Clock) -> None:
         (32_000, BrokerRefused, "the broker answered error 32000"),
     ],
 )
-def test_what_is_final(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
+def test_final_errors_are_raised_at_once(clock: Clock, code: int, kind: type[Exception], line: str) -> None:
     with pytest.raises(kind, match=line):
         write(Leader(code), (0, 0))
     assert clock.now_s == 0
 
 
-def test_a_batch_that_was_sent_twice_may_be_there_already(clock: Clock) -> None:
+def test_duplicate_error_after_a_retry_is_success(clock: Clock) -> None:
     write(Leader(ConnectionError("gone"), Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))
 
 
-def test_a_batch_that_was_sent_once_is_not_there_already(clock: Clock) -> None:
+def test_duplicate_error_without_a_retry_is_an_error(clock: Clock) -> None:
     """Somebody else has written in this transaction: its records stand there, and ours do not."""
     with pytest.raises(MustAbort, match="t-0 has a batch of sequence 0 that this task has sent once only"):
         write(Leader(Code.DUPLICATE_SEQUENCE_NUMBER), (0, 0))

@@ -69,7 +69,7 @@ def copying(spark: Any, broker: Broker, tmp_path: Path) -> Copying:
     return Copying(spark, broker, tmp_path)
 
 
-def test_what_is_committed_is_copied_once_over_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+def test_committed_records_are_copied_once_over_restarts(copying: Copying, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 1_000)
     fill(broker, 5_000, 10, commit=False)
     copying.run()
@@ -86,7 +86,7 @@ def test_what_is_committed_is_copied_once_over_restarts(copying: Copying, broker
     assert broker.transaction("copy").state != "Ongoing"
 
 
-def test_what_cannot_be_exactly_once_is_refused(copying: Copying, broker: Broker, tmp_path: Path) -> None:
+def test_configurations_without_exactly_once_are_refused(copying: Copying, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 100)
     with pytest.raises(Exception, match=r"format\('ottla'\) writes what ottla\.spark\.arranged"):
         copying.run(arrange=False)
@@ -104,14 +104,14 @@ def test_what_cannot_be_exactly_once_is_refused(copying: Copying, broker: Broker
     assert values(broker) == list(range(300))
 
 
-def test_where_stages_may_be_begun_again_it_is_no_sink(spark: Any) -> None:
+def test_sink_is_refused_where_stages_may_be_retried(spark: Any) -> None:
     from ottla.spark.sink.datasource import OttlaSource
 
     with pytest.raises(ottla.spark.PipelineError, match=r"spark\.stage\.maxConsecutiveAttempts=1, or give ottla\.spark\.sink"):
         OttlaSource({}).streamWriter(spark.range(1).schema, overwrite=False)
 
 
-def test_a_stream_of_segments_begins_where_it_is_told(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_stream_begins_at_the_given_offsets(spark: Any, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 300)
     reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")
 
@@ -131,7 +131,7 @@ def test_a_stream_of_segments_begins_where_it_is_told(spark: Any, broker: Broker
         reader.option("subscrib", "in").load().writeStream.format("noop").start().processAllAvailable()
 
 
-def test_a_batch_of_a_stream_of_segments_is_bounded_also_after_a_restart(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_segment_stream_batches_stay_bounded_after_a_restart(spark: Any, broker: Broker, tmp_path: Path) -> None:
     fill(broker, 0, 400)
     reader = spark.readStream.format("ottla").option("path", str(tmp_path / "data")).option("subscribe", "in")
     reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "150")

@@ -101,7 +101,7 @@ def count(world: World, topic: str) -> list[int]:
     return counts
 
 
-def test_a_batch_is_there_as_a_whole_and_once(broker: Broker, world: World) -> None:
+def test_batch_is_written_atomically_and_once(broker: Broker, world: World) -> None:
     sink = stream(broker)
     assert sink.start() is None
     for batch in range(3):
@@ -116,7 +116,7 @@ def test_a_batch_is_there_as_a_whole_and_once(broker: Broker, world: World) -> N
         assert count(world, topic) == [4 * ROWS] * PARTITIONS
 
 
-def test_a_task_that_fails_takes_the_whole_batch_with_it(broker: Broker, world: World) -> None:
+def test_failed_task_aborts_the_whole_batch(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
 
@@ -131,7 +131,7 @@ def test_a_task_that_fails_takes_the_whole_batch_with_it(broker: Broker, world: 
     assert count(world, "out") == [ROWS] * PARTITIONS
 
 
-def test_who_was_fenced_stops_and_leaves_nothing(broker: Broker, world: World) -> None:
+def test_fenced_stream_stops_and_leaves_no_records(broker: Broker, world: World) -> None:
     first, second = stream(broker), stream(broker)
     first.start()
     first.write("q", 0, tasks_of(broker, 0), ends(0))
@@ -142,7 +142,7 @@ def test_who_was_fenced_stops_and_leaves_nothing(broker: Broker, world: World) -
     assert count(world, "out") == [2 * ROWS] * PARTITIONS
 
 
-def test_a_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: World) -> None:
+def test_task_of_an_ended_transaction_writes_nothing(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
     zombie: list[TaskWriter] = []
@@ -164,9 +164,7 @@ STATES = ("before a record", "in the middle", "before the mark", "before the end
 
 
 @pytest.mark.parametrize("at", STATES)
-def test_a_broker_that_is_killed_loses_and_doubles_nothing(
-    broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_broker_loses_and_duplicates_nothing(broker: Broker, world: World, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = stream(broker)
     sink.start()
     sink.write("q", 0, tasks_of(broker, 0), ends(0))
@@ -219,7 +217,7 @@ def test_tools_show_how_far_a_pipeline_has_read(broker: Broker, world: World) ->
     assert stream(broker).start() == Mark("q", 0, "run", "x", offsets=2)
 
 
-def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> None:
+def test_lost_progress_stops_the_stream(broker: Broker, world: World) -> None:
     """An admin deletes the group, or it has expired: what was committed before is not known any more."""
     sink = stream(broker)
     sink.start()
@@ -232,7 +230,7 @@ def test_a_mark_that_is_gone_stops_the_stream(broker: Broker, world: World) -> N
     assert count(world, "out") == [10] * PARTITIONS
 
 
-def test_a_batch_without_rows_is_marked_all_the_same(broker: Broker, world: World) -> None:
+def test_empty_batch_commits_its_progress(broker: Broker, world: World) -> None:
     sink = stream(broker)
     sink.start()
 
@@ -245,7 +243,7 @@ def test_a_batch_without_rows_is_marked_all_the_same(broker: Broker, world: Worl
     assert stream(broker).start() == Mark("q", 0, "run", offsets=1)
 
 
-def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew() -> None:
+def test_expired_transactional_id_is_initialized_again() -> None:
     with Broker(clock="manual") as broker:
         for topic in ("out", "log"):
             broker.create_topic(topic, partitions=PARTITIONS, configs={"retention.ms": "-1"})
@@ -265,7 +263,7 @@ def test_a_transactional_id_that_expires_while_its_stream_is_idle_is_taken_anew(
         second.end(commit=False)
 
 
-def test_what_a_person_is_told(broker: Broker, world: World) -> None:
+def test_errors_name_cause_and_remedy(broker: Broker, world: World) -> None:
     with pytest.raises(PipelineError, match="topic 'nowhere' does not exist"):
         TaskWriter(Connecting(broker.bootstrap), SharedProducer("x", 1, 0)).sender.leader("nowhere", 0)
     with pytest.raises(PipelineError, match="'here' is not host:port"):
@@ -321,7 +319,7 @@ def rows(batch: int, *, fail: bool = False) -> Iterator[Row]:
         raise ZeroDivisionError
 
 
-def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World) -> None:
+def test_driver_writer_writes_every_batch_once(driven: Callable[[], ExactlyOnce[DriverTransaction]], world: World) -> None:
     sink = driven()
     assert sink.start() is None
     assert sink.write("q", 0, lambda me: me.write(rows(0), TOPICS), ends(0)).records == ROWS
@@ -341,7 +339,7 @@ def test_a_driver_alone_writes_each_batch_once(driven: Callable[[], ExactlyOnce[
     assert sum(count(world, "out")) == 4 * ROWS
 
 
-def test_a_driver_alone_writes_where_tasks_would(
+def test_driver_writer_behaves_like_task_writers(
     driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def impatient(connecting: Connecting) -> dict[str, Any]:
@@ -369,7 +367,7 @@ def test_a_driver_alone_writes_where_tasks_would(
         assert "gone" not in {topic.name for topic in cluster.topics()}
 
 
-def test_a_driver_that_is_closed_leaves_no_thread(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
+def test_closed_driver_writer_leaves_no_thread(driven: Callable[[], ExactlyOnce[DriverTransaction]], broker: Broker) -> None:
     def threads() -> set[str]:
         return {path.name for path in Path("/proc/self/task").iterdir()}
 
@@ -382,9 +380,7 @@ def test_a_driver_that_is_closed_leaves_no_thread(driven: Callable[[], ExactlyOn
     assert threads() <= before
 
 
-def test_a_stream_whose_abort_has_failed_doubles_and_loses_nothing(
-    broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_abort_loses_and_duplicates_nothing(broker: Broker, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is open, and its sequences are used: written again from 0, others would be taken for those that are there."""
     sink = stream(broker)
     sink.start()

@@ -78,7 +78,7 @@ def stream(transaction: Coordinated) -> ExactlyOnce[int]:
     return stream
 
 
-def test_a_batch_that_is_aborted_leaves_the_stream_as_it_was(stream: ExactlyOnce[int]) -> None:
+def test_aborted_batch_leaves_the_stream_unchanged(stream: ExactlyOnce[int]) -> None:
     with pytest.raises(ZeroDivisionError):
         stream.write("q", 0, failing(ZeroDivisionError()), ENDS)
     assert stream.is_settled
@@ -98,7 +98,7 @@ def test_a_batch_that_is_aborted_leaves_the_stream_as_it_was(stream: ExactlyOnce
         (nothing, {"commit": KeyboardInterrupt()}, KeyboardInterrupt),
     ],
 )
-def test_where_nobody_has_said_how_a_transaction_has_ended_the_next_one_takes_the_id_anew(
+def test_unknown_outcome_initializes_the_id_again(
     transaction: Coordinated,
     stream: ExactlyOnce[int],
     tasks: Tasks[int],
@@ -118,14 +118,14 @@ def test_where_nobody_has_said_how_a_transaction_has_ended_the_next_one_takes_th
     assert stream.write("q", 0, nothing, ENDS).is_replay == ("commit" in fails)
 
 
-def test_an_id_that_cannot_be_taken_is_taken_later(transaction: Coordinated, stream: ExactlyOnce[int]) -> None:
+def test_failed_init_is_retried_with_the_next_batch(transaction: Coordinated, stream: ExactlyOnce[int]) -> None:
     transaction.fails = {"begin": PipelineError("no broker answers")}
     with pytest.raises(PipelineError):
         stream.start()
     assert not stream.is_settled
 
 
-def test_who_has_taken_too_long_is_not_told_of_others(transaction: Coordinated) -> None:
+def test_timed_out_batch_is_not_reported_as_fenced(transaction: Coordinated) -> None:
     times = iter([0.0, 1.5, 2.0, 2.4])
     stream = ExactlyOnce(transaction, "run", timeout_ms=1_000, now_s=lambda: next(times))
     stream.start()
@@ -136,7 +136,7 @@ def test_who_has_taken_too_long_is_not_told_of_others(transaction: Coordinated) 
         stream.write("q", 0, failing(Fenced("shop")), ENDS)
 
 
-def test_a_transaction_that_began_elsewhere_is_measured_from_there(transaction: Coordinated) -> None:
+def test_transaction_time_counts_from_the_given_begin(transaction: Coordinated) -> None:
     stream = ExactlyOnce(transaction, "run", timeout_ms=1_000, now_s=lambda: 101.5)
     stream.start()
     transaction.fails = {"mark": Fenced("shop")}

@@ -77,7 +77,7 @@ def stream(spark: Any, tmp_path: Path) -> Iterator[Stream]:
         yield Stream(spark, broker, tmp_path)
 
 
-def test_a_function_may_return_early_for_an_empty_batch(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
+def test_function_may_skip_an_empty_batch(stream: Stream, caplog: pytest.LogCaptureFixture) -> None:
     """Also for the first one, which a topic without records gives, and over starts."""
 
     def function(frame: Any, batch: int) -> None:
@@ -99,7 +99,7 @@ def test_a_function_may_return_early_for_an_empty_batch(stream: Stream, caplog: 
 
 @pytest.mark.parametrize("is_repeated", [False, True])
 @pytest.mark.parametrize("skipped", [(0,), (1, 2)])
-def test_a_stream_goes_on_behind_skipped_batches(
+def test_stream_continues_after_skipped_batches(
     stream: Stream, caplog: pytest.LogCaptureFixture, skipped: tuple[int, ...], is_repeated: bool
 ) -> None:
     """Also where the next batch is repeated, of which nothing was committed."""
@@ -122,7 +122,7 @@ def test_a_stream_goes_on_behind_skipped_batches(
     assert f"in-0: {lost.start} to {lost.stop}" in warning
 
 
-def test_the_option_refuses_skipped_batches(stream: Stream) -> None:
+def test_option_refuses_skipped_batches(stream: Stream) -> None:
     stream.add(3)
     with pytest.raises(Exception, match=r"nothing of batch 1 \(offsets of in-0: 50 to 100\) was committed as 'numbers'"):
         stream.run(stream.without(stream.sink(skipped_batches="fail"), 1))
@@ -130,7 +130,7 @@ def test_the_option_refuses_skipped_batches(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_a_batch_whose_group_is_gone_is_not_written_twice(stream: Stream, batches: int) -> None:
+def test_repeated_batch_is_not_written_twice_after_its_group_is_deleted(stream: Stream, batches: int) -> None:
     stream.add(batches)
     stream.run(stream.sink())
     stream.forget_last_commit()
@@ -142,7 +142,7 @@ def test_a_batch_whose_group_is_gone_is_not_written_twice(stream: Stream, batche
     assert stream.written() == list(range(stream.sent))
 
 
-def test_a_repeated_batch_of_unknown_progress_is_refused(stream: Stream) -> None:
+def test_repeated_batch_with_unknown_progress_is_refused(stream: Stream) -> None:
     stream.add(2)
     stream.run(stream.sink(progress_topic="none"))
     stream.forget_last_commit()
@@ -152,7 +152,7 @@ def test_a_repeated_batch_of_unknown_progress_is_refused(stream: Stream) -> None
     assert stream.written() == list(range(stream.sent))
 
 
-def test_an_error_that_is_not_raised_ends_the_stream_at_the_next_batch(stream: Stream) -> None:
+def test_swallowed_error_ends_the_stream_at_the_next_batch(stream: Stream) -> None:
     """Each call may have a sink of its own. The rows can be written after all: its message says how."""
     errors: list[str] = []
 
@@ -181,7 +181,7 @@ def test_an_error_that_is_not_raised_ends_the_stream_at_the_next_batch(stream: S
     assert stream.written() == list(range(stream.sent))
 
 
-def test_a_second_frame_whose_error_is_not_raised_ends_the_stream(stream: Stream) -> None:
+def test_swallowed_error_of_a_second_frame_ends_the_stream(stream: Stream) -> None:
     sink = stream.sink()
     errors: list[str] = []
 
@@ -200,7 +200,7 @@ def test_a_second_frame_whose_error_is_not_raised_ends_the_stream(stream: Stream
     assert len(errors) == 1
 
 
-def test_an_input_that_is_created_again_while_the_stream_runs_loses_nothing_silently(stream: Stream) -> None:
+def test_input_topic_recreated_during_the_stream_is_reported(stream: Stream) -> None:
     """With more records than the old one had read, so that Spark goes on at the old offsets."""
     sink = stream.sink(progress_topic="none")
 
@@ -218,7 +218,7 @@ def test_an_input_that_is_created_again_while_the_stream_runs_loses_nothing_sile
     assert stream.written() == list(range(2 * BATCH_RECORDS))
 
 
-def test_a_topic_of_another_use_is_refused_before_anything_is_written(stream: Stream) -> None:
+def test_progress_topic_in_other_use_is_refused_before_any_write(stream: Stream) -> None:
     stream.add(1)
     for name, policy in (("theirs", "delete"), ("theirs-compacted", "compact")):
         stream.broker.create_topic(name, partitions=1, configs={"cleanup.policy": policy})

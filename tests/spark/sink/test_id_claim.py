@@ -63,7 +63,7 @@ class Stream:
         self.tasks(self.sink._transaction.producer)
 
 
-def test_a_second_stream_is_refused_during_the_first_batch_of_the_first(cluster: ClusterClient) -> None:
+def test_second_stream_is_refused_during_the_first_batch_of_another(cluster: ClusterClient) -> None:
     first, second = Stream(cluster, "a", "q1"), Stream(cluster, "a", "q2")
     first.start()
     first.leave_open()
@@ -75,7 +75,7 @@ def test_a_second_stream_is_refused_during_the_first_batch_of_the_first(cluster:
         second.start()
 
 
-def test_a_stream_that_was_killed_in_its_first_batch_goes_on(cluster: ClusterClient) -> None:
+def test_stream_killed_in_its_first_batch_continues(cluster: ClusterClient) -> None:
     Stream(cluster, "b", "q1").start()
     killed = Stream(cluster, "b", "q1")
     killed.start()
@@ -85,7 +85,7 @@ def test_a_stream_that_was_killed_in_its_first_batch_goes_on(cluster: ClusterCli
     again.write()
 
 
-def test_a_stream_that_has_written_nothing_holds_nobody_up(cluster: ClusterClient, broker: Broker) -> None:
+def test_stream_without_writes_does_not_block_others(cluster: ClusterClient, broker: Broker) -> None:
     Stream(cluster, "c", "q1").start()
     with pytest.raises(PipelineError, match="nothing was committed as 'c'"):
         committed_offsets(broker.bootstrap, "c")
@@ -95,7 +95,7 @@ def test_a_stream_that_has_written_nothing_holds_nobody_up(cluster: ClusterClien
     assert second.sink.start() == Mark("q2", 0, "run", offsets=2)
 
 
-def test_what_was_left_open_holds_others_up_until_it_has_timed_out(cluster: ClusterClient, broker: Broker) -> None:
+def test_open_transaction_blocks_other_streams_until_its_timeout(cluster: ClusterClient, broker: Broker) -> None:
     killed = Stream(cluster, "d", "q1", timeout_ms=10_000)
     killed.start()
     killed.leave_open()
@@ -107,7 +107,7 @@ def test_what_was_left_open_holds_others_up_until_it_has_timed_out(cluster: Clus
     second.write()
 
 
-def test_an_open_transaction_that_nobody_has_claimed_is_somebody_s(cluster: ClusterClient) -> None:
+def test_unclaimed_open_transaction_blocks_a_new_stream(cluster: ClusterClient) -> None:
     plain = Stream(cluster, "e", "q1")
     plain.sink.start()
     plain.leave_open()
@@ -117,7 +117,7 @@ def test_an_open_transaction_that_nobody_has_claimed_is_somebody_s(cluster: Clus
     assert state_of(cluster, "never") is None
 
 
-def test_a_claim_is_no_knowledge_of_what_was_committed(cluster: ClusterClient) -> None:
+def test_claim_does_not_count_as_committed_progress(cluster: ClusterClient) -> None:
     stream = Stream(cluster, "f", "q1")
     stream.start()
     assert stream.sink.start() == Mark("q1", NO_BATCH, "run", offsets=0)
@@ -125,7 +125,7 @@ def test_a_claim_is_no_knowledge_of_what_was_committed(cluster: ClusterClient) -
         stream.write(3)
 
 
-def test_a_first_batch_behind_skipped_ones_is_claimed_where_it_is_new(cluster: ClusterClient) -> None:
+def test_first_batch_after_skipped_ones_claims_a_new_id(cluster: ClusterClient) -> None:
     """A claim says that nothing was committed, which nobody knows of a batch that may have been."""
     name, at = "g", Mark("q1", NO_BATCH, "run", offsets=0)
     claim(cluster, name, "q1", 2, "run", ENDS)

@@ -64,7 +64,7 @@ def numbers(tmp_path: Path) -> Iterator[Numbers]:
         yield Numbers(broker, tmp_path)
 
 
-def test_a_small_batch_asks_little_of_the_jvm(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_batch_makes_few_jvm_calls(spark: Any, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     counting: set[int] = set()
     send = JavaClient.send_command
@@ -93,7 +93,7 @@ def test_a_small_batch_asks_little_of_the_jvm(spark: Any, numbers: Numbers, monk
     assert 0 < min(calls) <= CALLS_AT_MOST, calls
 
 
-def test_a_sink_serves_starts_of_a_stream_in_several_sessions(spark: Any, numbers: Numbers) -> None:
+def test_sink_serves_a_stream_restarted_in_other_sessions(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     runs: dict[str, list[int]] = {}
 
@@ -115,7 +115,7 @@ def test_a_sink_serves_starts_of_a_stream_in_several_sessions(spark: Any, number
         assert [batch for batch in range(6) if sink.report(run, batch) is not None] == batches
 
 
-def test_a_sink_knows_its_stream_where_the_jobs_have_another_group(spark: Any, numbers: Numbers) -> None:
+def test_sink_recognizes_its_stream_under_another_job_group(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
 
     def write(frame: Any, batch: int) -> None:
@@ -127,7 +127,7 @@ def test_a_sink_knows_its_stream_where_the_jobs_have_another_group(spark: Any, n
     assert numbers.written() == list(range(3 * BATCH_RECORDS))
 
 
-def test_another_stream_is_not_taken_for_the_one_before(spark: Any, numbers: Numbers) -> None:
+def test_another_stream_is_not_mistaken_for_the_previous_one(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     numbers.add(3)
     numbers.run(spark, sink)
@@ -151,7 +151,7 @@ def test_streams_with_sinks_of_their_own_run_in_turn(spark: Any, numbers: Number
     assert numbers.written() == numbers.written("other") == list(range(3 * BATCH_RECORDS))
 
 
-def test_each_batch_may_have_columns_of_its_own(spark: Any, numbers: Numbers) -> None:
+def test_batches_may_have_different_columns(spark: Any, numbers: Numbers) -> None:
     sink = numbers.sink()
     changes: list[list[str]] = [
         ["key", "value"],

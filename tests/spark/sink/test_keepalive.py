@@ -69,7 +69,7 @@ class Stream:
 
 
 @pytest.mark.parametrize("by_driver", [False, True], ids=["tasks", "driver"])
-def test_an_idle_stream_is_known_after_months(broker: Broker, by_driver: bool) -> None:
+def test_idle_stream_keeps_its_progress_for_months(broker: Broker, by_driver: bool) -> None:
     name = f"idle-{by_driver}"
     broker.create_topic(name, partitions=1, configs={"retention.ms": "-1"})
     stream = Stream(broker, name, by_driver=by_driver).start(0)
@@ -91,7 +91,7 @@ def test_an_idle_stream_is_known_after_months(broker: Broker, by_driver: bool) -
     assert len(broker.records(name)) == 3
 
 
-def test_without_renewing_it_would_be_forgotten(broker: Broker) -> None:
+def test_without_renewal_progress_expires(broker: Broker) -> None:
     broker.create_topic("forgotten", partitions=1, configs={"retention.ms": "-1"})
     Stream(broker, "forgotten").start(0).write(0)
     broker.clock.advance("8d")
@@ -99,7 +99,7 @@ def test_without_renewing_it_would_be_forgotten(broker: Broker) -> None:
         Stream(broker, "forgotten").start(1).write(1)
 
 
-def test_whoever_was_fenced_renews_nothing(broker: Broker) -> None:
+def test_fenced_stream_renews_nothing(broker: Broker) -> None:
     """It might set back what the other has committed."""
     broker.create_topic("fenced", partitions=1)
     old = Stream(broker, "fenced").start(0)
@@ -116,7 +116,7 @@ def test_whoever_was_fenced_renews_nothing(broker: Broker) -> None:
     assert not new.write(2)
 
 
-def test_a_renewal_that_fails_is_made_up_for(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_renewal_is_retried(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create_topic("failed", partitions=1, configs={"retention.ms": "-1"})
     stream = Stream(broker, "failed").start(0)
     stream.write(0)
@@ -138,7 +138,7 @@ def test_a_renewal_that_fails_is_made_up_for(broker: Broker, monkeypatch: pytest
     assert not Stream(broker, "failed").start(1).write(1)
 
 
-def test_whoever_met_the_fence_by_a_renewal_meets_it_in_the_next_batch(broker: Broker) -> None:
+def test_fencing_found_by_a_renewal_fails_the_next_batch(broker: Broker) -> None:
     broker.create_topic("met", partitions=1)
     old = Stream(broker, "met").start(0)
     old.write(0)
@@ -149,7 +149,7 @@ def test_whoever_met_the_fence_by_a_renewal_meets_it_in_the_next_batch(broker: B
     assert not new.write(1)
 
 
-def test_offsets_that_went_with_their_topic_are_not_put_back(broker: Broker) -> None:
+def test_offsets_of_a_deleted_topic_are_not_renewed(broker: Broker) -> None:
     """That they are gone is how the next start knows that the topic is another."""
     broker.create_topic("anew", partitions=1)
     stream = Stream(broker, "anew").start(0)
@@ -161,14 +161,14 @@ def test_offsets_that_went_with_their_topic_are_not_put_back(broker: Broker) -> 
     assert read_standing(stream.cluster, group_of("anew")) is None
 
 
-def test_before_the_first_batch_there_is_nothing_to_renew(broker: Broker) -> None:
+def test_nothing_is_renewed_before_the_first_batch(broker: Broker) -> None:
     broker.create_topic("first", partitions=1)
     stream = Stream(broker, "first").start(0)
     assert stream.renewed()
     assert state_of(stream.cluster, "first") == "Empty"
 
 
-def test_a_thread_renews_until_there_is_nothing_left() -> None:
+def test_renewal_thread_ends_with_its_last_stream() -> None:
     calls: list[int] = []
     renewing = Renewing(lambda: calls.append(1) or len(calls) < 3, every_s=0.001)  # type: ignore[func-returns-value]
     renewing.thread.join(60)

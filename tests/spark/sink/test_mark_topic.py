@@ -110,7 +110,7 @@ def reads(**ends: int) -> InputEnds:
         ({"progress_topic": "log"}, "log"),
     ],
 )
-def test_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[str, str], topic: str) -> None:
+def test_progress_topic_for_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[str, str], topic: str) -> None:
     name = f"away-{writer}-{'-'.join(options)}"
     for batch in range(2):
         assert not Stream(broker, name, writer=writer, **options).write(batch, reads(far=7 + batch)).is_replay
@@ -120,13 +120,13 @@ def test_an_input_of_another_cluster(broker: Broker, writer: str, options: dict[
     assert committed_offsets(broker.bootstrap, name, options.get("progress_topic")) == '{"far": {"0": 8}}'
 
 
-def test_a_topic_of_that_name_with_fewer_partitions_is_another(broker: Broker) -> None:
+def test_output_topic_with_fewer_partitions_is_not_the_input(broker: Broker) -> None:
     stream = Stream(broker, "fewer", topic="out")
     stream.write(0, InputEnds('{"narrow":{"0":1,"1":1}}', {("narrow", 0): 1, ("narrow", 1): 1}))
     assert stream.stands_at() == "out"
 
 
-def test_an_input_of_the_cluster_itself_shows_its_lag(broker: Broker) -> None:
+def test_input_of_the_same_cluster_shows_its_lag(broker: Broker) -> None:
     stream = Stream(broker, "near", topic="out")
     stream.write(0, reads(**{"in": 5}))
     assert stream.stands_at() == "in"
@@ -139,7 +139,7 @@ def test_an_input_of_the_cluster_itself_shows_its_lag(broker: Broker) -> None:
     assert committed_offsets(broker.bootstrap, "near-named") == '{"in": {"0": 5, "1": -2}}'
 
 
-def test_rows_that_say_their_topics_need_a_place_that_is_named(broker: Broker) -> None:
+def test_rows_with_topics_require_the_mark_topic_option(broker: Broker) -> None:
     stream = Stream(broker, "unnamed")
     for ends in (reads(far=7), InputEnds('{"logOffset":3}')):
         with pytest.raises(PipelineError, match=r"reads no topic that is at .* say by mark\.topic"):
@@ -148,7 +148,7 @@ def test_rows_that_say_their_topics_need_a_place_that_is_named(broker: Broker) -
 
 
 @pytest.mark.parametrize("topic", ["nowhere", "__consumer_offsets", "no/name"])
-def test_a_mark_topic_that_cannot_be_one_is_refused_before_anything_is_written(broker: Broker, topic: str) -> None:
+def test_unusable_mark_topic_is_refused_before_any_write(broker: Broker, topic: str) -> None:
     Stream(broker, "makes-the-internal-topic", topic="out").write(0, reads(**{"in": 1}))
     stream = Stream(broker, "refused", topic="out", mark_topic=topic)
     with pytest.raises(PipelineError, match=rf"option 'mark\.topic' is '{topic}', which is not at"):
@@ -156,7 +156,7 @@ def test_a_mark_topic_that_cannot_be_one_is_refused_before_anything_is_written(b
     assert read_mark(stream.cluster, group_of("refused")) is None
 
 
-def test_a_place_is_kept(broker: Broker) -> None:
+def test_place_of_progress_is_kept(broker: Broker) -> None:
     """Other topics come, and the options name others first: the last mark says where the next one stands."""
     Stream(broker, "kept", topics="out,other").write(0, InputEnds('{"logOffset":0}'))
     broker.create_topic("a-first", partitions=1)
@@ -169,7 +169,7 @@ def test_a_place_is_kept(broker: Broker) -> None:
     assert nameless.stands_at() == "out"
 
 
-def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> None:
+def test_recreated_input_topic_is_reported(broker: Broker) -> None:
     """Its committed offsets went with it: those of the others, and the mark with them, are still there."""
     for topic in ("a-in", "b-in"):
         broker.create_topic(topic, partitions=1)
@@ -188,7 +188,7 @@ def test_one_of_several_topics_that_was_made_anew_is_named(broker: Broker) -> No
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_with_a_progress_topic_a_topic_that_was_created_again_is_known_by_its_id(broker: Broker, writer: str) -> None:
+def test_progress_topic_detects_recreated_topics_by_id(broker: Broker, writer: str) -> None:
     """The group's offsets went with the topic; the log has the mark still, and the new topic has more records than were read."""
     name, options = f"anew-logged-{writer}", {"topic": "out", "progress_topic": "anew-log", "writer": writer}
     for topic in ("e-in", "f-in"):
@@ -222,7 +222,7 @@ def test_with_a_progress_topic_a_topic_that_was_created_again_is_known_by_its_id
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
 @pytest.mark.parametrize("while_writing", [False, True])
-def test_a_topic_that_is_created_again_while_the_stream_runs(broker: Broker, writer: str, while_writing: bool) -> None:
+def test_topic_recreated_during_the_stream_is_detected(broker: Broker, writer: str, while_writing: bool) -> None:
     """Between two batches, and after the second has begun: without a progress topic as well."""
     topic, name = f"i-in-{writer}-{while_writing}", f"anew-running-{writer}-{while_writing}"
     broker.create_topic(topic, partitions=1)
@@ -259,7 +259,7 @@ def test_a_progress_record_of_an_older_version_has_no_ids(broker: Broker) -> Non
     InputTopics(stream.cluster).check(["h-in", "nowhere"])
 
 
-def test_so_many_partitions_that_only_a_digest_names_them_are_counted(broker: Broker) -> None:
+def test_partitions_named_by_a_digest_are_counted(broker: Broker) -> None:
     for topic in ("c-in", "d-in"):
         broker.create_topic(topic, partitions=1)
     ends = InputEnds("sha256:0", {("c-in", 0): 1, ("d-in", 0): 1})

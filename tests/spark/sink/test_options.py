@@ -13,14 +13,14 @@ from ottla.spark.sink.transaction import TRANSACTION_TIMEOUT_MS
 LEAST = {"kafka.bootstrap.servers": "h:1", "transactional.id": "shop"}
 
 
-def test_what_is_not_said() -> None:
+def test_defaults_of_options() -> None:
     options = parse_options(LEAST)
     assert (options.connecting.bootstrap, options.transactional_id, options.topic) == ("h:1", "shop", None)
     assert (options.compression, options.timeout_ms, options.writer) == ("lz4", TRANSACTION_TIMEOUT_MS, "tasks")
     assert options.run != parse_options(LEAST).run
 
 
-def test_what_is_said_in_the_words_of_spark_and_of_a_producer() -> None:
+def test_spark_and_producer_option_names_are_accepted() -> None:
     options = parse_options(
         LEAST
         | {
@@ -64,18 +64,18 @@ def test_what_is_said_in_the_words_of_spark_and_of_a_producer() -> None:
         ({"kafka.sasl.mechanism": "PLAIN"}, "kafka.sasl.mechanism is given, and kafka.security.protocol is PLAINTEXT"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, Any], says: str) -> None:
+def test_invalid_options_are_reported(given: dict[str, Any], says: str) -> None:
     with pytest.raises(PipelineError, match=says.replace("?", r"\?")):
         parse_options(LEAST | given)
 
 
 @pytest.mark.parametrize("missing", LEAST)
-def test_what_is_missing_is_named(missing: str) -> None:
+def test_missing_options_are_reported(missing: str) -> None:
     with pytest.raises(PipelineError, match=missing):
         parse_options({name: value for name, value in LEAST.items() if name != missing})
 
 
-def test_values_are_what_spark_makes_of_them() -> None:
+def test_option_values_are_converted_like_in_spark() -> None:
     """A number is its text, and None is an option that is not given."""
     options = parse_options(
         {**LEAST, "transactional.id": 7, "run.id": 12, "transaction.timeout.ms": 60_000, "topic": None, "writer": None}
@@ -84,5 +84,5 @@ def test_values_are_what_spark_makes_of_them() -> None:
     assert options.writer == "tasks"
 
 
-def test_a_topic_that_is_among_the_topics_is_the_only_one() -> None:
+def test_topic_and_topics_options_exclude_each_other() -> None:
     assert parse_options({**LEAST, "topic": "b", "topics": "a,b"}).topics == ("b",)

@@ -38,7 +38,7 @@ def test_archive_contains_every_module_that_it_imports(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_what_tasks_import_is_in_the_archive(tmp_path: Path) -> None:
+def test_archive_contains_the_modules_that_tasks_import(tmp_path: Path) -> None:
     """With -S no editable installation can supply what the archive lacks."""
     dependencies = Path(crc32c.__file__).parent.parent
     script = (

@@ -10,7 +10,7 @@ from ottla.spark.sink.progress_listener import progress_of
 REPORT = BatchReport(batch=3, records=7, by_topic={"a": 4, "dead": 3}, commit_ms=2.5, epoch=9)
 
 
-def test_what_both_say_of_a_batch() -> None:
+def test_progress_combines_spark_and_sink_reports() -> None:
     """As StreamingQueryProgress of Spark 4 has it."""
     fields: dict[str, Any] = {
         "batchId": 3,
@@ -32,6 +32,6 @@ def test_what_both_say_of_a_batch() -> None:
     assert (progress.late, progress.repeated, progress.dead_letters) == (2, 5, 3)
 
 
-def test_what_nobody_has_said_is_nothing() -> None:
+def test_missing_report_fields_are_zero() -> None:
     progress = progress_of(REPORT, {"numInputRows": 0, "sources": []})
     assert (progress.rows_per_second, progress.behind, progress.late, progress.dead_letters) == (0.0, 0, 0, 0)

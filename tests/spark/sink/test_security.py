@@ -65,7 +65,7 @@ def committed(connecting: Connecting, prefix: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tasks_write_in_a_transaction_that_they_share(secured: Secured, way: str) -> None:
+def test_tasks_write_in_a_shared_transaction(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"tasks-{way}"
 
@@ -88,7 +88,7 @@ def test_tasks_write_in_a_transaction_that_they_share(secured: Secured, way: str
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_driver_writes_alone(secured: Secured, way: str) -> None:
+def test_driver_writes_alone(secured: Secured, way: str) -> None:
     connecting = Connecting.parse(secured.options(way))
     name = f"driver-{way}"
     rows = [("out", None, f"{name}-{n:05d}".encode(), [], None) for n in range(ROWS)]
@@ -118,7 +118,7 @@ def _jaas(module: str, password: str) -> str:
 
 
 @pytest.mark.parametrize(("options", "says"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_who_is_not_let_in_is_told_why(secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str) -> None:
+def test_refused_authentication_is_explained(secured: Secured, options: Callable[[Secured], dict[str, Any]], says: str) -> None:
     client = ClusterClient(Connecting.parse(options(secured)), timeout_s=60)
     with closing(client) as cluster, pytest.raises(PipelineError) as refused:
         cluster.leaders("out")

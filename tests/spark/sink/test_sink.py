@@ -82,7 +82,7 @@ def as_text(frame: Any) -> Any:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("writer", ["tasks", pytest.param("driver", marks=pytest.mark.full)])
-def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, writer: str) -> None:
+def test_rows_of_any_schema_are_written_once_to_several_topics(numbers: Numbers, writer: str) -> None:
     numbers.add(*range(1_000))
     with pytest.raises(Exception, match=r"its rows say themselves where they go: say by mark\.topic"):
         numbers.run(by_parity, writer=writer, progress_topic="none")
@@ -95,7 +95,7 @@ def test_rows_of_any_schema_go_to_several_topics_each_once(numbers: Numbers, wri
     assert numbers.values("even") + numbers.values("odd") == [*range(0, 1_100, 2), *range(1, 1_100, 2)]
 
 
-def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sink_is_reusable_after_a_failed_abort(numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its transaction is open still: written as the same producer once more, rows would be taken for those that are there."""
     numbers.add(*range(100))
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "numbers", "topic": "single"}
@@ -129,7 +129,7 @@ def test_a_sink_is_used_again_after_an_abort_that_failed(numbers: Numbers, monke
     assert numbers.values("single") == list(range(100))
 
 
-def test_a_stream_of_files_can_be_told_its_topic_and_where_its_mark_stands(numbers: Numbers) -> None:
+def test_file_stream_accepts_topic_and_mark_topic_options(numbers: Numbers) -> None:
     numbers.add(*range(10))
     numbers.run(as_text, topic="numbers", mark_topic="single", compression_type="zstd")
     assert numbers.values("numbers") == list(range(10))
@@ -140,7 +140,7 @@ def test_a_stream_of_files_can_be_told_its_topic_and_where_its_mark_stands(numbe
     assert numbers.values("numbers") == list(range(10))
 
 
-def test_partitions_that_are_added_are_written_to(spark: Any, numbers: Numbers) -> None:
+def test_added_partitions_are_written(spark: Any, numbers: Numbers) -> None:
     admin = AdminClient({"bootstrap.servers": numbers.broker.bootstrap})
     batches: list[int] = []
 
@@ -165,7 +165,7 @@ def test_partitions_that_are_added_are_written_to(spark: Any, numbers: Numbers) 
     assert sum(partitions.values()) == 200
 
 
-def test_totals_are_right_over_a_batch_that_is_replayed(numbers: Numbers) -> None:
+def test_totals_are_correct_after_a_replayed_batch(numbers: Numbers) -> None:
     """What Spark keeps between batches comes from computing them, also the one that was committed before."""
 
     def counted(frame: Any) -> Any:
@@ -189,7 +189,7 @@ def test_totals_are_right_over_a_batch_that_is_replayed(numbers: Numbers) -> Non
     assert last == {b"%d" % digit: 15 for digit in range(10)}
 
 
-def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, numbers: Numbers) -> None:
+def test_lost_checkpoint_resumes_from_the_committed_offsets(spark: Any, numbers: Numbers) -> None:
     bootstrap = numbers.broker.bootstrap
 
     def fill(first: int, count: int) -> None:
@@ -220,7 +220,7 @@ def test_a_lost_checkpoint_is_taken_up_from_the_committed_offsets(spark: Any, nu
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_a_checkpoint_of_files_that_was_set_back_loses_nothing_silently(numbers: Numbers, writer: str) -> None:
+def test_file_checkpoint_that_was_set_back_is_reported(numbers: Numbers, writer: str) -> None:
     """Spark counts a source's batches: the same number stands for whatever files are there when it counts."""
     numbers.add(*range(100))
     numbers.run(as_text, topic="single", writer=writer)
@@ -239,7 +239,7 @@ def test_a_checkpoint_of_files_that_was_set_back_loses_nothing_silently(numbers:
     assert numbers.values("single") == list(range(200))
 
 
-def test_a_batch_is_written_once_and_under_its_own_number(spark: Any, numbers: Numbers) -> None:
+def test_batch_is_written_once_under_its_number(spark: Any, numbers: Numbers) -> None:
     numbers.add(*range(10))
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "twice", "topic": "single"}
     first, second = ottla.spark.sink(given), ottla.spark.sink(given)
@@ -268,7 +268,7 @@ def test_a_batch_is_written_once_and_under_its_own_number(spark: Any, numbers: N
     assert numbers.values("single") == list(range(10))
 
 
-def test_a_stream_reads_one_cluster_and_writes_to_another(spark: Any, numbers: Numbers) -> None:
+def test_stream_reads_one_cluster_and_writes_to_another(spark: Any, numbers: Numbers) -> None:
     with Broker() as away:
         away.create_topic("far", partitions=2)
         for start in range(2):
@@ -287,7 +287,7 @@ def test_a_stream_reads_one_cluster_and_writes_to_another(spark: Any, numbers: N
         assert ottla.spark.committed_offsets(numbers.broker.bootstrap, "tasks") == '{"far": {"0": 100, "1": 100}}'
 
 
-def test_sparks_metrics_show_the_sinks(spark: Any, numbers: Numbers) -> None:
+def test_spark_metrics_include_the_sinks_metrics(spark: Any, numbers: Numbers) -> None:
     for start in range(2):
         numbers.add(*range(10))
         numbers.run(as_text, topic="single", transactional_id="counted")
@@ -300,7 +300,7 @@ def test_sparks_metrics_show_the_sinks(spark: Any, numbers: Numbers) -> None:
         assert last.getValue() == start
 
 
-def test_a_listener_hears_what_spark_and_the_sink_know(spark: Any, numbers: Numbers) -> None:
+def test_listener_gets_progress_of_spark_and_sink(spark: Any, numbers: Numbers) -> None:
     numbers.add(0, 1, 2, 2)
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "heard", "topics": "even,odd"}
     sink = ottla.spark.sink(given)
@@ -337,7 +337,7 @@ def test_a_listener_hears_what_spark_and_the_sink_know(spark: Any, numbers: Numb
     assert (shown["behind_Value"], shown["epoch_Value"]) == ("0", str(sink.metrics.epoch))
 
 
-def test_frames_that_are_no_streams_are_written_once(spark: Any, numbers: Numbers) -> None:
+def test_batch_frames_are_written_once(spark: Any, numbers: Numbers) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
 
     def write(name: str, number: int, *values: int) -> BatchReport:
@@ -367,7 +367,7 @@ def test_frames_that_are_no_streams_are_written_once(spark: Any, numbers: Number
 
 
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_frames_of_an_older_version_are_known_by_their_group(spark: Any, numbers: Numbers, writer: str) -> None:
+def test_frames_of_an_older_version_are_recognized_by_their_group(spark: Any, numbers: Numbers, writer: str) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": f"older-{writer}", "topic": "single"}
     frame = spark.createDataFrame([("1",)], "value STRING")
     cluster = ClusterClient(Connecting(numbers.broker.bootstrap))
@@ -383,7 +383,7 @@ def test_frames_of_an_older_version_are_known_by_their_group(spark: Any, numbers
     cluster.close()
 
 
-def test_frames_need_a_progress_topic_and_a_turn(spark: Any, numbers: Numbers) -> None:
+def test_frames_require_a_progress_topic_and_exclusive_use(spark: Any, numbers: Numbers) -> None:
     given = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "frames", "topic": "single"}
     frame = spark.createDataFrame([("1",)], "value STRING")
     with pytest.raises(
@@ -398,7 +398,7 @@ def test_frames_need_a_progress_topic_and_a_turn(spark: Any, numbers: Numbers) -
     assert numbers.values("single") == []
 
 
-def test_a_sink_outside_of_a_stream_says_so(spark: Any, numbers: Numbers) -> None:
+def test_sink_outside_a_stream_is_refused(spark: Any, numbers: Numbers) -> None:
     options = {"kafka.bootstrap.servers": numbers.broker.bootstrap, "transactional.id": "x", "topic": "single"}
     with pytest.raises(ottla.spark.PipelineError, match=r"give it to writeStream\.foreachBatch"):
         ottla.spark.sink(options)(spark.createDataFrame([("v",)], "value STRING"), 0)

@@ -21,7 +21,7 @@ wire = [pytest.mark.wire, pytest.mark.full, pytest.mark.java]
 BATCH_RECORDS = 20
 
 
-def test_which_batches_are_small() -> None:
+def test_small_batches_are_recognized() -> None:
     small = SmallBatches()
     t, u = ("t", 0), ("u", 1)
     assert not small.is_small({}, dict)
@@ -34,7 +34,7 @@ def test_which_batches_are_small() -> None:
     assert not SmallBatches().is_small({t: 1}, lambda: {u: 0})
 
 
-def test_after_a_large_record_batches_are_not_gathered_for_a_while() -> None:
+def test_large_record_disables_gathering_for_a_while() -> None:
     small = SmallBatches()
     ends = {("t", 0): 1}
     assert small.is_small(ends, lambda: ends)
@@ -91,7 +91,7 @@ def records(count: int, size_bytes: int = 10, first: int = 0) -> list[NewRecord]
 class TestAStream:
     pytestmark = wire
 
-    def test_small_batches_are_gathered_from_the_first_of_a_start_on(self, stream: Stream) -> None:
+    def test_small_batches_are_gathered_from_the_first_batch(self, stream: Stream) -> None:
         metrics = stream.run(records(2 * BATCH_RECORDS))
         assert (metrics.batches, metrics.records, stream.gathered) == (2, 2 * BATCH_RECORDS, [True, True])
         stream.run(records(1, first=1_000))
@@ -101,7 +101,7 @@ class TestAStream:
         assert len({record.partition for record in stream.broker.records("out")}) == 3
 
     @pytest.mark.parametrize("where", ["value", "key", "headers"])
-    def test_a_batch_with_a_large_record_is_written_by_tasks(self, stream: Stream, where: str) -> None:
+    def test_batch_with_a_large_record_is_written_by_tasks(self, stream: Stream, where: str) -> None:
         large = b"x" * (MAX_RECORD_BYTES + 1)
         record = NewRecord(
             large if where == "value" else b"v",
@@ -112,12 +112,12 @@ class TestAStream:
         assert (metrics.batches, metrics.aborted, stream.gathered) == (2, 0, [False])
         assert stream.contents("out") == stream.contents("in")
 
-    def test_rows_without_key_and_headers(self, stream: Stream) -> None:
+    def test_rows_without_key_and_headers_are_written(self, stream: Stream) -> None:
         stream.run(records(BATCH_RECORDS), lambda frame: frame.selectExpr("CAST(value AS STRING) AS value"))
         assert stream.gathered == [True]
         assert [(key, headers) for key, _, headers in stream.contents("out")] == [(b"", ())] * BATCH_RECORDS
 
-    def test_what_fails_on_the_way_to_the_driver_is_written_by_tasks(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_gathering_falls_back_to_tasks(self, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         """As results beyond spark.driver.maxResultSize do."""
 
         def failing(rows: Any) -> Any:
@@ -128,7 +128,7 @@ class TestAStream:
         assert (metrics.batches, metrics.aborted, len(stream.aborted)) == (1, 1, 1)
         assert stream.contents("out") == stream.contents("in")
 
-    def test_what_a_row_has_wrong_ends_the_stream_at_once(self, stream: Stream) -> None:
+    def test_invalid_row_ends_the_stream_at_once(self, stream: Stream) -> None:
         with pytest.raises(Exception, match="topic 'out' has no partition 3: it has 3"):
             stream.run(records(1), lambda frame: frame.selectExpr("*", "3 AS partition"))
         assert (stream.gathered, stream.aborted, stream.contents("out")) == ([True], [], [])

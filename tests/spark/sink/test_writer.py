@@ -39,7 +39,7 @@ def batch(sequence: int, size_bytes: int = 10) -> Encoded:
     return Encoded(0, sequence, 1, b"x" * size_bytes)
 
 
-def test_a_request_has_one_batch_of_a_partition_and_no_more_than_brokers_take() -> None:
+def test_request_has_one_batch_per_partition_within_the_size_limit() -> None:
     a, b = ("t", 0), ("t", 1)
     many = [(a, batch(0)), (b, batch(0)), (a, batch(1)), (a, batch(2)), (b, batch(1))]
     assert [[(where, x.sequence) for where, x in request.items()] for request in _requests(many)] == [
@@ -53,7 +53,7 @@ def test_a_request_has_one_batch_of_a_partition_and_no_more_than_brokers_take() 
 
 
 @pytest.mark.wire
-def test_a_hundred_partitions_share_a_connection_and_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_partitions_share_a_connection_and_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[BrokerConnection, Any]] = []
     send = BrokerConnection.send
 
@@ -82,7 +82,7 @@ def test_a_hundred_partitions_share_a_connection_and_requests(monkeypatch: pytes
 
 
 @pytest.mark.wire
-def test_rows_without_a_place_are_refused() -> None:
+def test_rows_without_a_valid_partition_are_refused() -> None:
     with Broker() as broker:
         broker.create_topic("out", partitions=2)
         transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "refused")
@@ -102,7 +102,7 @@ def test_rows_without_a_place_are_refused() -> None:
 
 
 @pytest.mark.wire
-def test_a_record_of_5_mb_passes_where_the_broker_takes_it() -> None:
+def test_record_of_5_mb_is_written_when_the_broker_accepts_it() -> None:
     with Broker() as broker:
         broker.create_topic("large", partitions=1, configs={"max.message.bytes": "6000000"})
         transaction = SharedTransaction(ClusterClient(Connecting(broker.bootstrap)), "large")
@@ -119,7 +119,7 @@ def test_a_record_of_5_mb_passes_where_the_broker_takes_it() -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("writer", ["tasks", "driver"])
-def test_batches_are_no_larger_than_their_topic_takes(writer: str) -> None:
+def test_batches_respect_the_topic_limit(writer: str) -> None:
     """Records that each fit are not refused for being many."""
     values = [np.random.default_rng(n).bytes(370) for n in range(500)]
     with Broker() as broker:
