@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.full, pytest.mark.java, pytest.mark.
 
 @pytest.mark.parametrize("reads_segments", [False, True])
 @pytest.mark.parametrize("while_writing", [False, True])
-def test_an_export_of_a_topic_that_was_created_again_is_refused(
+def test_export_of_a_recreated_topic_is_refused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_segments: bool, while_writing: bool
 ) -> None:
     """It would go on at the offsets of the old topic, or has read the new one's records."""

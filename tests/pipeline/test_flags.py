@@ -101,11 +101,11 @@ def stream(job: str) -> StreamSettings:
         ),
     ],
 )
-def test_what_a_job_is_told_without_flags(arguments: tuple[str, ...], options: object) -> None:
+def test_default_options_of_every_job(arguments: tuple[str, ...], options: object) -> None:
     assert told(*arguments) == options
 
 
-def test_what_a_job_is_told_with_all_its_flags() -> None:
+def test_options_of_every_job_with_all_flags() -> None:
     at = ["--bootstrap", "a:1,b:2", "--master", "spark://m:7077", "--cores", "3"]
     place = Place(bootstrap="a:1,b:2", master="spark://m:7077", cores=3)
     generate = told("generate", *at, "--format", "avro", "--rows=5", "--seed", "-7", "--partitions", "6", "--transactional-id", "g")
@@ -136,14 +136,14 @@ def test_what_a_job_is_told_with_all_its_flags() -> None:
     assert audit == AuditSettings(place=place, format="avro", terms=terms, totals=True, export="d", exported_topic="x")
 
 
-def test_the_words_that_flags_take_are_those_that_jobs_know() -> None:
+def test_flag_choices_equal_those_of_the_jobs() -> None:
     """They stand in a module of their own, which imports nothing of Spark."""
     assert sorted(FORMATS) == list(settings.FORMATS)
     assert settings.TRANSACTION_TIMEOUT_MS == TRANSACTION_TIMEOUT_MS
 
 
 @pytest.mark.parametrize("job", ["generate", "shop", "totals", "audit"])
-def test_topics_have_the_names_that_they_are_given(job: str, tmp_path: Path) -> None:
+def test_topic_names_are_configurable(job: str, tmp_path: Path) -> None:
     assert topics_of(told(job)) == ShopTopics()
     flags = ["--source-topic", "in", "--invoices-topic", "a", "--shipments-topic", "b", "--dead-letters-topic", "c"]
     assert topics_of(told(job, *flags, "--totals-topic", "d")) == ShopTopics("in", "a", "b", "c", "d")
@@ -161,7 +161,7 @@ def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_help_of_a_job_names_all_its_flags(capsys: pytest.CaptureFixture[str], job: str) -> None:
+def test_help_of_a_job_lists_all_its_flags(capsys: pytest.CaptureFixture[str], job: str) -> None:
     assert main(["pipeline", job, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: ottla pipeline {job} ")
@@ -173,7 +173,7 @@ def test_help_of_a_job_names_all_its_flags(capsys: pytest.CaptureFixture[str], j
         assert option.help
 
 
-def test_help_imports_nothing_of_spark() -> None:
+def test_help_does_not_import_spark() -> None:
     """It takes most of a second, and may not even be installed."""
     script = """
 import sys
@@ -189,12 +189,12 @@ print(*sys.modules, sep=chr(10))
     assert not {name for name in loaded if name.startswith(heavy)}
 
 
-def test_a_demo_on_a_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_on_a_cluster_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """It starts a broker of its own."""
     assert refused(capsys, "demo", "--bootstrap", "127.0.0.1:9092").startswith("2 ottla pipeline demo: no such option")
 
 
-def test_where_totals_are_kept_is_one_of_two(capsys: pytest.CaptureFixture[str]) -> None:
+def test_state_store_is_memory_or_rocksdb(capsys: pytest.CaptureFixture[str]) -> None:
     assert told("totals").state_store == "memory"
     assert told("totals", "--state-store", "rocksdb").state_store == "rocksdb"
     assert "2 ottla pipeline totals: --state-store: 'disk' is not one of" in refused(capsys, "totals", "--state-store", "disk")
@@ -218,11 +218,11 @@ def test_where_totals_are_kept_is_one_of_two(capsys: pytest.CaptureFixture[str])
         (["audit", "--format", "xml"], "2 ottla pipeline audit: --format: 'xml' is not one of 'avro', 'json'"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_usage_errors_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert says in refused(capsys, *arguments)
 
 
-def test_a_file_has_flags_and_the_command_line_wins(tmp_path: Path) -> None:
+def test_command_line_overrides_the_flag_file(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.toml"
     file.write_text('bootstrap = "a:1"\nbatch-records = 7\nrun-id = 2026-01-01\nforever = true\naccept-data-loss = false\n')
     options = told("shop", "--batch-records", "8", "--config", str(file))
@@ -251,16 +251,14 @@ def test_a_file_has_flags_and_the_command_line_wins(tmp_path: Path) -> None:
         ("format = 'xml'", "format: 'xml' is not one of"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_with_its_name(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str
-) -> None:
+def test_errors_in_a_flag_file_name_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "p.toml"
     file.write_text(text)
     # Also where a flag would win over it.
     assert says.format(file=file) in refused(capsys, "generate", "--rows", "1", "--config", str(file))
 
 
-def test_a_switch_in_a_file_is_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_switch_in_a_flag_file_is_true_or_false(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('totals = "true"')
     assert "totals: true or false is wanted" in refused(capsys, "audit", "--config", str(tmp_path / "p.toml"))
     assert "1 ottla: --config nowhere.toml: " in refused(capsys, "audit", "--config", "nowhere.toml")
@@ -273,7 +271,7 @@ def test_a_switch_in_a_file_is_true_or_false(capsys: pytest.CaptureFixture[str],
         (ModuleNotFoundError("no", name="pyspark"), "1 ottla: the pipeline needs pyspark: pip install 'ottla[pipeline]'"),
     ],
 )
-def test_what_ends_a_job_is_said_in_one_line(
+def test_job_errors_are_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
 ) -> None:
     def fail(_: object) -> int:
@@ -284,7 +282,7 @@ def test_what_ends_a_job_is_said_in_one_line(
 
 
 @pytest.mark.parametrize("code", [0, 2, 143])
-def test_a_jobs_exit_code_is_that_of_the_command(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_exit_code_of_a_job_is_returned(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(ottla.pipeline.running, "run_audit", lambda _: code)
     monkeypatch.setattr(ottla.pipeline.running, "run_stream", lambda *_: code)
     assert [main(["pipeline", job]) for job in ("audit", "shop", "totals")] == [code] * 3
@@ -299,7 +297,7 @@ def test_ctrl_c_in_a_job_shows_no_traceback(capsys: pytest.CaptureFixture[str], 
     assert capsys.readouterr() == ("", "")
 
 
-def test_spark_submit_is_given_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_submit_entry_point_accepts_the_same_flags(monkeypatch: pytest.MonkeyPatch) -> None:
     """``ottla/cli/submit.py JOB`` is run as a program, from wherever it lies."""
     import runpy
 
@@ -322,7 +320,7 @@ def test_spark_submit_is_given_the_same(monkeypatch: pytest.MonkeyPatch) -> None
         ("ottla pipeline audit --config nowhere.toml --tot", ["--totals", "--totals-topic"]),
     ],
 )
-def test_a_shell_is_told_what_may_follow(
+def test_shell_completion_lists_options(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str, offered: list[str]
 ) -> None:
     monkeypatch.setenv("_OTTLA_COMPLETE", "bash_complete")
@@ -332,7 +330,7 @@ def test_a_shell_is_told_what_may_follow(
     assert sorted(capsys.readouterr().out.split()) == sorted(f"plain,{word}" for word in offered)
 
 
-def test_the_cluster_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_bootstrap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "kafka:1")
     assert told("generate").place.bootstrap == "kafka:1"
     assert told("generate", "--bootstrap", "kafka:2").place.bootstrap == "kafka:2"

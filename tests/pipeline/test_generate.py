@@ -17,7 +17,7 @@ def test_the_same_seed_gives_the_same_rows() -> None:
 
 
 @pytest.mark.smoke
-def test_shares_are_what_was_asked_for() -> None:
+def test_shares_equal_the_requested_ones() -> None:
     workload = Workload(20_000, malformed_share=0.05, late_share=0.1)
     rows = list(purchases(workload))
     sound = [json.loads(row.value) for row in rows if row.is_sound]
@@ -33,7 +33,7 @@ def test_shares_are_what_was_asked_for() -> None:
 
 
 @pytest.mark.smoke
-def test_a_block_needs_none_of_the_others() -> None:
+def test_blocks_are_generated_independently() -> None:
     workload = Workload(2 * BLOCK_ROWS + 100)
     whole = list(purchases(workload))
     assert list(purchases_of(workload, 1)) == whole[BLOCK_ROWS : 2 * BLOCK_ROWS]

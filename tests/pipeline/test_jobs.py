@@ -159,9 +159,7 @@ def check_offenders_are_named(spark: Any, broker: Broker) -> None:
     }
 
 
-def test_totals_and_an_export_that_is_cut_off_and_goes_on(
-    spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_export_resumes(spark: Any, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reports = run(spark, broker, totals.JOB, tmp_path / "totals")
     fed = [report.batch for report in reports if report.records]
     die_before_sparks_commit(tmp_path / "totals", reports[-1].batch)
@@ -205,7 +203,7 @@ def test_totals_and_an_export_that_is_cut_off_and_goes_on(
         export(spark, ExportOptions(broker.bootstrap, INVOICES, to), lambda *numbers: None)
 
 
-def test_totals_keep_their_state_on_disk_where_that_is_wanted(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_totals_keep_their_state_on_disk_when_configured(spark: Any, broker: Broker, tmp_path: Path) -> None:
     # The store is a setting of the session, which is its owner's.
     session, checkpoint = spark.newSession(), tmp_path / "totals"
     before = session.conf.get("spark.sql.streaming.stateStore.providerClass")
@@ -230,7 +228,7 @@ def broken(spark: Any, broker: Broker, **options: Any) -> tuple[dict[str, int], 
     return counts[0], counts[1]
 
 
-def test_purchases_that_were_sent_twice_count_once_where_that_is_wanted(spark: Any, tmp_path: Path) -> None:
+def test_duplicate_purchases_count_once_when_configured(spark: Any, tmp_path: Path) -> None:
     """Within a batch, by a producer that does not know what it has sent, and in a later one, by who imports all of it again."""
     rows = list(purchases(Workload(300, malformed_share=0.1)))
     good = sum(row.is_sound for row in rows)
@@ -265,7 +263,7 @@ def test_purchases_that_were_sent_twice_count_once_where_that_is_wanted(spark: A
             run(spark, broker, totals.JOB, tmp_path / "totals")
 
 
-def test_a_purchase_that_came_too_late_is_told_from_one_that_was_lost(spark: Any, tmp_path: Path) -> None:
+def test_late_purchase_is_distinguished_from_a_lost_one(spark: Any, tmp_path: Path) -> None:
     def bought(number: int, hours: int) -> Generated:
         at_ms = WORKLOAD.begin_ms + hours * HOUR_MS
         purchase = {"id": number, "user": "u", "product": "p", "quantity": 1, "price_cents": 100, "at_ms": at_ms}
@@ -288,7 +286,7 @@ def test_a_purchase_that_came_too_late_is_told_from_one_that_was_lost(spark: Any
         assert broken(spark, broker, with_totals=True) == ({"totals that are not the sum of their purchases": 1}, {TOO_LATE: 2})
 
 
-def test_a_second_pipeline_with_one_id_is_refused_and_harms_nobody(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_second_pipeline_with_the_same_id_is_refused(spark: Any, broker: Broker, tmp_path: Path) -> None:
     def started(name: str) -> Running:
         options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / name), name, BATCH_RECORDS, is_bounded=False)
         return Running(spark, msgspec.structs.replace(shop.JOB, name=name), options, lambda _, error: None)
@@ -304,7 +302,7 @@ def test_a_second_pipeline_with_one_id_is_refused_and_harms_nobody(spark: Any, b
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE) + WORKLOAD.rows + sound()
 
 
-def test_a_driver_that_was_thought_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_driver_presumed_dead_is_fenced(spark: Any, broker: Broker, tmp_path: Path) -> None:
     """Another has taken its place, and goes on with its checkpoint."""
     options = StreamOptions(broker.bootstrap, "shop", str(tmp_path / "shop"), "run", BATCH_RECORDS, is_bounded=False)
     first = Running(spark, shop.JOB, options, lambda _, error: None)
@@ -317,7 +315,7 @@ def test_a_driver_that_was_thought_dead_is_fenced(spark: Any, broker: Broker, tm
     assert sum(report.records for report in reports) == MORE.rows + sound(MORE)
 
 
-def test_values_in_avro(spark: Any, tmp_path: Path) -> None:
+def test_avro_values_pass_the_audit(spark: Any, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, SHIPMENTS, DEAD_LETTERS, TOTALS), 3)
         fill(broker.bootstrap, PURCHASES, purchases(WORKLOAD, AVRO))
@@ -346,7 +344,7 @@ def test_both_sources_give_the_same_rows(spark: Any, broker: Broker, tmp_path: P
         segments = spark.read.format("ottla").option("path", str(broker.data_dir)).option("subscribe", INVOICES)
 
 
-def test_records_that_are_gone_unread_stop_the_stream(spark: Any, broker: Broker, tmp_path: Path) -> None:
+def test_records_deleted_before_they_are_read_stop_the_stream(spark: Any, broker: Broker, tmp_path: Path) -> None:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
@@ -363,7 +361,7 @@ def test_records_that_are_gone_unread_stop_the_stream(spark: Any, broker: Broker
     assert sum(report.records for report in again) == MORE.rows + sound(MORE)
 
 
-def test_purchases_that_spark_makes_are_there_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_generation_writes_every_purchase_once(spark: Any, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut off after its second part it goes on with the third; run again it adds nothing."""
     monkeypatch.setattr(generating, "BLOCKS_A_PART", 1)
     create(broker.bootstrap, ("made",), 3)

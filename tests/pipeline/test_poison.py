@@ -180,7 +180,7 @@ LIMIT = 20_000
 MOST = room(LIMIT)
 
 
-def test_a_dead_letter_that_is_too_large_for_its_topic_keeps_its_head_and_says_where_it_is(spark: Any) -> None:
+def test_oversized_dead_letter_keeps_its_beginning_and_position(spark: Any) -> None:
     terms = Terms(limits={DEAD_LETTERS: LIMIT})
     own = [{"key": "ottla.reason", "value": b"of before"}, {"key": "trace", "value": None}, {"key": "trace", "value": b"\xff"}]
     many = [{"key": "h" * 90, "value": b"v" * 90}] * 100
@@ -209,14 +209,14 @@ def test_a_dead_letter_that_is_too_large_for_its_topic_keeps_its_head_and_says_w
     assert (len(key), value, ours["ottla.reason"]) == (MOST // 4, None, "there is no value")
 
 
-def test_an_invoice_that_is_too_large_for_its_topic_makes_its_purchase_a_dead_letter(spark: Any) -> None:
+def test_oversized_invoice_makes_its_purchase_a_dead_letter(spark: Any) -> None:
     values: list[bytes | None] = [with_json(user="u" * LIMIT), GOOD]
     rows = shop.transform(records(spark, values), "r", terms=Terms(limits={INVOICES: LIMIT})).collect()
     assert [row.topic for row in rows] == [DEAD_LETTERS, INVOICES, SHIPMENTS]
     assert letters(rows[:1])[0][1] == f"the invoice is too large for topic {INVOICES}, which takes {LIMIT} bytes"
 
 
-def test_a_topic_that_takes_next_to_nothing_takes_no_dead_letters() -> None:
+def test_tiny_topic_limit_refuses_dead_letters() -> None:
     check_limit(DEAD_LETTERS, 4_096)
     with pytest.raises(
         PipelineError, match=r"takes batches of 4,095 bytes at most \(max.message.bytes\), and dead letters need 4,096"
@@ -227,7 +227,7 @@ def test_a_topic_that_takes_next_to_nothing_takes_no_dead_letters() -> None:
 @pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 @settings(max_examples=6)
 @given(data=st.data())
-def test_no_bytes_stop_the_transform_and_each_record_comes_out_once(spark: Any, form: Format, data: st.DataObject) -> None:
+def test_random_bytes_never_stop_the_transform(spark: Any, form: Format, data: st.DataObject) -> None:
     good = form.pack(SOUND, PURCHASE)
     values = data.draw(st.lists(st.none() | st.binary(max_size=80) | damaged(good) | st.text().map(str.encode), min_size=60))
     rows = shop.transform(records(spark, values), "r", form).collect()
@@ -263,13 +263,13 @@ def read_avro(value: bytes) -> Any:
     return schemaless_reader(io.BytesIO(value), parse_schema(json.loads(avro_schema(PURCHASE))), None)
 
 
-def test_totals_that_no_long_can_hold_stop_nothing(spark: Any) -> None:
+def test_overflowing_totals_do_not_stop_the_job(spark: Any) -> None:
     large = with_json(quantity=1, price_cents=LARGEST)
     (row,) = totals.summed(records(spark, [large, large])).collect()
     assert (row.purchases, row.quantity, row.amount_cents) == (2, 2, None)
 
 
-def test_each_value_is_parsed_once_and_a_half(spark: Any) -> None:
+def test_each_value_is_parsed_once_per_representation(spark: Any) -> None:
     """As a struct and as a variant, and not again for each use of a field."""
     for frame in (shop.transform(records(spark, [GOOD]), "r"), totals.transform(records(spark, [GOOD]), "r")):
         plan = frame._jdf.queryExecution().executedPlan().toString()

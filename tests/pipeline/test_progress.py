@@ -51,7 +51,7 @@ def told(reports: Reports, query: Query) -> list[int]:
     return [progress.report.batch for progress in reports.new(query)]
 
 
-def test_a_batch_is_told_of_once_and_with_what_spark_says_of_it() -> None:
+def test_batch_is_reported_once_with_sparks_progress() -> None:
     reports, query = Reports("dead-letters"), Query()
     done(reports, query, 0)
     report = reports.all()[0]
@@ -61,7 +61,7 @@ def test_a_batch_is_told_of_once_and_with_what_spark_says_of_it() -> None:
     assert told(reports, query) == []
 
 
-def test_one_progress_is_read_for_a_batch_however_many_there_were() -> None:
+def test_one_progress_is_read_per_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     for batch in range(50):
         done(reports, query, batch)
@@ -70,14 +70,14 @@ def test_one_progress_is_read_for_a_batch_however_many_there_were() -> None:
     assert query.asked == 50
 
 
-def test_batches_that_ended_between_two_looks_are_all_told_of() -> None:
+def test_batches_that_ended_between_two_polls_are_all_reported() -> None:
     reports, query = Reports("dead-letters"), Query()
     for batch in range(57, 60):
         done(reports, query, batch)
     assert told(reports, query) == [57, 58, 59]
 
 
-def test_a_batch_that_spark_has_not_closed_yet_is_told_of_later() -> None:
+def test_unfinished_batch_is_reported_later() -> None:
     reports, query = Reports("dead-letters"), Query()
     reports.keep(BatchReport(0))
     assert told(reports, query) == []
@@ -89,7 +89,7 @@ def test_a_batch_that_spark_has_not_closed_yet_is_told_of_later() -> None:
     assert told(reports, query) == [1]
 
 
-def test_spark_waiting_hides_no_batch_and_is_none() -> None:
+def test_idle_progress_is_not_a_batch_and_hides_none() -> None:
     reports, query = Reports("dead-letters"), Query()
     done(reports, query, 0)
     query.kept.append(SparksProgress(1, rows=0))
@@ -99,7 +99,7 @@ def test_spark_waiting_hides_no_batch_and_is_none() -> None:
     assert told(reports, query) == [1]
 
 
-def test_only_what_is_new_to_a_start_is_told_of() -> None:
+def test_only_batches_of_the_current_start_are_reported() -> None:
     """A progress without a report is of no batch that the sink has written."""
     reports, query = Reports("dead-letters"), Query()
     query.kept.append(SparksProgress(4))
@@ -107,7 +107,7 @@ def test_only_what_is_new_to_a_start_is_told_of() -> None:
     assert query.asked == 0
 
 
-def test_what_spark_said_while_it_waited_is_not_told_of_a_batch_that_is_done_since() -> None:
+def test_idle_progress_is_not_used_for_a_later_batch() -> None:
     reports, query = Reports("dead-letters"), Query()
     waiting = SparksProgress(0, rows=0)
     waiting.json = json.dumps({**json.loads(waiting.json), "durationMs": {"latestOffset": 1, "triggerExecution": 1}})
@@ -118,7 +118,7 @@ def test_what_spark_said_while_it_waited_is_not_told_of_a_batch_that_is_done_sin
     assert [progress.rows for progress in reports.new(query)] == [10]
 
 
-def test_a_job_that_runs_for_ever_keeps_the_newest_reports_and_tells_of_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_job_keeps_recent_reports_and_reports_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "REPORTS_KEPT", 3)
     reports, query = Reports("dead-letters"), Query()
     dead_letters = 0

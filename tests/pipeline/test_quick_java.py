@@ -25,9 +25,7 @@ def sleeper() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_driver_that_takes_too_long_leaves_no_archive(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, sleeper: subprocess.Popen[str]
-) -> None:
+def test_slow_driver_leaves_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, sleeper: subprocess.Popen[str]) -> None:
     from tests.pipeline.kills.shopping import Shopping
 
     monkeypatch.setattr(quick_java, "ENDED_S", 0.1)

@@ -30,7 +30,7 @@ class Jobs:
         return SimpleNamespace(sparkContext=SimpleNamespace(cancelAllJobs=self.cancelled.release))
 
 
-def test_what_a_job_returns_or_raises_is_passed_on() -> None:
+def test_job_result_or_error_is_passed_on() -> None:
     assert _until_stopped(Jobs().session(), lambda: 7) == 7
 
     def fail() -> None:
@@ -42,7 +42,7 @@ def test_what_a_job_returns_or_raises_is_passed_on() -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_cancels_the_jobs_and_those_that_are_begun_afterwards(number: signal.Signals) -> None:
+def test_signal_cancels_current_and_later_jobs(number: signal.Signals) -> None:
     jobs = Jobs()
 
     def work() -> None:
@@ -57,7 +57,7 @@ def test_a_signal_cancels_the_jobs_and_those_that_are_begun_afterwards(number: s
     assert jobs.begun == 2
 
 
-def test_a_jvm_that_the_signal_has_ended_as_well_is_no_error() -> None:
+def test_jvm_ended_by_the_signal_is_not_an_error() -> None:
     """As where a service manager sends it to all processes of the job."""
     asked = threading.Event()
 

@@ -10,7 +10,7 @@ import pytest
 from ottla.pipeline.signals import Stopped, noted_signals, stopping_signals
 
 
-def test_a_signal_is_noted_and_the_handler_of_before_comes_back() -> None:
+def test_signal_is_recorded_and_the_previous_handler_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with noted_signals(signal.SIGINT, signal.SIGTERM) as noted:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -21,7 +21,7 @@ def test_a_signal_is_noted_and_the_handler_of_before_comes_back() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_while_a_job_begins_a_signal_ends_it_at_once(number: signal.Signals) -> None:
+def test_signal_while_starting_ends_the_job_at_once(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stopped, stopping_signals(signal.SIGINT, signal.SIGTERM):
         os.kill(os.getpid(), number)
@@ -30,7 +30,7 @@ def test_while_a_job_begins_a_signal_ends_it_at_once(number: signal.Signals) -> 
     assert signal.getsignal(number) is before
 
 
-def test_spark_s_own_handler_of_ctrl_c_is_no_way_around() -> None:
+def test_sparks_own_sigint_handler_does_not_bypass_the_stop() -> None:
     with pytest.raises(Stopped) as stopped, stopping_signals(signal.SIGINT, signal.SIGTERM):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.kill(os.getpid(), signal.SIGINT)
@@ -38,7 +38,7 @@ def test_spark_s_own_handler_of_ctrl_c_is_no_way_around() -> None:
     assert stopped.value.number is signal.SIGINT
 
 
-def test_once_a_batch_may_be_open_signals_are_noted_again() -> None:
+def test_signals_are_recorded_once_a_batch_may_be_open() -> None:
     with stopping_signals(signal.SIGTERM):
         with noted_signals(signal.SIGTERM) as noted:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -17,7 +17,7 @@ from ottla.spark.errors import PipelineError
 pytestmark = pytest.mark.wire
 
 
-def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
+def test_purchases_with_old_timestamps_are_kept(tmp_path: Path) -> None:
     """Retention goes by the records' own times."""
     settings = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "100"}
     with Broker(data_dir=tmp_path, settings=settings) as broker:
@@ -30,7 +30,7 @@ def test_purchases_of_another_year_are_not_too_old(tmp_path: Path) -> None:
         assert sum(end - start for start, end in ClusterClient(Connecting(broker.bootstrap)).ranges("purchases").values()) == 100
 
 
-def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_broker_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.pipeline.topics.TIMEOUT_S", 0.5)
     with pytest.raises(PipelineError, match=r"creating topics at 127\.0\.0\.1:1"):
         create("127.0.0.1:1", ("purchases",), 2)

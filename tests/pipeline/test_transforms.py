@@ -41,7 +41,7 @@ def readable(frame: Any) -> Any:
     )
 
 
-def test_a_purchase_becomes_an_invoice_and_a_shipment(spark: Any) -> None:
+def test_purchase_becomes_an_invoice_and_a_shipment(spark: Any) -> None:
     expected = [
         (INVOICES, "7", '{"purchase":7,"user":"u","amount_cents":300,"at_ms":3600000}', "r", "purchases-1@0"),
         (SHIPMENTS, "7", '{"purchase":7,"user":"u","product":"p","quantity":2}', "r", "purchases-1@0"),
@@ -49,7 +49,7 @@ def test_a_purchase_becomes_an_invoice_and_a_shipment(spark: Any) -> None:
     assertDataFrameEqual(readable(shop.transform(records(spark, SOUND), "r")), spark.createDataFrame(expected, OUT))
 
 
-def test_what_is_no_purchase_goes_to_the_dead_letters_as_it_came(spark: Any) -> None:
+def test_invalid_purchase_becomes_an_unchanged_dead_letter(spark: Any) -> None:
     spoilt: list[bytes | None] = [
         b"",
         b"{",
@@ -68,7 +68,7 @@ def test_what_is_no_purchase_goes_to_the_dead_letters_as_it_came(spark: Any) -> 
     assert {bytes(row.key) for row in rows} == {b"k"}
 
 
-def test_avro_comes_in_and_goes_out_as_json_does(spark: Any) -> None:
+def test_avro_and_json_give_the_same_result(spark: Any) -> None:
     def values(form: Format, schema: str, frame: Any) -> Any:
         return frame.select(form.read(frame.value, schema).alias("v")).select("v.*")
 
@@ -84,13 +84,13 @@ def test_avro_comes_in_and_goes_out_as_json_does(spark: Any) -> None:
     assertDataFrameEqual(*sums)
 
 
-def test_the_generator_and_the_transform_agree_on_what_is_a_purchase(spark: Any, form: Format) -> None:
+def test_generator_and_transform_agree_on_valid_purchases(spark: Any, form: Format) -> None:
     made = list(purchases(Workload(1_000, malformed_share=0.3), form))
     sound = shop.parsed(records(spark, *(row.value for row in made)), form).select(shop.is_sound().alias("ok")).collect()
     assert [row.ok for row in sound] == [row.is_sound for row in made]
 
 
-def test_totals_are_by_the_hour_of_the_purchase(spark: Any) -> None:
+def test_totals_are_grouped_by_purchase_hour(spark: Any) -> None:
     rows = [
         SOUND,
         SOUND | {"id": 8, "at_ms": 2 * HOUR_MS - 1},

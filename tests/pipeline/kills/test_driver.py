@@ -46,7 +46,9 @@ def die_at_every_point(shopping: Shopping) -> None:
 
 
 @pytest.mark.parametrize("gathers", ["0", "1"])
-def test_killed_at_every_point_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: str) -> None:
+def test_driver_killed_at_every_point_of_a_batch_duplicates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: str
+) -> None:
     """A batch that the tasks write, and a small one, which the driver gathers."""
     monkeypatch.setenv(GATHERS, gathers)
     scratch = tmp_path / "scratch"
@@ -60,7 +62,7 @@ def test_killed_at_every_point_of_a_batch(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.skipif(not os.environ.get("ORACLE"), reason="asked of Apache Kafka by ORACLE=1, or make kills")
-def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> None:
+def test_driver_killed_at_every_point_duplicates_nothing_on_apache_kafka(tmp_path: Path) -> None:
     try:
         with ApacheKafka(tmp_path / "kafka") as kafka:
             shopping = Shopping(kafka.bootstrap, tmp_path / "checkpoint", WORKLOAD)
@@ -70,7 +72,7 @@ def test_killed_at_every_point_of_a_batch_on_apache_kafka(tmp_path: Path) -> Non
         pytest.skip(f"Apache Kafka: {missing}")
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+def test_driver_killed_at_random_times_duplicates_nothing(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", Workload(8_000 * max(ROUNDS, 4)))
         shopping.open()
@@ -86,7 +88,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         shopping.check_exactly_once()
 
 
-def test_sparks_own_sink_writes_twice(tmp_path: Path) -> None:
+def test_sparks_own_sink_writes_duplicates(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD, sink="spark")
         shopping.open()

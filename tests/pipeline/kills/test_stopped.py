@@ -30,7 +30,7 @@ ENDS_WITHIN_S = 60
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("sink", ["tasks", "driver"])
-def test_a_job_that_is_stopped_leaves_no_transaction_open(sink: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_stopped_job_leaves_no_transaction_open(sink: str, number: signal.Signals, tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
         fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS[sink])))
@@ -58,7 +58,7 @@ def jvm_of(job: subprocess.Popen[str]) -> int:
     return jvm
 
 
-def test_a_job_whose_jvm_dies_as_it_is_stopped_leaves_no_transaction_open(tmp_path: Path) -> None:
+def test_stopped_job_with_a_dead_jvm_leaves_no_transaction_open(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker:
         create(broker.bootstrap, (PURCHASES, INVOICES, "shipments", "dead-letters"), 2)
         fill(broker.bootstrap, PURCHASES, purchases(Workload(ROWS["tasks"])))
@@ -97,7 +97,7 @@ def has_gone(group: int) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("point", ["jvm", "stream"])
-def test_a_job_that_is_stopped_while_it_begins_ends_clean(point: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_job_stopped_while_starting_ends_cleanly(point: str, number: signal.Signals, tmp_path: Path) -> None:
     """While Spark's JVM starts, and as soon as the stream has its checkpoint, when its first batch may be under way."""
     checkpoint = tmp_path / "checkpoint"
     with Broker(data_dir=tmp_path / "data") as broker:
@@ -132,7 +132,7 @@ def test_a_job_that_is_stopped_while_it_begins_ends_clean(point: str, number: si
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", ["export", "audit"])
-def test_a_job_that_only_reads_ends_clean_when_it_is_stopped(name: str, number: signal.Signals, tmp_path: Path) -> None:
+def test_stopped_reading_job_ends_cleanly(name: str, number: signal.Signals, tmp_path: Path) -> None:
     """As soon as an export has its plan, and an audit its Spark session."""
     scratch, target = tmp_path / "scratch", tmp_path / "parquet"
     with Broker(data_dir=tmp_path / "data") as broker:

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.wire, pytest.mark.nightly, pytest.mark.long, pytest.ma
 WORKLOAD = Workload(12_000, malformed_share=0.02)
 
 
-def test_a_job_of_spark_submit_is_killed_and_goes_on(tmp_path: Path) -> None:
+def test_killed_spark_submit_job_resumes(tmp_path: Path) -> None:
     with Broker(data_dir=tmp_path / "data") as broker, Cluster(tmp_path) as cluster:
         shopping = Shopping(broker.bootstrap, tmp_path / "checkpoint", WORKLOAD)
         shopping.open()
