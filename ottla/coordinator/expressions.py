@@ -1,7 +1,7 @@
 """Compiles regular expressions that clients send, in RE2's syntax. Matching takes linear time, and memory is limited.
 
-Kafka uses RE2/J. ottla uses google-re2, which is imported with the first expression, because some platforms have no wheel of it.
-Python's own regular expressions may take exponential time, so they are no substitute. Unlike RE2/J, google-re2 refuses nested
+Kafka uses RE2/J. ottla uses google-re2, which is imported when the first expression is compiled, because some platforms have no
+wheel of it. Python's own ``re`` is no substitute, because it may take exponential time. Unlike RE2/J, google-re2 refuses nested
 repetitions that multiply to more than 1,000.
 """
 
@@ -12,19 +12,18 @@ from typing import Any
 
 MAX_EXPRESSION_CHARACTERS = 5_000
 MAX_UNICODE_CLASSES = 50
-"""How many classes such as ``\\pL`` an expression may have. google-re2 takes about 0.12 ms for each of them before it checks the
-size of the whole expression."""
+"""Maximum number of classes such as ``\\pL``. google-re2 takes about 0.12 ms for each before it checks the size of the expression.
+"""
 MAX_COMPILED_BYTES = 1 << 19
-"""The memory of one compiled expression, together with the states that matching adds."""
+"""Maximum memory of one compiled expression, with the states that matching adds."""
 MAX_STATES = 8_000
-"""How many states an expression may have after its repetitions are expanded. With so many states a name of 249 characters is
-matched in about 15 ms at most."""
+"""Maximum number of states after repetitions are expanded. With so many, matching a name of 249 characters takes at most about 15
+ms."""
 COMPILED_EXPRESSIONS = 16
-"""How many compiled expressions are cached. The ones that were used last are kept."""
+"""Number of compiled expressions in the cache, which drops the least recently used."""
 
 STATE_CHARACTERS = 250
-"""How much matching one unit of work (`protocol.steps.Pace`) covers in the slowest case: an expression's states times a text's
-characters."""
+"""Matching work in one unit of `protocol.steps.Pace` in the slowest case: the expression's states times the text's characters."""
 
 _DESCRIPTIONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -39,15 +38,15 @@ _DESCRIPTIONS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
-"""RE2/J's descriptions of errors, by those of google-re2."""
+"""RE2/J's error descriptions by those of google-re2."""
 
 
 class InvalidExpression(ValueError):
-    """The text says what is wrong with the expression, in RE2/J's words where RE2/J has a description."""
+    """The message names what is wrong with the expression, in RE2/J's words if it has any."""
 
 
 def compiled(expression: str) -> Any:
-    """The compiled expression of google-re2. Raises `InvalidExpression`, also where google-re2 is not installed."""
+    """Return google-re2's compiled expression. Raises `InvalidExpression`, also if google-re2 is not installed."""
     _check_size(expression)
     if not _is_installed():
         raise InvalidExpression("expressions need google-re2: pip install google-re2")
@@ -55,7 +54,7 @@ def compiled(expression: str) -> Any:
 
 
 def check_expression(expression: str) -> None:
-    """Raises `InvalidExpression` for an expression that is stored and not matched. Without google-re2 only its size is checked."""
+    """Raise `InvalidExpression` if an expression that is only stored is invalid. Without google-re2, only the size is checked."""
     _check_size(expression)
     if _is_installed():
         _compiled(expression)
@@ -88,7 +87,7 @@ def _compiled(expression: str) -> Any:
     except re2.error as error:
         raise InvalidExpression(_description(error)) from None
     finally:
-        # google-re2 has a cache of its own for 128 expressions. Clear it, because `_compiled` caches fewer.
+        # google-re2 caches 128 expressions itself. Clear that cache, because `_compiled` keeps fewer.
         re2.purge()
     if pattern.programsize > MAX_STATES:
         raise InvalidExpression("it is too large")
@@ -96,7 +95,7 @@ def _compiled(expression: str) -> Any:
 
 
 def match_work(pattern: Any, text: str) -> int:
-    """The largest cost of matching ``text``, in units of `protocol.steps.Pace`."""
+    """Return the highest cost of matching ``text``, in units of `protocol.steps.Pace`."""
     return 1 + int(pattern.programsize) * len(text) // STATE_CHARACTERS
 
 

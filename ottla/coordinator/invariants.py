@@ -1,4 +1,4 @@
-"""Asserts about the whole state of a coordinator, which hold after every command that was carried out."""
+"""Checks the whole state of a coordinator after each command in tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.invariants import MAX_ELEMENTS
 
 
 def check_transactions(shard: TransactionShard) -> None:
-    """Check that sweeps see exactly the ids in Ongoing or Prepare, and that no last epoch of a removed id is remembered."""
+    """Check that sweeps see exactly the ids in Ongoing or Prepare, and that no last epoch of a removed id is kept."""
     if len(shard.ids) > MAX_ELEMENTS:
         return
     unfinished = {i: m for i, m in shard.ids.items() if m.state not in AT_REST}
@@ -26,7 +26,7 @@ def check_transactions(shard: TransactionShard) -> None:
 
 
 def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
-    """Check all groups of a shard, and that only producers with an open transaction in its log have pending offsets.
+    """Check all groups of a shard, and that pending offsets belong to producers with an open transaction.
 
     ``open_producers`` are the producers with an open transaction in the shard's log.
     """
@@ -53,7 +53,7 @@ def check_groups(shard: GroupShard, open_producers: Container[int]) -> None:
 
 
 def _check_share_group(group: ShareGroup) -> None:
-    """Check that the counts of subscribers agree with the members, and that sessions and targets belong to members only."""
+    """Check that subscriber counts agree with the members, and that sessions and targets belong to members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     assert group.sessions_ms.keys() == members.keys(), f"{name}: sessions of {group.sessions_ms.keys() ^ members.keys()}"
     assert group.targets.keys() <= members.keys(), f"{name}: targets of {group.targets.keys() - members.keys()}"
@@ -64,7 +64,7 @@ def _check_share_group(group: ShareGroup) -> None:
 
 
 def _check_streams_group(group: StreamsGroup) -> None:
-    """Check that each active task belongs to one member at most, and that all maps by member id name members only."""
+    """Check that each active task belongs to at most one member, and that all maps by member id contain only members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     held: dict[tuple[str, int], str] = {}
     for member in members.values():
@@ -82,7 +82,7 @@ def _check_streams_group(group: StreamsGroup) -> None:
 
 
 def _check_consumer_group(group: ConsumerGroup) -> None:
-    """Check that each partition belongs to one member at most, and that all counts and maps agree with the members."""
+    """Check that each partition belongs to at most one member, and that all counts and maps agree with the members."""
     name, members = f"{group.group_id} ({group.state_name})", group.members
     held = held_partitions(members)
     shared = {partition: holders for partition, holders in held.items() if len(holders) > 1}

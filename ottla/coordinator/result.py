@@ -12,38 +12,38 @@ K = TypeVar("K")
 
 
 class LogRecord(msgspec.Struct, gc=False, frozen=True):
-    """One record for the coordinator's log; a value of None is a tombstone."""
+    """One record for the coordinator's log. A value of None is a tombstone."""
 
     key: bytes | None
     value: bytes | None
 
 
 Waiter = Callable[[Any], None]
-"""Called with the answer that a parked request waits for."""
+"""Sends the response of a parked request."""
 
 
 class Effect(msgspec.Struct, frozen=True):
     """A consequence of a decision besides its records, as a value. Each kind of effect is a subclass that only adds fields.
 
-    Some effects change state that a coordinator keeps in memory and not in its log: the coordinator's own ``apply`` carries them
-    out. The other effects, such as `AnswerMember`, concern other parts of the broker, and the broker carries them out.
+    Effects that change a coordinator's in-memory state are carried out by its own ``apply``. All others, such as `AnswerMember`,
+    are carried out by the broker.
     """
 
 
 class AnswerMember(Effect, frozen=True):
-    """Answer a parked request of a group's member."""
+    """Send the response of a parked JoinGroup or SyncGroup."""
 
     waiter: Waiter
     answer: Any
 
 
 class Result(msgspec.Struct, Generic[T]):
-    """The decision of a command, as data. The broker carries a result out in this order, and drops it where the append fails:
+    """The decision of a command, as data. The broker carries it out in this order, and drops it if the append fails:
 
-    1. It appends ``records`` to the log.
-    2. It replays ``records``.
-    3. It carries out ``effects`` in order, but answers to parked requests last: a client that gets its answer finds every other
-       change made.
+    1. Append ``records`` to the log.
+    2. Replay ``records``.
+    3. Carry out ``effects`` in order, but send the responses of parked requests last, so that a client sees every other change
+       made.
     """
 
     response: T
@@ -52,19 +52,19 @@ class Result(msgspec.Struct, Generic[T]):
 
 
 RECORD_OVERHEAD_BYTES = 32
-"""The most bytes that a record takes in a batch besides its key and value."""
+"""Maximum size of a record in a batch besides its key and value."""
 
 
 def decided_in_batches(
     keys: Iterable[K], decide: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int
 ) -> Iterator[list[LogRecord]]:
-    """The records that a sweep decides, key by key, in pieces that each fit into a batch of ``max_batch_bytes`` (KAFKA-13099).
+    """Yield the records of a sweep over ``keys``, in pieces that each fit into a batch of ``max_batch_bytes`` (KAFKA-13099).
 
     A record that is larger than a batch is a piece of its own. There is at least one piece, and the last piece may be empty.
 
-    The caller appends and replays each piece before it asks for the next, and other work may run in between. So no decision from
-    before a piece is used after it: ``decide`` is called again, also for a key of which some records did not fit into the piece. If
-    ``decide`` then returns the same first record again, the append was refused, and the key is skipped until the next sweep.
+    The caller appends and replays each piece before it asks for the next, and other work may run in between. So a decision is not
+    used beyond its piece: ``decide`` is called again, also for a key whose records did not all fit. If ``decide`` then returns the
+    same first record, the append was refused, and the key is skipped until the next sweep.
     """
     piece: list[LogRecord] = []
     size_bytes = 0
@@ -89,7 +89,7 @@ def decided_in_batches(
 
 
 def first_that_fit(keys: Iterable[K], records_of: Callable[[K], Iterable[LogRecord]], max_batch_bytes: int) -> list[K]:
-    """The first keys whose records together fit into a batch of ``max_batch_bytes``. The very first key is always included."""
+    """Return the first keys whose records together fit into a batch of ``max_batch_bytes``, always including the very first."""
     fitting: list[K] = []
     size_bytes = 0
     for key in keys:

@@ -1,10 +1,10 @@
 """The transaction coordinator: states, metadata, and one shard for each partition of ``__transaction_state``.
 
-- `effects`: the effects of decisions about transactional ids.
-- `lost_additions`: which open transactions of partitions their coordinator has to be told of again.
+- `effects`: the effects of decisions about transactional ids. Each is carried out once the decision's record is in the log.
+- `lost_additions`: finds partitions whose addition to an open transaction was lost in a crash.
 - `metadata`: the state of one transactional id, and its record in ``__transaction_state`` (TransactionMetadata, TransactionLog).
 - `requests`: the settings of a transaction shard, and the arguments and results of its commands.
-- `shard`: one partition of ``__transaction_state``: every decision about its transactional ids.
+- `shard`: one partition of ``__transaction_state``, with every decision about its transactional ids.
 - `states`: the transitions between the states of a transactional id (org.apache.kafka.coordinator.transaction.TransactionState).
 - `transitions`: computes the next metadata of a transactional id: epochs, producer ids and states (TransactionMetadata.prepare* of
   Kafka).

@@ -6,7 +6,8 @@ from ottla.coordinator.result import Effect
 
 
 class RememberLastEpoch(Effect, frozen=True):
-    """Remember the epoch that an id had before its present one, -1 for none. The log cannot hold it (`TxnMetadata.last_epoch`)."""
+    """Remember the epoch that the producer had before its current one, -1 if none. The log cannot hold it
+    (`TxnMetadata.last_epoch`)."""
 
     transactional_id: str
     producer_id: int
@@ -23,7 +24,7 @@ class RememberEarlyCommit(Effect, frozen=True):
 
 
 class CountDecision(Effect, frozen=True):
-    """Count a decided transaction by its ``outcome`` (commit, abort, fenced or timeout) and the time that it was open, in ms."""
+    """Count a decided transaction by its ``outcome`` (commit, abort, fenced or timeout) and its duration in ms."""
 
     transactional_id: str
     outcome: str
@@ -31,6 +32,6 @@ class CountDecision(Effect, frozen=True):
 
 
 class SendMarkers(Effect, frozen=True):
-    """Send the markers of the id's decided transaction, and complete the transaction afterwards."""
+    """Send the markers of the id's decided transaction, then complete the transaction."""
 
     transactional_id: str

@@ -1,8 +1,8 @@
-"""Which open transactions of partitions their coordinator has to be told of again.
+"""Finds partitions whose addition to an open transaction was lost in a crash.
 
-With transaction version 2 (KIP-890) the first batch in a partition adds it to the transaction, and the batch is written without
-waiting until the coordinator's record is on the disk. So a power cut may keep the batch and lose the record. No client was told of
-either, and the partition still says to which transaction the batch belongs, because each transaction has an epoch of its own.
+With transaction version 2 (KIP-890) the first batch in a partition adds the partition to the transaction. The batch is written
+before the coordinator's record is on the disk, so a power cut may keep the batch and lose the record. No client has got a response
+for either. The partition still shows which transaction the batch belongs to, because each transaction has an epoch of its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.protocol.topic_partition import TopicPartition
 from ottla.protocol.transaction_states import TV2, TxnState
 
 OpenEpoch = Callable[[TopicPartition, int], int | None]
-"""The epoch with which a producer id has an open transaction in a partition; None where none is open."""
+"""Returns the epoch of a producer id's open transaction in a partition, or None if it has none there."""
 
 
 class LostAddition(msgspec.Struct, gc=False, frozen=True):
-    """A transactional id, and the partitions in which it has an open transaction that its metadata do not name."""
+    """A transactional id, and the partitions with an open transaction of this id that are missing in its metadata."""
 
     transactional_id: str
     identity: ProducerIdAndEpoch
@@ -31,10 +31,11 @@ class LostAddition(msgspec.Struct, gc=False, frozen=True):
 
 
 def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
-    """The identity with which batches may come that add their partition to the id's open transaction, or to its next one.
+    """Return the producer id and epoch of batches that add their partition to the id's open transaction, or to its next one.
 
-    After a decision that is the next transaction, whose batches are written only after the decision's markers are on the disk. None
-    where a decided transaction of version 1 has the identity of its successor, so that a batch could belong to either.
+    A decided transaction is followed by the next one, whose batches are written only after the decision's markers are on the disk.
+    Returns None if a decided transaction of version 1 has the same identity as the next one, because a batch could belong to
+    either.
     """
     if metadata.state not in PREPARED:
         return ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
@@ -42,10 +43,10 @@ def open_identity(metadata: TxnMetadata) -> ProducerIdAndEpoch | None:
 
 
 def is_lost(metadata: TxnMetadata, where: TopicPartition, identity: ProducerIdAndEpoch, open_epoch: OpenEpoch) -> bool:
-    """Whether an open transaction of ``identity`` in a partition belongs to this id, whose metadata have lost it.
+    """Whether a partition's open transaction with ``identity`` belongs to this id, and the id's metadata have lost the partition.
 
-    A decided transaction is left alone as long as one of its own partitions lacks the marker: its successor has begun nowhere then,
-    unless a power cut took more than ``ottla.durability=power`` allows.
+    While a partition of a decided transaction has no marker yet, the next transaction cannot have begun in any partition, unless a
+    power cut lost more than ``ottla.durability=power`` allows. So the result is False then.
     """
     if open_identity(metadata) != identity or (metadata.state is TxnState.ONGOING and where in metadata.partitions):
         return False
@@ -60,7 +61,7 @@ def _owes_marker(prepared: TxnMetadata, where: TopicPartition, open_epoch: OpenE
 def find_lost_additions(
     ids: Iterable[TxnMetadata], open_transactions: Mapping[TopicPartition, Mapping[int, int]]
 ) -> list[LostAddition]:
-    """The partitions that have to be added again. ``open_transactions``: for each partition the producers and their epochs."""
+    """Return the partitions to add again. ``open_transactions`` maps each partition to its producer ids and their epochs."""
 
     def open_epoch(where: TopicPartition, producer_id: int) -> int | None:
         return open_transactions.get(where, {}).get(producer_id)

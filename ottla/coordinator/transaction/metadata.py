@@ -16,20 +16,19 @@ from ottla.protocol.transaction_states import TxnState
 
 _STATES = {int(state): state for state in TxnState}
 _STATE_AT = 16
-"""The position of the state in a record's value, behind version, producer id, producer epoch and time-out."""
+"""The byte position of the state in a record's value, after the version, producer id, producer epoch and transaction timeout."""
 
 TXN_KEY_VERSION = 0
-"""The version of the key of every record."""
 LAST_EPOCH = 0x7FFF
 EXHAUSTED_EPOCH = LAST_EPOCH - 1
-"""The largest epoch that a client gets. The epoch 32767 is used only for the abort that fences such a client."""
+"""The highest epoch that a client can get. Epoch 32767 is used only for the abort that fences a client with this epoch."""
 
 
 class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
-    """The state of one transactional id. Times are in ms, -1 for none.
+    """The state of one transactional id. Times are in ms, -1 if unset.
 
-    ``last_epoch`` is the producer's epoch before the present one. By it a repeated InitProducerId is recognised, and not fenced. It
-    is not in the log, so a restart forgets it, as in Kafka.
+    ``last_epoch`` is the producer's epoch before the current one. It lets the coordinator recognise a repeated InitProducerId
+    instead of fencing its producer. It is not logged, so a restart forgets it, as in Kafka.
     """
 
     transactional_id: str
@@ -51,7 +50,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, gc=False):
         return self.producer_epoch >= EXHAUSTED_EPOCH
 
     def logged(self) -> TxnMetadata:
-        """The state as a restart reads it from the log."""
+        """The state without fields that are not logged, as a restart would restore it."""
         return msgspec.structs.replace(self, last_epoch=NO_PRODUCER_EPOCH)
 
 
@@ -60,7 +59,7 @@ def key_record(transactional_id: str) -> bytes:
 
 
 def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
-    """The record of a transactional id. ``flexible``: with value version 1, which is written from transaction.version 1 on."""
+    """Encode the record of a transactional id. ``flexible`` selects value version 1, used from transaction.version 1 on."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(metadata.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -72,7 +71,7 @@ def to_record(metadata: TxnMetadata, *, flexible: bool) -> LogRecord:
         next_producer_epoch=metadata.next_producer_epoch,
         transaction_timeout_ms=metadata.timeout_ms,
         transaction_status=metadata.state,
-        # Kafka writes null in state Empty, and in every other state a list, which may be empty.
+        # Kafka writes null in state Empty, and in every other state a list that may be empty.
         transaction_partitions=None
         if metadata.state is TxnState.EMPTY
         else [PartitionsSchema(topic=topic, partition_ids=numbers) for topic, numbers in topics.items()],
@@ -88,14 +87,15 @@ def tombstone(transactional_id: str) -> LogRecord:
 
 
 def state_of(value: bytes) -> TxnState | None:
-    """The state in a record's value, which is at the same position in every version; None for an unknown version or state."""
+    """Return the state in a record's value, which has the same position in every version, or None for an unknown version or state."""
     if len(value) <= _STATE_AT or value[0] or value[1] > transaction_log_value.MAX_VERSION:
         return None
     return _STATES.get(value[_STATE_AT])
 
 
 def from_record(record: LogRecord) -> tuple[str, TxnMetadata | None]:
-    """Transactional id and metadata, None for a tombstone. Raises `DecodeError` for an unknown version or state."""
+    """Decode a record into the transactional id and its metadata, which is None for a tombstone. Raises `DecodeError` for an
+    unknown version or state."""
     if record.key is None:
         raise DecodeError("a record without a key")
     transactional_id = decode_record(transaction_log_key, record.key).transactional_id

@@ -11,11 +11,11 @@ from ottla.protocol.errors import Code
 NewProducerId = Callable[[], int]
 
 NO_TIMEOUT_MS = 0x7FFFFFFF
-"""The time-out of a producer that takes part in a two-phase commit: its transactions never time out (KIP-939)."""
+"""The transaction timeout of a producer with two-phase commit, whose transactions never time out (KIP-939)."""
 
 
 class TxnConfig(msgspec.Struct, frozen=True):
-    """The settings of the transaction coordinator. ``two_phase_commit``: clients may prepare transactions that never time out."""
+    """The settings of the transaction coordinator. ``two_phase_commit``: clients may have transactions that never time out."""
 
     max_timeout_ms: int = 900_000
     two_phase_commit: bool = False
@@ -35,7 +35,7 @@ class Initialised(msgspec.Struct, gc=False, frozen=True):
 
 
 class Ended(msgspec.Struct, gc=False, frozen=True):
-    """The result of EndTxn. ``refused``: an error that the client gets although the command has effects."""
+    """The result of EndTxn. ``refused`` is an error for the client from a command that nevertheless has effects."""
 
     identity: ProducerIdAndEpoch
     refused: Code = Code.NONE

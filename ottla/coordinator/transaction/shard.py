@@ -1,8 +1,8 @@
-"""One partition of ``__transaction_state``: every decision about its transactional ids.
+"""One partition of ``__transaction_state``, with every decision about its transactional ids.
 
-TransactionCoordinator and TransactionStateManager of Kafka without threads: a command only reads the metadata and returns records;
-`replay` changes the metadata. Commands raise `KafkaError`. They raise PRODUCER_FENCED as for the newest versions of requests, and
-the handlers turn it into INVALID_PRODUCER_EPOCH for older versions.
+Corresponds to Kafka's TransactionCoordinator and TransactionStateManager, but without threads: a command only reads the metadata
+and returns records, and `replay` changes the metadata. Commands raise `KafkaError`. They raise PRODUCER_FENCED, as for the newest
+request versions; the handlers turn it into INVALID_PRODUCER_EPOCH for older versions.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class TransactionShard:
         self.transaction_version = transaction_version
         self.coordinator_epoch = coordinator_epoch
         self.ids: dict[str, TxnMetadata] = {}
-        # The ids in state Ongoing or Prepare*, so that sweeps need not read all ids.
+        # The ids in state Ongoing or Prepare*, so that a sweep need not read all ids.
         self._unfinished: dict[str, TxnMetadata] = {}
-        # Transactional id -> (producer id, epoch, last epoch). The log does not have the last epoch (TxnMetadata.last_epoch).
+        # Transactional id -> (producer id, epoch, last epoch), because the last epoch is not logged (`TxnMetadata.last_epoch`).
         self._last_epochs: dict[str, tuple[int, int, int]] = {}
-        # The ids whose last commit was answered with CONCURRENT_TRANSACTIONS while no transaction was open (`_empty_commit`), with
-        # their producer id and epoch at that time.
+        # The producer id and epoch for which a commit without an open transaction was answered with CONCURRENT_TRANSACTIONS
+        # (`_empty_commit`), by transactional id.
         self._early_commits: dict[str, ProducerIdAndEpoch] = {}
 
     # InitProducerId
@@ -63,12 +63,12 @@ class TransactionShard:
         two_phase_commit: bool = False,
         keep_prepared: bool = False,
     ) -> Result[Initialised]:
-        """Give a producer with this transactional id its producer id and epoch. An open transaction is aborted first.
+        """Assign the producer id and epoch for this transactional id, after aborting an open transaction.
 
         ``expected`` is the identity of a producer that recovers from an error (KIP-360), None for a producer that starts. With
-        ``two_phase_commit`` ``timeout_ms`` is ignored. ``keep_prepared`` is refused, as in Kafka 4.3. Raises
-        TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS or
-        PRODUCER_FENCED, and the errors of ``new_producer_id``.
+        ``two_phase_commit``, ``timeout_ms`` is ignored. ``keep_prepared`` is refused, as in Kafka 4.3. Raises
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS,
+        PRODUCER_FENCED, or an error of ``new_producer_id``.
         """
         if two_phase_commit and not self.config.two_phase_commit:
             raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transaction.two.phase.commit.enable is false")
@@ -115,7 +115,7 @@ class TransactionShard:
     ) -> Result[None]:
         current = self._known(transactional_id)
         if current.state in PREPARED:
-            # This check comes before `check_identity`: in an epoch overflow the client may already use the next producer id
+            # Check the state before `check_identity`: after an epoch overflow the client may already use the next producer id
             # (KAFKA-18660).
             raise KafkaError(Code.CONCURRENT_TRANSACTIONS)
         transitions.check_identity(current, identity)
@@ -136,9 +136,9 @@ class TransactionShard:
     def verify_partitions(
         self, transactional_id: str, identity: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Code]:
-        """NONE for each partition that belongs to the open transaction, and TRANSACTION_ABORTABLE for the others (KIP-890).
+        """Return NONE for each partition in the open transaction, and TRANSACTION_ABORTABLE for the others (KIP-890).
 
-        Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for all of them.
+        Raises INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for the whole request.
         """
         current = self._known(transactional_id)
         transitions.check_identity(current, identity)
@@ -164,7 +164,7 @@ class TransactionShard:
         now_ms: int,
         new_producer_id: NewProducerId,
     ) -> Result[Ended]:
-        """Commit or abort. ``client_version`` is 2 for EndTxn 5 and later, where every end bumps the epoch, else 0."""
+        """Commit or abort. ``client_version`` is 2 from EndTxn 5 on, where every end of a transaction bumps the epoch, else 0."""
         current = self._known(transactional_id)
         if client_version >= TV2:
             return self._end_v2(current, identity, commit, now_ms, new_producer_id)
@@ -193,8 +193,8 @@ class TransactionShard:
         is_retry = completed and (asked == stored - 1 or (overflowed and current.producer_id != identity.producer_id))
         if is_retry:
             if current.state is not outcome(commit):
-                # A client repeats the same request. So where a repeated commit finds the transaction aborted, the coordinator has
-                # aborted the transaction first. Every older version then answers PRODUCER_FENCED, and ottla does so here too,
+                # A client repeats only the same request. So if a repeated commit finds an aborted transaction, the coordinator
+                # aborted it before the first commit. Older request versions answer PRODUCER_FENCED then. ottla does so here too,
                 # because INVALID_TXN_STATE is fatal for a client (KAFKA-20785).
                 raise KafkaError(Code.PRODUCER_FENCED if commit else Code.INVALID_TXN_STATE)
             return Result(Ended(ProducerIdAndEpoch(current.producer_id, stored)))
@@ -208,12 +208,12 @@ class TransactionShard:
         return self._decided(Ended(transitions.successor(prepared)), prepared, "commit" if commit else "abort")
 
     def _empty_commit(self, current: TxnMetadata) -> Result[Ended]:
-        """Answer a commit while no transaction is open: CONCURRENT_TRANSACTIONS at first, then INVALID_TXN_STATE as Kafka does.
+        """Handle a commit without an open transaction: CONCURRENT_TRANSACTIONS the first time, then INVALID_TXN_STATE as in Kafka.
 
-        INVALID_TXN_STATE is fatal for a producer, and the commit may only have come too early. Java's producer checks for unsent
-        batches before it takes the lock under which it sends EndTxn. With transaction version 2 no AddPartitionsToTxn comes before,
-        so the producer may send the commit before all batches of the transaction. After CONCURRENT_TRANSACTIONS it repeats the
-        commit behind the batches. The retry is granted once for each epoch.
+        INVALID_TXN_STATE is fatal for a producer, but the commit may only have overtaken the transaction's batches. Java's producer
+        checks for unsent batches before it takes the lock under which it sends EndTxn. With transaction version 2 there is no
+        AddPartitionsToTxn, so it may send the commit before any batch. After CONCURRENT_TRANSACTIONS it retries the commit after
+        the batches. Each epoch gets one such retry.
         """
         at = ProducerIdAndEpoch(current.producer_id, current.producer_epoch)
         if self._early_commits.get(current.transactional_id) == at:
@@ -222,7 +222,7 @@ class TransactionShard:
         return Result(Ended(at, refused=Code.CONCURRENT_TRANSACTIONS), effects=[remember])
 
     def complete(self, transactional_id: str, now_ms: int) -> Result[None]:
-        """Complete a decided transaction after all its markers are written (the second phase)."""
+        """Complete a decided transaction after all its markers are written."""
         current = self._known(transactional_id)
         completed = transitions.completion(current, now_ms)
         return self._result(None, completed)
@@ -230,7 +230,7 @@ class TransactionShard:
     # time
 
     def timed_out(self, now_ms: int) -> list[str]:
-        """The ids whose open transaction is older than its time-out."""
+        """Return the ids whose open transaction is older than its timeout."""
         return [transactional_id for transactional_id in self._unfinished if self.is_timed_out(transactional_id, now_ms)]
 
     def is_timed_out(self, transactional_id: str, now_ms: int) -> bool:
@@ -244,7 +244,7 @@ class TransactionShard:
         return self._decided(None, aborted, "timeout")
 
     def expire_ids(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for ids without a transaction that were not used for ``transactional.id.expiration.ms``.
+        """Write tombstones for ids without a transaction that were unused for ``transactional.id.expiration.ms``.
 
         Each result covers at most ``at_once`` ids, and its records fit into one batch (KAFKA-13099).
         """
@@ -261,17 +261,15 @@ class TransactionShard:
         return [tombstone(transactional_id)] if is_expired else []
 
     def unfinished(self) -> Iterator[TxnMetadata]:
-        """The ids with an open or decided transaction."""
         return iter(self._unfinished.values())
 
     def prepared(self) -> Iterator[TxnMetadata]:
-        """The ids with a decided transaction whose markers are not all written yet."""
+        """Return the ids whose decided transaction has pending markers."""
         return (m for m in list(self._unfinished.values()) if m.state in PREPARED)
 
     # replay
 
     def clear(self) -> None:
-        """Return to the state before the first record."""
         self.ids.clear()
         self._unfinished.clear()
         self._last_epochs.clear()
@@ -295,7 +293,7 @@ class TransactionShard:
             self._unfinished[transactional_id] = metadata
 
     def _result(self, response: T, metadata: TxnMetadata) -> Result[T]:
-        """A result with the record of ``metadata``, and with an effect for the last epoch, which the record cannot hold."""
+        """Return a result with the record of ``metadata``, and an effect for the last epoch, which the record cannot hold."""
         effects: list[Effect] = []
         transactional_id = metadata.transactional_id
         at = (metadata.producer_id, metadata.producer_epoch, metadata.last_epoch)
@@ -309,7 +307,8 @@ class TransactionShard:
         return Result(response, records=[record], effects=effects)
 
     def _decided(self, response: T, prepared: TxnMetadata, reason: str) -> Result[T]:
-        """A result with a Prepare record and the effects of a decision. Once the record is in the log, the outcome is final."""
+        """Return a result with a Prepare record and the effects of the decision. Once the record is in the log, the outcome is
+        final."""
         result = self._result(response, prepared)
         result.effects.append(CountDecision(prepared.transactional_id, reason, prepared.update_ms - prepared.start_ms))
         result.effects.append(SendMarkers(prepared.transactional_id))
@@ -318,7 +317,7 @@ class TransactionShard:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Change state that the log does not hold. The records of the decision that gave this effect are in the log already."""
+        """Change state that is not logged. The decision's records were replayed before."""
         match effect:
             case RememberLastEpoch(transactional_id=transactional_id, last_epoch=last_epoch):
                 if last_epoch == NO_PRODUCER_EPOCH:

@@ -14,7 +14,7 @@ VALID_PREVIOUS: dict[TxnState, frozenset[TxnState]] = {
     S.COMPLETE_COMMIT: frozenset({S.PREPARE_COMMIT}),
     S.COMPLETE_ABORT: frozenset({S.PREPARE_ABORT}),
     S.DEAD: frozenset({S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT}),
-    # This state is never logged: it lies between the fencing of an epoch and the abort that follows at once.
+    # This state is never logged. It is used only between the fencing of an epoch and the abort in the same command.
     S.PREPARE_EPOCH_FENCE: frozenset({S.ONGOING}),
 }
 
@@ -25,7 +25,7 @@ BY_LABEL = {state.label: state for state in TxnState}
 
 
 class IllegalTransactionTransition(Exception):
-    """A transition that the table does not allow, which is a bug of the coordinator."""
+    """A transition that `VALID_PREVIOUS` does not allow, which is a bug of the coordinator."""
 
 
 def check_transition(before: TxnState, after: TxnState) -> None:
@@ -34,10 +34,10 @@ def check_transition(before: TxnState, after: TxnState) -> None:
 
 
 def decision(commit: bool) -> TxnState:
-    """The state of a decided transaction whose markers are not all written yet."""
+    """Return the state of a decided transaction with pending markers."""
     return TxnState.PREPARE_COMMIT if commit else TxnState.PREPARE_ABORT
 
 
 def outcome(commit: bool) -> TxnState:
-    """The state of a transaction whose markers are all written."""
+    """Return the state of a transaction whose markers are all written."""
     return TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT

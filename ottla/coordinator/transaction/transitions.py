@@ -15,21 +15,22 @@ from ottla.protocol.transaction_states import TV2, TxnState
 
 
 def move(current: TxnMetadata, state: TxnState, **changes: Any) -> TxnMetadata:
-    """The metadata with another state and other changes. Raises `IllegalTransactionTransition` where the state may not follow."""
+    """Return the metadata with a new state and other changes. Raises `IllegalTransactionTransition` if the transition is not
+    allowed."""
     check_transition(current.state, state)
     return msgspec.structs.replace(current, state=state, **changes)
 
 
 def may_expect(current: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Whether a producer that recovers as ``expected`` (KIP-360) is the id's present producer."""
+    """Whether a producer that recovers as ``expected`` (KIP-360) may be the current owner of the id."""
     if current.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == current.producer_id:
         return True
-    # The producer has got a new producer id, and the response with the new id was lost (rule INI-18, docs/rules.md).
+    # The producer was assigned a new producer id, but the response with it was lost (rule INI-18, docs/rules.md).
     return expected.producer_id == current.previous_producer_id and expected.epoch >= EXHAUSTED_EPOCH
 
 
 def check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
-    """Raises INVALID_PRODUCER_ID_MAPPING for another producer id, and PRODUCER_FENCED for another epoch."""
+    """Raise INVALID_PRODUCER_ID_MAPPING for another producer id, or PRODUCER_FENCED for another epoch."""
     if current.producer_id != identity.producer_id:
         raise KafkaError(Code.INVALID_PRODUCER_ID_MAPPING)
     if current.producer_epoch != identity.epoch:
@@ -37,9 +38,9 @@ def check_identity(current: TxnMetadata, identity: ProducerIdAndEpoch) -> None:
 
 
 def next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_producer_id: NewProducerId) -> TxnMetadata:
-    """The metadata with the producer id and epoch that InitProducerId returns. Raises PRODUCER_FENCED.
+    """Return the metadata with the producer id and epoch that InitProducerId returns, or raise PRODUCER_FENCED.
 
-    prepareIncrementProducerEpoch and prepareProducerIdRotation of Kafka.
+    Corresponds to Kafka's prepareIncrementProducerEpoch and prepareProducerIdRotation.
     """
     epoch = current.producer_epoch
     matches = expected is None or expected.epoch == epoch
@@ -56,9 +57,9 @@ def next_epoch(current: TxnMetadata, expected: ProducerIdAndEpoch | None, new_pr
 
 
 def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: int, new_producer_id: NewProducerId) -> TxnMetadata:
-    """The metadata in a Prepare state with the next epoch.
+    """Return the metadata in a Prepare state with the next epoch.
 
-    With transaction version 2, the last epoch also chooses the next producer id, which the completion then uses.
+    With transaction version 2, reaching the last epoch also chooses the next producer id, which the completion then uses.
     """
     epoch = min(current.producer_epoch + 1, LAST_EPOCH)
     rotates = epoch == LAST_EPOCH and client_version >= TV2
@@ -79,13 +80,13 @@ def bumped(current: TxnMetadata, state: TxnState, now_ms: int, client_version: i
 
 
 def fenced_and_aborted(current: TxnMetadata, now_ms: int, new_producer_id: NewProducerId) -> TxnMetadata:
-    """Abort the open transaction with a bumped epoch, which fences the producer that has opened it."""
+    """Return the metadata in PrepareAbort with a bumped epoch, which fences the producer that opened the transaction."""
     fenced = move(current, TxnState.PREPARE_EPOCH_FENCE)
     return bumped(fenced, TxnState.PREPARE_ABORT, now_ms, current.client_version, new_producer_id)
 
 
 def completion(current: TxnMetadata, now_ms: int) -> TxnMetadata:
-    """The Complete state that follows a Prepare state after all markers are written (prepareComplete)."""
+    """Return the Complete state that follows a Prepare state once all markers are written (prepareComplete of Kafka)."""
     rotated = current.client_version >= TV2 and current.next_producer_id != NO_PRODUCER_ID
     return move(
         current,
@@ -101,7 +102,7 @@ def completion(current: TxnMetadata, now_ms: int) -> TxnMetadata:
 
 
 def successor(prepared: TxnMetadata) -> ProducerIdAndEpoch:
-    """The producer id and epoch that a client uses after ``prepared`` is complete."""
+    """Return the producer id and epoch that the client uses after ``prepared`` is complete."""
     if prepared.next_producer_id != NO_PRODUCER_ID:
         return ProducerIdAndEpoch(prepared.next_producer_id, 0)
     return ProducerIdAndEpoch(prepared.producer_id, prepared.producer_epoch)
