@@ -1,22 +1,20 @@
 """The group coordinator: groups of the classic, consumer, streams and share protocols, and committed offsets.
 
-One `shard.GroupShard` stands for one partition of ``__consumer_offsets``.
+A `shard.GroupShard` is the state of one partition of ``__consumer_offsets``.
 
 - `assignment_interval`: the shortest time between two target assignments of a group, so that members that join together share one
   assignment.
-- `consumer_protocol`: the data that consumers of the classic protocol embed in JoinGroup and SyncGroup (ConsumerProtocol of Kafka's
-  clients).
-- `deadlines`: finds the groups of a shard whose deadlines have come.
+- `consumer_protocol`: the data that consumers of the classic protocol embed in JoinGroup and SyncGroup (Kafka's ConsumerProtocol).
+- `deadlines`: finds the groups of a shard that have an expired deadline.
 - `epochs`: member and group epochs with a special meaning, in groups in which the broker assigns (KIP-848, KIP-932, KIP-1071).
 - `member_ids`: generates member ids for members without one, in Kafka's two formats, which tools and users recognise.
 - `migration`: converts groups with members to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
-- `named_topics`: limits how many topics members may subscribe to by name, because each change of a member walks over all these
-  topics.
+- `named_topics`: limits how many topics members may subscribe to by name, because each change of a member walks over all of them.
 - `offsets`: committed and pending offsets (org.apache.kafka.coordinator.group.OffsetMetadataManager).
 - `records`: records of ``__consumer_offsets``: group metadata and committed offsets.
 - `requests`: requests, responses and configuration of classic groups and of offsets.
 - `shard`: one partition of ``__consumer_offsets``: its groups and their offsets (GroupCoordinatorShard of Kafka).
-- `subscriptions`: finds the topics that match a regular expression to which members subscribe (SubscribedTopicRegex of KIP-848).
+- `subscriptions`: finds the topics that match a subscribed regular expression (SubscribedTopicRegex of KIP-848).
 - `topics`: the cluster's topics, as the group coordinator needs them.
 - `view`: a group of any protocol, as offsets, listings and deletions need it.
 """

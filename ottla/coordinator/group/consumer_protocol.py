@@ -1,4 +1,4 @@
-"""The data that consumers of the classic protocol embed in JoinGroup and SyncGroup (ConsumerProtocol of Kafka's clients)."""
+"""The data that consumers of the classic protocol embed in JoinGroup and SyncGroup (Kafka's ConsumerProtocol)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ VERSION_BYTES = 2
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """``topics`` are names. ``owned`` are the partitions that a cooperative member has not given up; an eager member owns none."""
+    """A consumer's subscription. ``topics`` are names; ``owned`` are the partitions that a cooperative member still owns, none for
+    an eager member."""
 
     topics: frozenset[str]
     owned: Mapping[str, frozenset[int]]
@@ -26,20 +27,20 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 class ClientAssignment(msgspec.Struct, frozen=True):
-    """The partitions by topic name. ``user_data`` is what a client's own assignor has added."""
+    """The partitions by topic name. ``user_data`` is added by a client's own assignor."""
 
     partitions: Mapping[str, frozenset[int]]
     user_data: bytes
 
 
 def read_subscription(metadata: bytes) -> Subscription:
-    """The subscription in a member's JoinGroup metadata. Raises `DecodeError`."""
+    """Decode the subscription in a member's JoinGroup metadata. Raises `DecodeError`."""
     read = _read(consumer_protocol_subscription, metadata)
     return Subscription(topics=frozenset(read.topics), owned=_by_topic(read.owned_partitions), rack_id=read.rack_id or None)
 
 
 def read_assignment(assignment: bytes) -> ClientAssignment:
-    """The assignment in SyncGroup; no bytes mean no partitions. Raises `DecodeError`."""
+    """Decode the assignment in SyncGroup; no bytes mean no partitions. Raises `DecodeError`."""
     if not assignment:
         return ClientAssignment({}, b"")
     read = _read(consumer_protocol_assignment, assignment)
@@ -47,7 +48,7 @@ def read_assignment(assignment: bytes) -> ClientAssignment:
 
 
 def written_assignment(partitions: Mapping[str, Iterable[int]], metadata: bytes) -> bytes:
-    """Encode an assignment in the version of the member's own metadata, but at most in the newest known version."""
+    """Encode an assignment in the version of the member's own metadata, or in the newest known version if that is lower."""
     try:
         version = min(_version(metadata), consumer_protocol_assignment.MAX_VERSION)
     except DecodeError:
@@ -64,7 +65,7 @@ def _version(raw: bytes) -> int:
 
 
 def _read(module: Any, raw: bytes) -> Any:
-    """Decode a message. One of a newer version is read as the newest known version, whose fields it begins with."""
+    """Decode a message. A message of a newer version is read as the newest known version, whose fields it starts with."""
     return decode_body(module.decode, raw, VERSION_BYTES, min(_version(raw), module.MAX_VERSION), may_trail=True)
 
 

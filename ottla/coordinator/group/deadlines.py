@@ -1,4 +1,4 @@
-"""Finds the groups of a shard whose deadlines have come. The queue is ordered, so groups without a deadline cost nothing."""
+"""Finds the groups of a shard that have an expired deadline. The queue is ordered, so groups without a deadline cost nothing."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from itertools import count
 from typing import Generic, Protocol, TypeVar
 
 RETRY_MS = 1_000
-"""After how many ms a group is tried again when the log has refused its record."""
+"""Delay, in ms, before a group is checked again if the log refused its record."""
 MAX_FENCED_MEMBERS = 200
-"""How many late members of one group are fenced in one step, which takes about 5 ms. The others follow at the broker's next
-tick."""
+"""Maximum number of late members of one group that one step fences, in about 5 ms. The others follow at the broker's next tick."""
 STALE_ENTRIES = 64
-"""The queue is rebuilt when it holds this many entries more than twice the number of groups."""
+"""The queue is rebuilt when it has this many entries more than twice the number of groups."""
 
 
 class TimedGroup(Protocol):
     """A group with deadlines.
 
-    ``wake_ms`` is when the group is checked. ``due_ms`` is the earliest deadline that was set since ``wake_ms`` was computed.
+    ``wake_ms`` is the time of the next check. ``due_ms`` is the earliest deadline that was set since ``wake_ms`` was computed.
     """
 
     group_id: str
@@ -31,10 +30,10 @@ G = TypeVar("G", bound=TimedGroup)
 
 
 class Deadlines(Generic[G]):
-    """Groups ordered by ``wake_ms``, groups of equal time in the order in which they were armed.
+    """Groups ordered by ``wake_ms``; groups with equal times keep the order in which they were added.
 
-    An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. When a deadline moves into the future the
-    entry stays: at its time the group is checked and armed anew. So a heartbeat costs nothing here.
+    An entry whose time is no longer the group's ``wake_ms`` is stale and is skipped. If a deadline moves into the future, the entry
+    stays, and the check at its time schedules the next one. So a heartbeat costs nothing here.
     """
 
     __slots__ = ("_entries", "_groups", "_order")
@@ -48,13 +47,13 @@ class Deadlines(Generic[G]):
         return len(self._entries)
 
     def arm(self, group: G) -> None:
-        """Make sure that the group is checked no later than its ``due_ms``."""
+        """Ensure that the group is checked no later than its ``due_ms``."""
         due_ms, group.due_ms = group.due_ms, None
         if due_ms is not None and (group.wake_ms is None or due_ms < group.wake_ms):
             self.fix(group, due_ms)
 
     def fix(self, group: G, wake_ms: int | None) -> None:
-        """Check the group at this time and not before; never where ``wake_ms`` is None."""
+        """Check the group at this time and not before, or never if ``wake_ms`` is None."""
         group.wake_ms, group.due_ms = wake_ms, None
         if wake_ms is None:
             return
@@ -63,7 +62,7 @@ class Deadlines(Generic[G]):
         heapq.heappush(self._entries, (wake_ms, next(self._order), group.group_id))
 
     def fix_after(self, group: G, now_ms: int, deadline_ms: int | None) -> None:
-        """Check the group at its next deadline, but not before the next tick: a deadline that has passed waits for that tick."""
+        """Check the group at its next deadline, but not before the next tick if that has passed already."""
         self.fix(group, None if deadline_ms is None else max(deadline_ms, now_ms + 1))
 
     def _is_current(self, wake_ms: int, order: int, group_id: str) -> bool:
@@ -71,7 +70,7 @@ class Deadlines(Generic[G]):
         return group is not None and group.wake_ms == wake_ms
 
     def due(self, now_ms: int) -> Iterator[G]:
-        """Groups whose time has come. Each is armed for `RETRY_MS` later first, in case the log refuses its record."""
+        """Yield the groups to check. Each is first scheduled for `RETRY_MS` later, in case the log refuses its record."""
         while self._entries and self._entries[0][0] <= now_ms:
             entry = heapq.heappop(self._entries)
             if self._is_current(*entry):

@@ -9,18 +9,18 @@ from ottla.protocol.uuids import typeable_uuid, uuid_text
 
 
 class MemberIds(NamedTuple):
-    """``classic`` makes the random part of a classic member id, behind the client id; ``consumer`` makes a whole id."""
+    """``classic`` generates the random part of a classic member id, which follows the client id. ``consumer`` generates a whole id."""
 
     classic: Callable[[], str]
     consumer: Callable[[], str]
 
 
 def member_ids(random_uuid: Callable[[], bytes]) -> MemberIds:
-    """``random_uuid`` gives 16 random bytes. Ids of consumers are spelled as org.apache.kafka.common.Uuid does."""
+    """Create the generators. ``random_uuid`` returns 16 random bytes. Consumer ids are formatted like org.apache.kafka.common.Uuid."""
     return MemberIds(lambda: _java_uuid(random_uuid()), lambda: uuid_text(typeable_uuid(random_uuid)))
 
 
 def _java_uuid(random_bytes: bytes) -> str:
-    """A UUID of version 4 as java.util.UUID writes it."""
+    """Format a UUID of version 4 like java.util.UUID."""
     digits = f"{int.from_bytes(random_bytes) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62:032x}"
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -1,8 +1,8 @@
 """Converts groups with members to the other protocol, in both directions (KIP-848, group.consumer.migration.policy).
 
-A classic group of consumers becomes a consumer group when a member of the consumer protocol joins. The other members stay as
+A classic group of consumers becomes a consumer group when a member of the consumer protocol joins. The other members remain as
 members of the classic protocol (`consumer.classic_members`). The group becomes a classic one again when its last member of the
-consumer protocol has left, or has come back by the classic protocol under its instance id. The offsets stay.
+consumer protocol leaves, or rejoins with the classic protocol under its instance id. The offsets stay.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from ottla.protocol.errors import Code, DecodeError, KafkaError
 
 
 class Upgrade(NamedTuple):
-    """``group`` is the group that replay will make of ``records``. The joining member is decided as if that had happened already.
+    """``group`` is the group that replaying ``records`` creates. The join is decided as if that had already happened.
 
-    None where the classic group has no members, and there is nothing to convert.
+    It is None if the classic group has no members to convert.
     """
 
     group: ConsumerGroup | None
@@ -47,7 +47,7 @@ class Upgrade(NamedTuple):
 
 
 class Migration:
-    """Migration in both directions. It is the `Downgrading` of consumer groups."""
+    """Migration in both directions. Implements `Downgrading` for consumer groups."""
 
     def __init__(self, config: GroupConfig, topics: GroupTopics) -> None:
         self._config = config
@@ -56,8 +56,8 @@ class Migration:
     # from classic groups to consumer groups
 
     def upgrade(self, group: ClassicGroup, now_ms: int) -> Upgrade:
-        """GroupMetadataManager.convertToConsumerGroup. Members that wait in a rebalance must join again. Raises
-        GROUP_ID_NOT_FOUND."""
+        """Convert to a consumer group (GroupMetadataManager.convertToConsumerGroup). Members that wait in a rebalance must join
+        again. Raises GROUP_ID_NOT_FOUND."""
         self._check_upgrade(group)
         upgraded = _upgraded(group, self._topics)
         rebalance = Code.REBALANCE_IN_PROGRESS
@@ -67,7 +67,7 @@ class Migration:
         return Upgrade(upgraded, [group_tombstone(group.group_id), *_records_of(upgraded)], effects)
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
-        """GroupMetadataManager.validateOnlineUpgrade."""
+        """Check that the group may be converted (GroupMetadataManager.validateOnlineUpgrade)."""
         if not self._config.migration.upgrades:
             raise _not_upgraded(group, " because online upgrade is disabled.")
         if group.protocol_type != CONSUMER:
@@ -78,7 +78,10 @@ class Migration:
     # from consumer groups to classic groups
 
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
-        """GroupMetadataManager.consumerGroupFenceMembers: the remaining members rebalance as a classic group."""
+        """Remove members. The remaining members rebalance as a classic group (GroupMetadataManager.consumerGroupFenceMembers).
+
+        Returns None if the group is not converted.
+        """
         left = len(group.members) - len(member_ids)
         if left == 0 or not group.uses_classic_protocol_without(member_ids) or not self._may_downgrade(left):
             return None
@@ -95,7 +98,8 @@ class Migration:
         return self._config.migration.downgrades and size <= self._config.max_size
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """The successor's records were added to the batch before; the tombstones of the group remove them again."""
+        """Convert the group with a static member's successor, whose records were added to the batch before. The tombstones remove
+        them again."""
         others = [m for m in group.members.values() if m.instance_id is None or m.instance_id != joining.instance_id]
         targets = {m.member_id: group.targets.get(m.member_id, {}) for m in others}
         targets[joining.member_id] = group.target_of(joining)
@@ -113,7 +117,7 @@ class Migration:
         rebalances: bool,
         now_ms: int,
     ) -> Result[None]:
-        """ClassicGroup.fromConsumerGroup: a stable group in which each member has its target assignment."""
+        """Create a stable classic group in which each member has its target assignment (ClassicGroup.fromConsumerGroup)."""
         draft = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, generation=group.group_epoch, state_since_ms=now_ms)
         for member in members:
             classic = _classic_member(member)
@@ -126,7 +130,7 @@ class Migration:
         out: Result[None] = Result(None, records=[*records, group_record(draft, now_ms)])
         if rebalances:
             prepare_rebalance(draft, now_ms, out)
-        # The record has one protocol of each member; the group in memory has all of them.
+        # The record has only one protocol of each member, but the group in memory must have all of them.
         out.effects.append(ReplaceGroup(draft))
         return out
 
@@ -136,9 +140,10 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
 
 
 def _upgraded(group: ClassicGroup, topics: GroupTopics) -> ConsumerGroup:
-    """ConsumerGroup.fromClassicGroup: each member is at the generation, and its target is what the leader assigned."""
+    """Create the consumer group: each member is at the generation, with the leader's assignment as its target
+    (ConsumerGroup.fromClassicGroup)."""
     upgraded = ConsumerGroup(group.group_id, group_epoch=group.generation, assignment_epoch=group.generation)
-    # Before its first generation a group has no protocol yet. Then the protocol that it would select is used.
+    # Before its first generation a group has no protocol. Use the protocol that it would select.
     protocol = group.protocol or group.select_protocol()
     for classic in group.members.values():
         assigned = _assigned(group, classic.member_id, topics)
@@ -157,7 +162,7 @@ def _upgraded(group: ClassicGroup, topics: GroupTopics) -> ConsumerGroup:
 
 
 def _assigned(group: ClassicGroup, member_id: str, topics: GroupTopics) -> Assignment:
-    """The member's assignment by the leader. Topics that no longer exist are left out."""
+    """Return the leader's assignment for the member, without topics that no longer exist."""
     try:
         assignment = read_assignment(group.assignments.get(member_id, b""))
     except DecodeError as error:
@@ -195,7 +200,7 @@ def _consumer_member(
 
 
 def _records_of(group: ConsumerGroup) -> list[LogRecord]:
-    """All records of a group, in Kafka's order (ConsumerGroup.createConsumerGroupRecords)."""
+    """Return all records of a group, in Kafka's order (ConsumerGroup.createConsumerGroupRecords)."""
     group_id, members = group.group_id, group.members.values()
     return [
         *(member_record(group_id, member) for member in members),

@@ -1,4 +1,4 @@
-"""Limits how many topics members may subscribe to by name, because each change of a member walks over all these topics."""
+"""Limits how many topics members may subscribe to by name, because each change of a member walks over all of them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Mapping, Sized
 from ottla.protocol.errors import Code, KafkaError
 
 MAX_MEMBER_TOPICS = 3_000
-"""How many topics one member may name; each takes 2 to 4 us, without a pause. A regular expression may match any number."""
+"""Maximum number of topics that one member may name. Each takes 2 to 4 us in a single step. A regular expression may match any
+number."""
 MAX_GROUP_TOPICS = 10_000
-"""How many topics all members of a group may name together."""
+"""Maximum number of topics that all members of a group together may name."""
 
 
 def check_member_topics(names: Sized) -> None:
-    """Raises INVALID_REQUEST where a member names more than `MAX_MEMBER_TOPICS`."""
+    """Raise INVALID_REQUEST if a member names more than `MAX_MEMBER_TOPICS`."""
     if len(names) > MAX_MEMBER_TOPICS:
         message = f"A member subscribes to {len(names)} topics by name, and may subscribe to {MAX_MEMBER_TOPICS} at most."
         raise KafkaError(Code.INVALID_REQUEST, message)
 
 
 def check_group_topics(subscribers: Mapping[str, int], before: frozenset[str], after: frozenset[str]) -> None:
-    """Check a member that changes its topics from ``before`` to ``after``. Raises INVALID_REQUEST.
+    """Raise INVALID_REQUEST if a member's change from topics ``before`` to ``after`` would exceed `MAX_GROUP_TOPICS`.
 
-    ``subscribers`` has the number of the group's members by topic, and counts the member with ``before``.
+    ``subscribers`` maps topics to the number of subscribed members, and counts the member with ``before``.
     """
     if len(subscribers) + len(after) <= MAX_GROUP_TOPICS or after <= before:
         return
@@ -31,7 +32,7 @@ def check_group_topics(subscribers: Mapping[str, int], before: frozenset[str], a
 
 
 def check_topic_count(count: int) -> None:
-    """``count`` is the number of topics that all members of a group name together. Raises INVALID_REQUEST."""
+    """Raise INVALID_REQUEST if a group's members together name too many topics."""
     if count > MAX_GROUP_TOPICS:
         message = f"The members of a group subscribe to {count} topics by name, and may subscribe to {MAX_GROUP_TOPICS} at most."
         raise KafkaError(Code.INVALID_REQUEST, message)

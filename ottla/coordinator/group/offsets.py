@@ -22,7 +22,7 @@ class GroupOffsets(NamedTuple):
     unstable: Container[OffsetKey]
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
-        """The committed offset; None without one. Raises UNSTABLE_OFFSET_COMMIT where an open transaction may change it."""
+        """Return the committed offset, or None. Raises UNSTABLE_OFFSET_COMMIT if an open transaction may change it."""
         if (self.group_id, topic, partition) in self.unstable:
             raise KafkaError(Code.UNSTABLE_OFFSET_COMMIT)
         return self.committed.get((topic, partition))
@@ -36,9 +36,9 @@ class OffsetStore:
     def __init__(self) -> None:
         self._by_group: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
-        # For each group: how many producers have each key pending.
+        # Group id -> key -> number of producers with a pending offset.
         self._pending_keys: dict[str, Counter[OffsetKey]] = {}
-        # For each topic: its keys, committed or pending, in the order of their first commit.
+        # Topic -> keys with a committed or pending offset, in the order of their first commit.
         self._by_topic: dict[str, dict[OffsetKey, None]] = {}
 
     def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -60,15 +60,15 @@ class OffsetStore:
         return group_id in self._pending_keys
 
     def pending_of(self, group_id: str) -> Collection[OffsetKey]:
-        """Keys of a group that an open transaction may still change, each once."""
+        """Return the group's keys that an open transaction may still change, each once."""
         return self._pending_keys.get(group_id, {}).keys()
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        """Keys of all groups, committed or pending."""
+        """Return the keys of all groups, committed or pending."""
         return list(self._by_topic.get(topic, ()))
 
     def record_offsets(self, key: OffsetKey) -> Iterator[int]:
-        """The offsets in the log of the records that hold this key's committed and pending offsets."""
+        """Yield the log offsets of the records with this key's committed and pending offsets."""
         committed = self.of_group(key[0]).get(key[1:])
         if committed is not None:
             yield committed.record_offset
@@ -78,7 +78,7 @@ class OffsetStore:
     # replay
 
     def put(self, key: OffsetKey, committed: CommittedOffset, producer_id: int) -> None:
-        """Replay a commit: outside a transaction it applies at once; in a transaction it is pending."""
+        """Replay a commit. Outside a transaction it applies at once; in a transaction it is pending."""
         if producer_id >= 0:
             keys = self._pending.setdefault(producer_id, {})
             if key not in keys:
@@ -89,7 +89,7 @@ class OffsetStore:
         self._by_topic.setdefault(key[1], {})[key] = None
 
     def remove(self, key: OffsetKey) -> None:
-        """Replay a tombstone: removes the committed offset and the pending ones."""
+        """Replay a tombstone, which removes the committed offset and the pending ones."""
         group = self._by_group.get(key[0])
         if group is not None:
             group.pop(key[1:], None)
@@ -104,7 +104,7 @@ class OffsetStore:
         self._forget_if_gone(key)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """Replay a marker. Of a pending and a plain commit of the same key, the later in the log wins."""
+        """Replay a marker. If a key has both a pending and a plain commit, the later one in the log wins."""
         for key, pending in self._pending.pop(producer_id, {}).items():
             self._no_longer_pending(key)
             if not commit:
@@ -136,7 +136,7 @@ class OffsetStore:
     def expired(
         self, group_id: str, now_ms: int, retention_ms: int, idle_since_ms: int | None, in_use: Collection[str]
     ) -> list[OffsetKey]:
-        """Keys of a group whose offsets were not used for the retention time (OffsetExpirationConditionImpl)."""
+        """Return the group's keys that were unused for the retention time (OffsetExpirationConditionImpl)."""
         expired_keys = []
         for (topic, partition), committed in self.of_group(group_id).items():
             key = (group_id, topic, partition)

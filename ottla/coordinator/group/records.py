@@ -60,13 +60,13 @@ def offset_tombstone(key: OffsetKey) -> LogRecord:
 
 def _offset_key(key: OffsetKey) -> bytes:
     group_id, topic, partition = key
-    # The kind of record is the version number at the start of the key.
+    # The version number at the start of the key is the record type.
     raw = encode_record(offset_commit_key, OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
     return b"\0\x01" + raw[2:]
 
 
 def group_record(group: ClassicGroup, now_ms: int, assignments: dict[str, bytes] | None = None) -> LogRecord:
-    """A record of the group as it is, or with ``assignments``, which replay of the record brings into force."""
+    """Encode the group with its assignments, or with ``assignments``, which take effect when the record is replayed."""
     members = [
         MemberMetadata(
             member_id=m.member_id,
@@ -101,12 +101,12 @@ def _group_key(group_id: str) -> bytes:
 
 
 def kind_of(key: bytes | None) -> int:
-    """The kind of a record, which is the version number at the start of its key; -1 where there is no key."""
+    """Return the type of a record, which is the version number at the start of its key, or -1 without a key."""
     return -1 if key is None else int.from_bytes(key[:2], "big", signed=True)
 
 
 def read_key(key: bytes | None) -> OffsetKey | str:
-    """The key of an offset, or a group id. Raises `DecodeError` for a record of another kind."""
+    """Decode an offset's key or a group id. Raises `DecodeError` for a record of another type."""
     if key is None:
         raise DecodeError("a record without a key")
     version = kind_of(key)
@@ -125,7 +125,7 @@ def read_offset(value: bytes, record_offset: int) -> CommittedOffset:
 
 
 def read_group(group_id: str, value: bytes, now_ms: int) -> ClassicGroup:
-    """Decode a group from its record. Every member gets a fresh session."""
+    """Decode a group. Every member gets a new session."""
     v = decode_record(group_metadata_value, value)
     group = ClassicGroup(group_id, generation=v.generation, protocol_type=v.protocol_type or None)
     for m in v.members:
@@ -150,7 +150,7 @@ def read_group(group_id: str, value: bytes, now_ms: int) -> ClassicGroup:
 
 
 def subscribed_topics(group: ClassicGroup) -> set[str] | None:
-    """The topics to which the members of a consumer group subscribe; None where they cannot be read."""
+    """Return the topics that the members of a consumer group subscribe to, or None if a subscription cannot be decoded."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     topics: set[str] = set()

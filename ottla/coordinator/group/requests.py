@@ -18,7 +18,7 @@ NO_GENERATION = -1
 
 
 class MigrationPolicy(Enum):
-    """Which groups with members may change to the other protocol (group.consumer.migration.policy). Values are the config's."""
+    """Which groups with members may be converted (group.consumer.migration.policy). The values are those of the config."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -39,7 +39,7 @@ class MigrationPolicy(Enum):
 class GroupConfig(msgspec.Struct, frozen=True):
     """The configuration of classic groups and of offsets.
 
-    ``consumer_of``, ``streams_of`` and ``share_of`` return the configuration of one group of another protocol, by its id. It may
+    ``consumer_of``, ``streams_of`` and ``share_of`` return the configuration of a group of another protocol by its id. It may
     change at any time.
     """
 
@@ -56,8 +56,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
 
 
 class JoinRequest(msgspec.Struct):
-    """A JoinGroup request. ``needs_known_id``: in version 4 and later a new member gets a member id first, and joins again with
-    it."""
+    """A JoinGroup request. ``needs_known_id``: from version 4 on, a new member first gets a member id and then joins again with it."""
 
     group_id: str
     member_id: str
@@ -74,7 +73,7 @@ class JoinRequest(msgspec.Struct):
 
 
 class SyncRequest(msgspec.Struct):
-    """A SyncGroup request. Fields that the request's version does not have are None."""
+    """A SyncGroup request. Fields that its version does not have are None."""
 
     group_id: str
     generation: int

@@ -52,7 +52,7 @@ class GroupShard:
     """Groups of all protocols, whose ids share one namespace, and their offsets.
 
     Commands return a `Result`; ``replay`` and ``replay_marker`` change the offsets. ``membership`` (classic groups), ``consumers``,
-    ``streams`` and ``shares`` handle what belongs to one protocol; what concerns groups of any protocol goes through `GroupView`.
+    ``streams`` and ``shares`` implement the protocols. Code for groups of any protocol uses `GroupView`.
     """
 
     def __init__(self, partition: int, config: GroupConfig, topics: GroupTopics, member_ids: MemberIds) -> None:
@@ -63,24 +63,24 @@ class GroupShard:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all state, as before the first record."""
+        """Reset to the state before the first record."""
         self.membership = ClassicMembership(self.config, self._member_ids.classic)
         self._migration = Migration(self.config, self._topics)
         self.consumers = ConsumerGroups(self.config.consumer_of, self._topics, self._member_ids.consumer, self._migration)
         self.streams = StreamsGroups(self.config.streams_of, self._topics)
         self.shares = ShareGroups(self.config.share_of, self._topics)
-        # The groups to which records of each kind belong.
+        # The owner of each type of record.
         self._modern_by_kind: dict[int, ConsumerGroups | StreamsGroups | ShareGroups] = {
             **dict.fromkeys(CONSUMER_KINDS, self.consumers),
             **dict.fromkeys(STREAMS_KINDS, self.streams),
             **dict.fromkeys(SHARE_KINDS, self.shares),
         }
         self.offsets = OffsetStore()
-        # Ids of the groups of which the log has a record or an offset.
+        # Ids of groups with a record or an offset in the log.
         self._logged: dict[str, None] = {}
 
     def apply(self, effect: Effect) -> None:
-        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
+        """Change state in memory that is not logged, once the decision's records are in the log."""
         if isinstance(effect, CONSUMER_EFFECTS):
             self.consumers.apply(effect)
         elif isinstance(effect, STREAMS_EFFECTS):
@@ -92,34 +92,34 @@ class GroupShard:
 
     @property
     def groups(self) -> dict[str, ClassicGroup]:
-        """Classic groups that have, or had, members."""
+        """The classic groups that have, or had, members."""
         return self.membership.groups
 
     def exists(self, group_id: str) -> bool:
         return group_id in self.membership.groups or group_id in self._logged
 
     def view(self, group_id: str) -> GroupView | None:
-        """A group of any protocol; None where it does not exist."""
+        """Return a group of any protocol, or None if it does not exist."""
         modern = self._modern(group_id)
         if modern is not None:
             return modern
         return ClassicView(group_id, self.groups.get(group_id)) if self.exists(group_id) else None
 
     def _modern(self, group_id: str) -> ConsumerGroup | StreamsGroup | ShareGroup | None:
-        """A group of a protocol in which the broker assigns; None for a classic group or none at all."""
+        """Return a group of a protocol in which the broker assigns, or None if there is no such group."""
         return self.consumers.groups.get(group_id) or self.streams.groups.get(group_id) or self.shares.groups.get(group_id)
 
     def _known(self, group_id: str) -> GroupView:
-        """The group. Raises GROUP_ID_NOT_FOUND."""
         view = self.view(group_id)
         if view is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND)
         return view
 
-    # An empty group is replaced by one of another protocol, except a share group. Classic and consumer groups with members convert.
+    # An empty group is replaced by one of another protocol, except a share group. Classic and consumer groups with members are
+    # converted.
 
     def heartbeat(self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions) -> Result[ConsumerHeartbeatAnswer]:
-        """ConsumerGroupHeartbeat. The request was checked, and `ConsumerGroups.expansions` has run. Raises `KafkaError`."""
+        """Handle a validated ConsumerGroupHeartbeat after `ConsumerGroups.expansions` has run. Raises `KafkaError`."""
         group_id, upgrade = beat.group_id, Upgrade(None, [], [])
         if group_id in self.streams.groups or group_id in self.shares.groups:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -137,7 +137,7 @@ class GroupShard:
         return result
 
     def streams_heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
-        """StreamsGroupHeartbeat. The request was checked. Raises `KafkaError`."""
+        """Handle a validated StreamsGroupHeartbeat. Raises `KafkaError`."""
         group_id, tombstones = beat.request.group_id, list[LogRecord]()
         if group_id not in self.streams.groups and self.exists(group_id):
             is_classic = self._modern(group_id) is None
@@ -150,19 +150,19 @@ class GroupShard:
         return result
 
     def share_heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
-        """ShareGroupHeartbeat. The request was checked. Raises `KafkaError`."""
+        """Handle a validated ShareGroupHeartbeat. Raises `KafkaError`."""
         self.check_share_group(beat.group_id)
         return self.shares.heartbeat(beat, now_ms)
 
     def check_share_group(self, group_id: str) -> None:
-        """Raises GROUP_ID_NOT_FOUND where a group of another type has this id, even one without members."""
+        """Raise GROUP_ID_NOT_FOUND if a group of another type has this id, even without members."""
         if group_id not in self.shares.groups and self.exists(group_id):
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """JoinGroup. The response goes through ``request.waiter``.
+        """Handle JoinGroup. The response is sent with ``request.waiter``.
 
-        Raises `KafkaError`: among others INCONSISTENT_GROUP_PROTOCOL for a group of another type that has members.
+        Raises `KafkaError`, for example INCONSISTENT_GROUP_PROTOCOL for a group of another type that has members.
         """
         group_id = request.group_id
         modern = self._modern(group_id)
@@ -178,29 +178,29 @@ class GroupShard:
         if modern is not None:
             result.records[:0] = modern.tombstones()
         if modern is not None or not self.exists(group_id):
-            # As in Kafka, a new group is in the log before its first generation.
+            # As in Kafka, a new group is logged before its first generation.
             result.records.append(group_record(ClassicGroup(group_id), now_ms))
         return result
 
     def sync(self, request: SyncRequest, now_ms: int) -> Result[None]:
-        """SyncGroup. The response goes through ``request.waiter``. Raises `KafkaError`."""
+        """Handle SyncGroup. The response is sent with ``request.waiter``. Raises `KafkaError`."""
         if request.group_id in self.consumers.groups:
             return Result(None, effects=[AnswerMember(request.waiter, self.consumers.sync(request, now_ms))])
         return self.membership.sync(request, now_ms)
 
     def classic_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
-        """Heartbeat. Raises `KafkaError`."""
+        """Handle Heartbeat. Raises `KafkaError`."""
         room = self.consumers.classic_heartbeat if group_id in self.consumers.groups else self.membership.heartbeat
         room(group_id, generation, member_id, instance_id, now_ms)
 
     def leave(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
-        """LeaveGroup. Admins use it to remove members of consumer groups, too. Raises UNKNOWN_MEMBER_ID."""
+        """Handle LeaveGroup, which admins also use to remove members of consumer groups. Raises UNKNOWN_MEMBER_ID."""
         if group_id in self.consumers.groups:
             return self.consumers.remove(group_id, leaving, now_ms)
         return self.membership.leave(group_id, leaving, now_ms)
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Decide what follows from expired deadlines, group by group. Each result must be carried out before the next is asked for.
+        """Handle expired deadlines, group by group. Each result must be carried out before the next is requested.
 
         Records of consumer, streams and share groups come in batches of about ``max_batch_bytes``.
         """
@@ -223,11 +223,11 @@ class GroupShard:
         transactional: bool,
         has_new_error_codes: bool = False,
     ) -> Result[dict[TopicPartition, Code]]:
-        """OffsetCommit and TxnOffsetCommit.
+        """Handle OffsetCommit or TxnOffsetCommit.
 
         ``has_new_error_codes``: the client knows STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND.
 
-        Raises `KafkaError` for an error that refuses the whole request.
+        Raises `KafkaError` for an error of the whole request.
         """
         group, check = self.view(group_id), None
         if group is not None:
@@ -250,14 +250,14 @@ class GroupShard:
         return Result(codes, records=records, effects=[ExtendSession(group_id, member_id, now_ms)] if extends else [])
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Whether a client may read a group's offsets under this member id and epoch. Raises `KafkaError`."""
+        """Check that a client may read a group's offsets with this member id and epoch. Raises `KafkaError`."""
         group = self.view(group_id)
         if group is not None:
             group.check_fetch(member_id, epoch)
 
     def fetch(self, group_id: str, *, require_stable: bool, is_kept: bool = False) -> GroupOffsets:
-        """A group's offsets as they are now. With ``is_kept`` they are a copy: its reader may pause, and a transaction must not
-        show in part."""
+        """Return a group's current offsets. With ``is_kept`` they are a copy, for a reader that may pause and must not see part of
+        a transaction."""
         committed = self.offsets.of_group(group_id)
         pending = self.offsets.pending_of(group_id) if require_stable else ()
         return GroupOffsets(group_id, dict(committed), set(pending)) if is_kept else GroupOffsets(group_id, committed, pending)
@@ -271,7 +271,7 @@ class GroupShard:
         records = []
         for key in partitions:
             if subscribed is None or key[0] in subscribed:
-                # A subscription that cannot be read may include any topic.
+                # A subscription that cannot be decoded may include any topic.
                 codes[key] = Code.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
             codes[key] = Code.NONE
@@ -285,7 +285,8 @@ class GroupShard:
         return len(self.offsets.of_group(group_id))
 
     def delete_group(self, group_id: str, at_most: int) -> Result[bool]:
-        """Tombstones for ``at_most`` offsets of a group, and for the group if it has no others. Returns whether the group is gone.
+        """Write tombstones for ``at_most`` offsets of a group, and for the group if no offset is left. Returns whether the group is
+        deleted.
 
         Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
         """
@@ -302,9 +303,9 @@ class GroupShard:
         return Result(is_last, records=[*tombstones, *group.tombstones()] if is_last else tombstones)
 
     def expire_offsets(self, now_ms: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for offsets past their retention, and for groups that have nothing left.
+        """Write tombstones for offsets past their retention, and for groups that have nothing left.
 
-        Each step checks at most ``at_once`` groups, and its records fit into a batch.
+        Each step checks at most ``at_once`` groups, and its records fit into one batch.
         """
         group_ids = self.group_ids()
         for start in range(0, len(group_ids), at_once):
@@ -325,9 +326,9 @@ class GroupShard:
         return records
 
     def forget_topic(self, topic: str, before_offset: int, at_once: int, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Tombstones for the offsets of a deleted topic that were committed below ``before_offset`` of this log.
+        """Write tombstones for a deleted topic's offsets that were committed below ``before_offset`` of this log.
 
-        Later commits belong to a topic that was created anew under the same name. Each step checks at most ``at_once`` offsets.
+        Later commits belong to a new topic with the same name. Each step checks at most ``at_once`` offsets.
         """
         keys = self.offsets.keys_of_topic(topic)
         for start in range(0, len(keys), at_once):
@@ -340,17 +341,17 @@ class GroupShard:
         return [offset_tombstone(key)] if record_offsets and max(record_offsets) < before_offset else []
 
     def group_count(self) -> int:
-        """A lower bound of the number of groups."""
+        """Return a lower bound of the number of groups."""
         return max(len(self._logged), len(self.groups))
 
     def group_ids(self) -> list[str]:
-        """The ids of all groups: first those in the log, in the order of their first record."""
+        """Return the ids of all groups: first those in the log, in the order of their first record."""
         return list(self._logged | dict.fromkeys(self.groups))
 
     # replay
 
     def replay(self, record: LogRecord, record_offset: int, producer_id: int, now_ms: int) -> None:
-        """Raises `DecodeError` for a record of an unknown kind, which a start skips."""
+        """Replay a record. Raises `DecodeError` for an unknown type of record, which a start skips."""
         kind = kind_of(record.key)
         modern = self._modern_by_kind.get(kind)
         if modern is not None:
@@ -359,7 +360,7 @@ class GroupShard:
             return
         key = read_key(record.key)
         if not isinstance(key, str):
-            # A tombstone also notes the group: a start may skip the record that the tombstone removes.
+            # Also for a tombstone, because a start may skip the record that the tombstone removes.
             self._logged[key[0]] = None
             if record.value is None:
                 self.offsets.remove(key)
@@ -370,8 +371,7 @@ class GroupShard:
         self._note(key, is_there=record.value is not None, is_gone=record.value is None)
 
     def _note(self, group_id: str, *, is_there: bool, is_gone: bool) -> None:
-        """Note that the log has a record of a group, or its last tombstone. A group with offsets left exists on as a simple
-        group."""
+        """Track that the log has a record of a group, or its last tombstone. A group with offsets left remains as a simple group."""
         if is_there:
             self._logged[group_id] = None
         elif is_gone and not self.offsets.of_group(group_id) and not self.offsets.has_pending(group_id):

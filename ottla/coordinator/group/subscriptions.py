@@ -1,7 +1,7 @@
-"""Finds the topics that match a regular expression to which members subscribe (SubscribedTopicRegex of KIP-848).
+"""Finds the topics that match a subscribed regular expression (SubscribedTopicRegex of KIP-848).
 
-An expression must match a topic's whole name. Internal topics may match, too, as in Kafka. The caller decides who may see which
-topic.
+An expression must match a topic's whole name. Internal topics may match, too, as in Kafka. The caller checks which topics a client
+may see.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from ottla.coordinator.group.topics import GroupTopics
 from ottla.protocol.steps import Steps
 
 Expansions = Mapping[str, frozenset[str] | InvalidExpression]
-"""The matching topics by expression, or the error of an expression that cannot be compiled."""
+"""The matching topics by expression, or the error of an expression that does not compile."""
 
 WORK_A_STEP = 5_000
-"""How many units of `expressions.match_work` one step does, in 10 ms at most, so that several requests can take turns."""
+"""Work of one step, in units of `expressions.match_work`. It takes at most 10 ms, so that several requests can take turns."""
 COMPILE_WORK = 50
-"""How many of these units stand for compiling a usual expression."""
+"""The cost of compiling a typical expression, in the same units."""
 
 
 def expanded(wanted: Callable[[], Collection[str]], topics: GroupTopics) -> Steps[Expansions]:
-    """The existing topics that match each wanted expression, both as of the last step.
+    """Return the existing topics that match each wanted expression, both as of the last step.
 
-    Each step runs beside the event loop: a short expression may take 20 ms to compile, and 15 ms to match one name.
+    The steps run in another thread, because a short expression may take 20 ms to compile, and 15 ms to match one name.
 
-    Expressions that become wanted and topics that are created during the steps are matched in further steps. Where no expression is
-    wanted there is no step.
+    Expressions and topics that are added during the steps are matched in further steps. Without expressions there is no step.
     """
     tried = frozenset[str]()
     matching: dict[str, set[str] | InvalidExpression] = {}
@@ -53,7 +52,7 @@ def _in_stretches(work: Iterator[None]) -> Steps[None]:
 
 
 def _try(tasks: Iterable[tuple[str, list[str]]], matching: dict[str, set[str] | InvalidExpression]) -> Iterator[None]:
-    """Add to ``matching`` which of its names each expression matches. Yields at the end of each step."""
+    """Add the names that match each expression to ``matching``. Yields at the end of each step."""
     work = 0
     for expression, names in tasks:
         try:

@@ -15,16 +15,16 @@ class GroupTopics(Protocol):
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
     def partition_count(self, name: str) -> int:
-        """The number of partitions; 0 for a topic that does not exist."""
+        """Return the number of partitions, 0 for a topic that does not exist."""
         ...
 
     def topic_names(self) -> Collection[str]:
-        """The names of all topics, in the order of their creation."""
+        """Return the names of all topics, in the order of their creation."""
         ...
 
 
 def metadata_hash(subscribed: Iterable[str], topics: GroupTopics) -> int:
-    """A hash of the ids and partition counts of the subscribed topics that exist; 0 where there is none.
+    """Return a hash of the ids and partition counts of the subscribed topics that exist, 0 if there are none.
 
     Kafka has another hash function, so a group that moves between Apache Kafka and ottla rebalances once.
     """
@@ -38,5 +38,5 @@ def metadata_hash(subscribed: Iterable[str], topics: GroupTopics) -> int:
 
 
 def subscribed_ids(names: Iterable[str], topics: GroupTopics) -> frozenset[bytes]:
-    """The ids of these topics. Topics that do not exist are left out."""
+    """Return the ids of these topics, without topics that do not exist."""
     return frozenset(topic_id for topic_id in map(topics.topic_id, names) if topic_id is not None)

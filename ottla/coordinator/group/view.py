@@ -8,7 +8,7 @@ from typing import Protocol
 from ottla.coordinator.result import LogRecord
 
 CommitCheck = Callable[[bytes | None, str, int], None]
-"""Checks the commit of one partition: gets topic id, topic and partition. A `KafkaError` refuses the whole request."""
+"""Checks the commit of one partition, given topic id, topic and partition. A `KafkaError` refuses the whole request."""
 
 
 class GroupView(Protocol):
@@ -16,7 +16,7 @@ class GroupView(Protocol):
 
     @property
     def type_name(self) -> str:
-        """The type that ListGroups shows."""
+        """The group type in ListGroups."""
         ...
 
     @property
@@ -37,11 +37,12 @@ class GroupView(Protocol):
 
     @property
     def idle_since_ms(self) -> int | None:
-        """When the last member left, from which on offsets expire, in ms; None where each offset expires by its own commit time."""
+        """The time in ms when the last member left, which starts the retention of offsets. None if it starts with each offset's
+        commit."""
         ...
 
     def topics_in_use(self) -> Collection[str] | None:
-        """Topics whose offsets do not expire, because members subscribe to them; None where the subscriptions cannot be read."""
+        """Return the subscribed topics, whose offsets do not expire, or None if a subscription cannot be decoded."""
         ...
 
     def check_commit(
@@ -49,12 +50,12 @@ class GroupView(Protocol):
     ) -> CommitCheck | None:
         """Check a commit of a member at this generation or epoch, or of a client that is not a member. Raises `KafkaError`.
 
-        Returns the check that remains for each partition; None where there is none.
+        Returns the check to make for each partition, if any.
         """
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Check whether a client that claims to be this member may read the group's offsets. Raises `KafkaError`."""
+        """Check that a client with this member id may read the group's offsets. Raises `KafkaError`."""
         ...
 
     def check_offset_delete(self) -> None:
@@ -62,5 +63,5 @@ class GroupView(Protocol):
         ...
 
     def tombstones(self) -> list[LogRecord]:
-        """Tombstones for all records of the group except its offsets."""
+        """Return tombstones for all records of the group except its offsets."""
         ...

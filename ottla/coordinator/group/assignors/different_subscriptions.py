@@ -1,12 +1,12 @@
 """The part of the assignor "uniform" for groups whose members do not all subscribe to the same topics.
 
-It works as Kafka's UniformHeterogeneousAssignmentBuilder, in three stages. First, members keep the partitions of topics to which
-they still subscribe. Second, partitions without an owner go to the least loaded subscribers, the hardest topics first. Third, topic
-by topic, partitions move from the most to the least loaded subscribers, until the loads of each topic's subscribers differ by one
-at most, or until `MAX_ROUNDS` rounds are over.
+It works like Kafka's UniformHeterogeneousAssignmentBuilder, in three stages. First, members keep the partitions of topics that they
+still subscribe to. Second, partitions without an owner go to the least loaded subscribers, the hardest topics first. Third, topic
+by topic, partitions move from the most to the least loaded subscribers, until the loads of each topic's subscribers differ by at
+most one, or after `MAX_ROUNDS` rounds.
 
-The loads may still differ by more than one in the end, as in Kafka: a subscriber with a high load may own no partition of the topic
-that it could give up, and where subscriptions overlap only in part, not every member may take every partition.
+The final loads may still differ by more than one, as in Kafka: a subscriber with a high load may own no partition of the topic, and
+if subscriptions overlap only in part, not every member may take every partition.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ottla.coordinator.group.assignors.members import (
 )
 
 MAX_ROUNDS = 16
-"""How many rounds over all topics the third stage makes at most. Two are enough unless subscriptions overlap."""
+"""Maximum number of rounds of the third stage over all topics. Two are enough unless subscriptions overlap."""
 
 
 class _Draft:
-    """An assignment that is being built. Members are indices into the sorted member ids; topics are in order, the hardest first."""
+    """An assignment under construction. Members are indices into the sorted member ids; topics are ordered, the hardest first."""
 
     __slots__ = ("owners", "sizes", "subscribers")
 
@@ -39,7 +39,7 @@ class _Draft:
         topic_ids = _hardest_first(self.subscribers, partition_counts)
         self.owners = owners_before(members, {topic_id: partition_counts[topic_id] for topic_id in topic_ids})
         self.sizes = [0] * len(members)
-        """How many partitions of all topics together each member has."""
+        """Each member's number of partitions of all topics together."""
         for owners in self.owners.values():
             for owner in owners:
                 if owner != NOBODY:
@@ -47,7 +47,7 @@ class _Draft:
 
 
 def assign(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """An `Assignor`."""
+    """Assign the partitions (an `Assignor`)."""
     member_ids = sorted(members)
     draft = _Draft([members[member_id] for member_id in member_ids], partition_counts)
     for topic_id in draft.owners:
@@ -57,9 +57,9 @@ def assign(members: Mapping[str, AssignorMember], partition_counts: Mapping[byte
 
 
 def _hardest_first(subscribers: Mapping[bytes, list[int]], partition_counts: Mapping[bytes, int]) -> list[bytes]:
-    """Topics with the most partitions for each subscriber first, then those with the fewest subscribers.
+    """Sort the topics by partitions per subscriber, highest first, then by number of subscribers, lowest first.
 
-    These topics give the least freedom, so they are assigned first; the later topics can even out the loads.
+    These topics leave the least choice, so they are assigned first, and later topics can even out the loads.
     """
 
     def order(topic_id: bytes) -> tuple[float, int, tuple[int, int]]:
@@ -81,7 +81,7 @@ def _assign_without_owner(draft: _Draft, topic_id: bytes) -> None:
 
 
 def _balance(draft: _Draft) -> None:
-    """Stops once every topic is balanced: none of the others had a partition to move since the last topic that had."""
+    """Run the third stage, until a whole round of topics has moved no partition."""
     topic_ids = [topic_id for topic_id in draft.owners if len(draft.subscribers[topic_id]) > 1]
     balanced_topics = 0
     for _ in range(MAX_ROUNDS):
@@ -92,7 +92,7 @@ def _balance(draft: _Draft) -> None:
 
 
 def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
-    """Balance the load of one topic's subscribers. Returns whether a partition has moved."""
+    """Balance the load of one topic's subscribers. Returns whether a partition was moved."""
     sizes = draft.sizes
     loads = [sizes[subscriber] for subscriber in draft.subscribers[topic_id]]
     if max(loads) - min(loads) <= 1:
@@ -118,7 +118,7 @@ def _balance_topic(draft: _Draft, topic_id: bytes) -> bool:
 def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]]:
     """Yield the subscriber that gets the next partition, and its load before. ``by_load`` is in ascending order of load.
 
-    The least loaded subscribers come first, until they are level with the next ones, as water fills a vessel.
+    The least loaded subscribers get partitions until they are level with the next ones, as water fills a vessel.
     """
     sizes = draft.sizes
     level = sizes[by_load[0]]
@@ -132,7 +132,7 @@ def _least_loaded(draft: _Draft, by_load: list[int]) -> Iterator[tuple[int, int]
 
 
 def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the subscriber that gives the next partition, and its load before. Skips subscribers without a partition of this
+    """Yield the subscriber that gives up the next partition, and its load before. Skips subscribers without a partition of this
     topic."""
     sizes = draft.sizes
     givers: list[int] = []
@@ -149,6 +149,6 @@ def _most_loaded(draft: _Draft, by_load: list[int], held: dict[int, list[int]]) 
             if held.get(giver):
                 yield giver, level
             else:
-                # The last giver has had its turn in this round already, so it may take this place.
+                # The last giver has already had its turn in this round, so it may take this place.
                 givers[position] = givers[-1]
                 givers.pop()

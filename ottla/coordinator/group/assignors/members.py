@@ -1,4 +1,4 @@
-"""The input and output of assignors (PartitionAssignor, GroupSpec and GroupAssignment of Kafka), and helpers that they share."""
+"""The input and output of assignors (PartitionAssignor, GroupSpec and GroupAssignment of Kafka), and shared helpers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id. Topics without partitions are left out."""
 
 NOBODY = -1
-"""Stands for the owner of a partition that no member owns."""
+"""The owner of a partition without an owner."""
 
 
 class AssignorMember(msgspec.Struct, frozen=True):
-    """A member as an assignor sees it. ``assigned`` is the member's previous target assignment, which sticky assignors keep."""
+    """A member as an assignor sees it. ``assigned`` is its previous target assignment, which sticky assignors keep."""
 
     subscribed: frozenset[bytes]
     assigned: Assignment = {}
@@ -24,20 +24,20 @@ class AssignorMember(msgspec.Struct, frozen=True):
 
 
 Assignor = Callable[[Mapping[str, AssignorMember], Mapping[bytes, int]], dict[str, Assignment]]
-"""Takes members by member id, and partition counts by topic id. Returns a target assignment for each member id, maybe an empty one.
+"""Takes members by member id, and partition counts by topic id. Returns a target assignment, possibly empty, for each member id.
 
-Raises KeyError for a subscribed topic without a count. The result depends on the arguments alone, not on the order of a mapping or
-a set. Kafka iterates over hash maps, whose order means nothing either.
+Raises KeyError for a subscribed topic without a count. The result must not depend on the order of a mapping or a set. Kafka
+iterates over hash maps, whose order means nothing either.
 """
 
 
 def java_order(text: str) -> bytes:
-    """The key that sorts as Java's String.compareTo: by UTF-16 units. Python compares code points."""
+    """Return a key that sorts like Java's String.compareTo, by UTF-16 units. Python compares code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def topic_order(topic_id: bytes) -> tuple[int, int]:
-    """The key that sorts as Kafka's Uuid.compareTo: by two signed halves."""
+    """Return a key that sorts like Kafka's Uuid.compareTo, by two signed halves."""
     high, low = struct.unpack(">qq", topic_id)
     return high, low
 
@@ -53,10 +53,10 @@ def have_equal_subscriptions(members: Mapping[str, AssignorMember]) -> bool:
 
 
 def owners_before(members: Sequence[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[bytes, list[int]]:
-    """The previous owner of each partition, as an index into ``members``, or `NOBODY` if it no longer subscribes to the topic.
+    """Return each partition's previous owner as an index into ``members``, or `NOBODY` if it no longer subscribes to the topic.
 
-    Two members may have the same partition where a group comes from the classic protocol and its clients used an assignor of their
-    own. Then the first member keeps the partition.
+    Two members may have the same partition if a group was converted from the classic protocol and its clients used their own
+    assignor. Then the first member keeps the partition.
     """
     owners = {topic_id: [NOBODY] * count for topic_id, count in partition_counts.items()}
     for index, member in enumerate(members):
@@ -70,7 +70,7 @@ def owners_before(members: Sequence[AssignorMember], partition_counts: Mapping[b
 
 
 def assignments_by_owner(member_ids: Sequence[str], owners: Mapping[bytes, Sequence[int]]) -> dict[str, Assignment]:
-    """Assignments by member id, made from the owner of each partition, which is an index into ``member_ids`` or `NOBODY`."""
+    """Convert the owner of each partition, an index into ``member_ids`` or `NOBODY`, into assignments by member id."""
     assigned: list[dict[bytes, list[int]]] = [{} for _ in member_ids]
     for topic_id, topic_owners in owners.items():
         for partition, owner in enumerate(topic_owners):

@@ -1,7 +1,7 @@
-"""The assignor "range" (Kafka's RangeAssignor): a member gets partitions of each topic that lie side by side.
+"""The assignor "range" (Kafka's RangeAssignor): each member gets adjacent partitions of each topic.
 
-The assignor ignores the previous assignment. Partitions mostly stay all the same, because members are in the same order each time.
-Topics with equal partition counts and equal subscribers are co-partitioned: a member has the same partitions of each of them.
+It ignores the previous assignment, but partitions mostly stay, because members are in the same order each time. Topics with equal
+partition counts and equal subscribers are co-partitioned: a member has the same partitions of each of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ottla.coordinator.group.assignors.members import Assignment, AssignorMember
 
 
 def assign_ranges(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """An `Assignor`."""
+    """Assign the partitions (an `Assignor`)."""
     subscribers: dict[bytes, list[str]] = {}
     for member_id in _static_members_first(members):
         for topic_id in members[member_id].subscribed:
@@ -21,7 +21,7 @@ def assign_ranges(members: Mapping[str, AssignorMember], partition_counts: Mappi
     for topic_id, member_ids in subscribers.items():
         least, members_with_one_more = divmod(partition_counts[topic_id], len(member_ids))
         start = 0
-        # Where there are more members than partitions, only the first members get a partition.
+        # If there are more members than partitions, only the first members get a partition.
         for position, member_id in enumerate(member_ids if least else member_ids[:members_with_one_more]):
             end = start + least + (position < members_with_one_more)
             assignments[member_id][topic_id] = frozenset(range(start, end))
@@ -30,9 +30,9 @@ def assign_ranges(members: Mapping[str, AssignorMember], partition_counts: Mappi
 
 
 def _static_members_first(members: Mapping[str, AssignorMember]) -> list[str]:
-    """Static members in the order of their instance ids, then the other members by member id.
+    """Sort static members by instance id, then the other members by member id.
 
-    So a static member that comes back under a new member id gets the same partitions again.
+    So a static member that rejoins with a new member id gets the same partitions again.
     """
 
     def order(member_id: str) -> tuple[bool, bytes, bytes]:

@@ -1,12 +1,12 @@
 """The assignor of share groups (Kafka's SimpleAssignor, KIP-932). With more members than partitions, several members share one.
 
-Members have about equally many partitions, and partitions about equally many members; within these limits a member keeps its
-partitions. Where all members subscribe to the same topics, the partitions of all topics are assigned together. Else each topic is
-assigned by itself, so a member of several topics gets more partitions. In both cases some partitions may have fewer members than
+Members get about equally many partitions, and partitions about equally many members; within these limits a member keeps its
+partitions. If all members subscribe to the same topics, the partitions of all topics are assigned together. Otherwise each topic is
+assigned separately, so a member of several topics gets more partitions. In both cases some partitions may have fewer members than
 others, but each has at least one.
 
-Where subscriptions differ, Kafka leaves a member with partitions of topics that have no subscriber any more, and with partitions
-that may not be assigned. Here the member loses both.
+If subscriptions differ, Kafka leaves a member with partitions of topics that no longer have a subscriber, and with partitions that
+may not be assigned. Here the member loses both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Partition = tuple[bytes, int]
 def assign_simply(
     members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int], assignable: Assignment | None = None
 ) -> dict[str, Assignment]:
-    """An `Assignor`. ``assignable`` are the partitions whose share state is initialized; None stands for all partitions."""
+    """Assign the partitions (an `Assignor`). ``assignable`` are the partitions with initialized share state, or None for all."""
     member_ids = sorted(members)
     subscribers: dict[bytes, list[str]] = {}
     for member_id in member_ids:
@@ -58,11 +58,11 @@ def _add(assigned: dict[str, dict[bytes, set[int]]], shared: Mapping[str, set[Pa
 def _share(
     partitions: Sequence[Partition], member_ids: Sequence[str], members: Mapping[str, AssignorMember]
 ) -> dict[str, set[Partition]]:
-    """Share the partitions among ``member_ids``, who all subscribe to the partitions' topics. The result is by member id."""
+    """Distribute the partitions over ``member_ids``, which all subscribe to their topics. Returns partitions by member id."""
     if not partitions:
         return {}
     members_each = -(-len(member_ids) // len(partitions))
-    # In floating point, as in Kafka: a rounding error then makes the same member's share larger.
+    # Floating point, as in Kafka: a rounding error then makes the same member's share larger.
     share = members_each * len(partitions) / len(member_ids)
     shares = {member_id: ceil(share * (position + 1)) - ceil(share * position) for position, member_id in enumerate(member_ids)}
     holders = _holders_before(partitions, member_ids, members)
@@ -92,8 +92,7 @@ def _holders_before(
 def _revoke(
     holders: dict[Partition, list[str]], held: dict[str, set[Partition]], shares: Mapping[str, int], members_each: int
 ) -> None:
-    """Revoke from each member the first partitions above its share, then from each partition the first members above
-    ``members_each``."""
+    """Revoke each member's first partitions above its share, then each partition's first members above ``members_each``."""
     for partition, member_ids in holders.items():
         keep = []
         for member_id in member_ids:
@@ -110,11 +109,11 @@ def _revoke(
 def _assign_rest(
     holders: dict[Partition, list[str]], held: dict[str, set[Partition]], shares: Mapping[str, int], members_each: int
 ) -> None:
-    """Members below their share take turns to get a partition, partition by partition.
+    """Give partitions to members below their share in turn, partition by partition.
 
-    A partition may lack a member when all members below their share have that partition already. Then the following partitions get
-    no further members either, as in Kafka. No partition is left without members, because that would leave more room than those few
-    members have.
+    A partition may lack a member when all members below their share have it already. Then the following partitions get no further
+    members either, as in Kafka. No partition is left without members, because that would leave more room than those few members
+    have.
     """
     with_room = [member_id for member_id, partitions in held.items() if len(partitions) < shares[member_id]]
     turn = 0

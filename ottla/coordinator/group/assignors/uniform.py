@@ -1,7 +1,7 @@
 """The assignor "uniform" (Kafka's UniformAssignor): members get equally many partitions, and as few partitions as possible move.
 
-Where all members subscribe to the same topics, the members' counts differ by one at most, and only partitions move that have to.
-Else each topic's subscribers are balanced in turn (`different_subscriptions`).
+If all members subscribe to the same topics, their counts differ by at most one, and only partitions move that have to. Otherwise
+each topic's subscribers are balanced in turn (`different_subscriptions`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.coordinator.group.assignors.members import (
 
 
 def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """An `Assignor`."""
+    """Assign the partitions (an `Assignor`)."""
     if not members:
         return {}
     if have_equal_subscriptions(members):
@@ -30,7 +30,7 @@ def assign_uniformly(members: Mapping[str, AssignorMember], partition_counts: Ma
 
 
 def _assign_to_equals(members: Mapping[str, AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Assignment]:
-    """Each member keeps its partitions up to its share. Partitions without an owner, then those above a share, go to the others."""
+    """Keep each member's partitions up to its share. Partitions without an owner, then those above a share, go to the others."""
     member_ids = sorted(members)
     topic_ids = in_topic_order(members[member_ids[0]].subscribed)
     owners = owners_before(
@@ -64,8 +64,8 @@ def _partition_counts_of_members(owners: Mapping[bytes, Sequence[int]], member_c
 
 
 def _shares(counts: Sequence[int], partition_count: int) -> list[int]:
-    """How many partitions each member gets. Members that have more than the least already are the first to get one above the
-    least."""
+    """Return the number of partitions for each member. Members that already have more than the minimum are the first to get one
+    more."""
     least, extras = divmod(partition_count, len(counts))
     shares = []
     for member, count in enumerate(counts):

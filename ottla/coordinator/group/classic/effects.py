@@ -1,4 +1,4 @@
-"""Changes of classic groups in memory that follow once a decision's records are in the log (`Membership.apply`)."""
+"""Changes of classic groups in memory that follow once a decision's records are in the log (`ClassicMembership.apply`)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from ottla.coordinator.result import Effect
 
 
 class ReplaceGroup(Effect, frozen=True):
-    """A draft replaces the group from which it was copied, or is a new group."""
+    """Put a draft into force, as a new group or in place of the group from which it was copied."""
 
     group: ClassicGroup
 
 
 class SetGroupTimer(Effect, frozen=True):
-    """Check the group's deadlines at ``wake_ms`` and not before; None where the group has no deadline."""
+    """Check the group's deadlines at ``wake_ms`` and not before, or never if it is None."""
 
     group_id: str
     wake_ms: int | None
 
 
 class BeginGeneration(Effect, frozen=True):
-    """Members have got their assignments: they no longer wait in SyncGroup, and their sessions start anew."""
+    """Members have got their assignments: they no longer wait in SyncGroup, and their sessions restart."""
 
     group_id: str
     member_ids: tuple[str, ...]
@@ -28,7 +28,7 @@ class BeginGeneration(Effect, frozen=True):
 
 
 class ExtendSession(Effect, frozen=True):
-    """A member has committed offsets, so its session starts anew. Nothing happens for an id that is not a member."""
+    """Restart the session of a member that committed offsets. Ignored for an unknown member id."""
 
     group_id: str
     member_id: str

@@ -12,7 +12,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicGroupState(Enum):
-    """The values are the names that Kafka's tools print."""
+    """The state of a classic group. The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -33,21 +33,21 @@ VALID_PREVIOUS: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
 
 
 HANDED_OUT_WAIT_MS = 1_000
-"""How long in ms the first generation waits for members that were given a member id and have not joined with it.
+"""How long the first generation waits, in ms, for clients that were given a member id and have not joined with it yet.
 
-This time comes on top of group.initial.rebalance.delay.ms.
+This comes on top of group.initial.rebalance.delay.ms.
 """
 
 
 class IllegalGroupTransition(Exception):
-    """A change of state that `VALID_PREVIOUS` does not allow; this is a bug."""
+    """A state transition that `VALID_PREVIOUS` does not allow, which is a bug."""
 
 
 Protocols = list[tuple[str, bytes]]
 
 
 class ClassicGroupMember(msgspec.Struct, frozen=True):
-    """What a member has sent in its JoinGroup. `ClassicGroup` keeps the rest: sessions, assignments and parked requests."""
+    """A member as described by its JoinGroup. `ClassicGroup` keeps its session, assignment and parked requests."""
 
     member_id: str
     instance_id: str | None
@@ -66,11 +66,11 @@ class ClassicGroupMember(msgspec.Struct, frozen=True):
 
 
 class ClassicGroup(msgspec.Struct):
-    """One classic group. Members are in the order in which they joined, which assignors depend on.
+    """One classic group. Members are in the order in which they joined, because client-side assignors depend on it.
 
-    ``deadlines_ms`` are when the members' sessions end; a member with a parked request does not expire. ``pending`` are member ids
-    that were given to clients which have not joined with them yet (KIP-394), with their deadlines. ``pending_sync`` are members of
-    the current generation that have not sent SyncGroup yet.
+    ``deadlines_ms`` is when each member's session expires; a member with a parked request does not expire. ``pending`` maps member
+    ids that were given to clients but not yet used to join (KIP-394) to their deadlines. ``pending_sync`` are members of the
+    current generation that have not sent SyncGroup yet.
     """
 
     group_id: str
@@ -88,24 +88,24 @@ class ClassicGroup(msgspec.Struct):
     pending: dict[str, int] = msgspec.field(default_factory=dict)
     pending_sync: set[str] = msgspec.field(default_factory=set)
     supporters: dict[str, int] = msgspec.field(default_factory=dict)
-    """How many members support each protocol."""
+    """Number of members that support each protocol."""
     state_since_ms: int = -1
     rebalance_deadline_ms: int | None = None
     sync_deadline_ms: int | None = None
     is_initial_rebalance: bool = False
     initial_delay_ms: int = 0
-    """By how many ms newcomers extend the initial rebalance at most each time."""
+    """By how many ms new members may extend the initial rebalance each time."""
     initial_wait_left_ms: int = 0
-    """By how many ms newcomers may still extend the initial rebalance in all."""
+    """By how many ms new members may still extend the initial rebalance in total."""
     has_newcomers: bool = False
-    """Whether members have joined since the deadline of the initial rebalance was set."""
+    """Whether members joined since the deadline of the initial rebalance was set."""
     wake_ms: int | None = None
-    """When the shard checks the group's deadlines: never later than the earliest deadline."""
+    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
 
     def copied(self) -> ClassicGroup:
-        """A draft of the group, which may be changed and dropped without changing the group."""
+        """Return a draft, which may be changed and dropped without changing the group."""
         return msgspec.structs.replace(
             self,
             members=self.members.copy(),
@@ -152,13 +152,13 @@ class ClassicGroup(msgspec.Struct):
         self.pending.pop(member.member_id, None)
 
     def update(self, member: ClassicGroupMember) -> None:
-        """A member has joined again, perhaps with other protocols and time-outs."""
+        """Update a member that joined again, perhaps with other protocols and timeouts."""
         self._count(self.members[member.member_id], -1)
         self._count(member, 1)
         self.members[member.member_id] = member
 
     def replace(self, old_id: str, member: ClassicGroupMember) -> None:
-        """A static member has got another member id, and takes its predecessor's place."""
+        """Replace a static member, which now has another member id."""
         self._count(self.members[old_id], -1)
         self._count(member, 1)
         new_id = member.member_id
@@ -173,7 +173,7 @@ class ClassicGroup(msgspec.Struct):
             self.leader = new_id
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Remove members. Their parked requests are not answered here."""
+        """Remove members without answering their parked requests."""
         for member_id in member_ids:
             member = self.members.pop(member_id)
             self._count(member, -1)
@@ -199,7 +199,7 @@ class ClassicGroup(msgspec.Struct):
                 del self.supporters[name]
 
     def accepts(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether the group has a protocol that all members and this one support (ClassicGroup.supportsProtocols)."""
+        """Whether all members and this one have a protocol in common (ClassicGroup.supportsProtocols)."""
         if not self.members:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name in names)
@@ -208,7 +208,7 @@ class ClassicGroup(msgspec.Struct):
         return self.supporters.get(protocol) == len(self.members)
 
     def select_protocol(self) -> str | None:
-        """The protocol with the most votes. Each member votes for the first of its protocols that all members support."""
+        """Return the protocol with the most votes. Each member votes for the first of its protocols that all members support."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = next((name for name, _ in member.protocols if self._is_common(name)), None)
@@ -217,7 +217,7 @@ class ClassicGroup(msgspec.Struct):
         return max(votes, key=lambda name: votes[name]) if votes else None
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined again, else elect the first member that has. Returns False when no member has joined."""
+        """Keep the leader if it has joined again, else elect the first member that has. Returns False if no member has joined."""
         if self.leader in self.join_waiters:
             return True
         for member_id in self.members:
@@ -227,7 +227,7 @@ class ClassicGroup(msgspec.Struct):
         return False
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicGroupMember:
-        """Raises UNKNOWN_MEMBER_ID or, for a static member that was replaced, FENCED_INSTANCE_ID."""
+        """Raise UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a static member that was replaced."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
             if current is None:
@@ -246,13 +246,13 @@ class ClassicGroup(msgspec.Struct):
             self.due_ms = deadline_ms
 
     def extend_session(self, member: ClassicGroupMember, now_ms: int) -> None:
-        """The member has sent a request, so its session starts anew."""
+        """Restart the session of a member that sent a request."""
         deadline_ms = now_ms + member.session_timeout_ms
         self.deadlines_ms[member.member_id] = deadline_ms
         self.note_due(deadline_ms)
 
     def hand_out(self, member_id: str, deadline_ms: int) -> None:
-        """Note a member id with which its client has to join before the deadline (KIP-394)."""
+        """Store a member id that its client must join with before the deadline (KIP-394)."""
         self.pending[member_id] = deadline_ms
         self.note_due(deadline_ms)
 
@@ -261,18 +261,18 @@ class ClassicGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def begin_initial_wait(self, now_ms: int, delay_ms: int) -> None:
-        """Set the deadline of an initial rebalance: ``delay_ms`` after the first member has joined.
+        """Set the deadline of an initial rebalance: ``delay_ms`` after the first member joined.
 
-        Newcomers may extend the deadline, up to the rebalance time-out of the first member.
+        New members may extend the deadline, up to the rebalance timeout of the first member.
         """
         self.is_initial_rebalance, self.has_newcomers, self.initial_delay_ms = True, False, delay_ms
         self.initial_wait_left_ms = max(self.rebalance_timeout_ms - delay_ms, 0) if delay_ms > 0 else 0
         self.set_rebalance_deadline(now_ms + delay_ms)
 
     def extend_initial_wait(self, now_ms: int) -> bool:
-        """Extend the initial rebalance if members have joined since its deadline was set. Returns whether it was extended.
+        """Extend the initial rebalance if members joined since its deadline was set. Returns whether it was extended.
 
-        The counterpart in Kafka is tryCompleteInitialRebalanceElseSchedule.
+        Corresponds to Kafka's tryCompleteInitialRebalanceElseSchedule.
         """
         if not self.is_initial_rebalance or not self.has_newcomers or not self.initial_wait_left_ms:
             return False
@@ -296,7 +296,7 @@ class ClassicGroup(msgspec.Struct):
         return self.rebalance_deadline_ms + (HANDED_OUT_WAIT_MS if waits else 0)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """The earliest moment at which a deadline may change the group; it may be in the past."""
+        """Return the earliest time at which a deadline may change the group. It may be in the past."""
         candidates = [*self.pending.values()]
         candidates += [deadline for m, deadline in self.deadlines_ms.items() if not self.is_waiting(m)]
         if self.rebalance_deadline_ms is not None:

@@ -27,19 +27,19 @@ from ottla.coordinator.result import AnswerMember, Effect, Result, Waiter
 from ottla.protocol.errors import Code, KafkaError
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long in ms a new member is kept while its first rebalance lasts. It cannot send heartbeats meanwhile, so its session time-out
-does not apply."""
+"""How long in ms a new member is kept during its first rebalance. It cannot send heartbeats meanwhile, so its session timeout does
+not apply."""
 MAX_MEMBER_PROTOCOLS = 1_000
-"""How many assignors a member may offer. Clients have a handful."""
+"""Maximum number of assignors that a member may offer. Clients have a handful."""
 MAX_MEMBER_PREFIX_CHARS = 1_000
-"""How many characters of the client id or instance id go into a generated member id. Member ids must fit into a string of every
-version."""
+"""Maximum number of characters of the client id or instance id in a generated member id, which must fit into a string of every
+request version."""
 
 Out = Result[None]
 
 
 class ClassicMembership:
-    """All classic groups of a shard. ``new_id`` makes the random part of a member id."""
+    """All classic groups of a shard. ``new_id`` generates the random part of a member id."""
 
     def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
         self.config = config
@@ -48,7 +48,7 @@ class ClassicMembership:
         self._new_id = new_id
 
     def _put(self, group: ClassicGroup) -> None:
-        """Put a group, or a draft of a group, in force. A group without members that the log does not have is forgotten."""
+        """Put a group, or a draft of it, into force. A group without members or log records is removed."""
         if group.is_forgettable:
             self.groups.pop(group.group_id, None)
         else:
@@ -58,7 +58,7 @@ class ClassicMembership:
     # JoinGroup
 
     def check_join(self, request: JoinRequest) -> None:
-        """Raises INVALID_SESSION_TIMEOUT or INCONSISTENT_GROUP_PROTOCOL for a request that no group of any type accepts."""
+        """Raise INVALID_SESSION_TIMEOUT or INCONSISTENT_GROUP_PROTOCOL for a request that no group of any type accepts."""
         config = self.config
         if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
             raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
@@ -66,7 +66,7 @@ class ClassicMembership:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, request: JoinRequest, now_ms: int) -> Out:
-        """The response goes through ``request.waiter``, now or when all members have joined. Raises `KafkaError`."""
+        """Handle JoinGroup. The response is sent with ``request.waiter``, now or when all members have joined. Raises `KafkaError`."""
         self.check_join(request)
         group = self.groups.get(request.group_id)
         is_new = group is None
@@ -90,7 +90,8 @@ class ClassicMembership:
             return out
         self._join_new(group, request, now_ms, out)
         if is_new:
-            # An empty group of another type may have to be removed from the log first.
+            # The effect puts the group into force, because an empty group of another type may first have to be removed from the
+            # log.
             out.effects.append(ReplaceGroup(group))
         else:
             self._put(group)
@@ -123,7 +124,7 @@ class ClassicMembership:
             self._rejoin(group, member, request, now_ms, out)
         elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
             if changes_nothing:
-                # The member asks again because its response was lost: the generation stays.
+                # The member repeats its request because the response was lost, so the generation stays.
                 out.effects.append(AnswerMember(request.waiter, join_answer(group, member_id)))
                 group.extend_session(member, now_ms)
             else:
@@ -175,7 +176,7 @@ class ClassicMembership:
         rebalance_or_complete(group, now_ms, self.config.initial_rebalance_delay_ms, out)
 
     def _replace_static(self, group: ClassicGroup, old_id: str, request: JoinRequest, now_ms: int, out: Out) -> None:
-        """A static member has restarted. It takes its predecessor's place, and the predecessor is fenced."""
+        """Replace a static member that has restarted, and fence its predecessor."""
         new_id = self._member_id(request.instance_id)
         fenced = Code.FENCED_INSTANCE_ID
         for waiting, answer in (
@@ -204,7 +205,7 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
-        """The response goes through ``request.waiter``, now or when the leader has assigned. Raises `KafkaError`."""
+        """Handle SyncGroup. The response is sent with ``request.waiter``, now or when the leader has assigned. Raises `KafkaError`."""
         member_id, waiter = request.member_id, request.waiter
         group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
         if request.protocol_type is not None and request.protocol_type != group.protocol_type:
@@ -226,14 +227,13 @@ class ClassicMembership:
             group.pending_sync.discard(member_id)
             overtaken = group.sync_waiters.pop(member_id, None)
             if overtaken is not None:
-                # Unlike here, Kafka never answers the member's earlier SyncGroup, and its connection waits for ever.
+                # Unlike here, Kafka never answers the member's earlier SyncGroup, and its connection waits forever.
                 out.effects.append(AnswerMember(overtaken, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS)))
             group.sync_waiters[member_id] = waiter
         return out
 
     def _assign(self, group: ClassicGroup, assignments: dict[str, bytes], waiter: Waiter, now_ms: int, out: Out) -> None:
-        """The leader has assigned. Where the log refuses the record, the other members still wait, and the leader may send
-        again."""
+        """Handle the leader's assignment. If the log refuses the record, the other members still wait, and the leader may retry."""
         waiting = {**group.sync_waiters, group.leader or "": waiter}
         out.records.append(group_record(group, now_ms, assignments))
         out.effects.append(BeginGeneration(group.group_id, tuple(waiting), now_ms))
@@ -297,9 +297,9 @@ class ClassicMembership:
     # time
 
     def tick(self, now_ms: int) -> Iterator[tuple[str, Out]]:
-        """Decide what follows from expired deadlines, group by group. Each result must be carried out before the next is asked for.
+        """Handle expired deadlines, group by group. Each result must be carried out before the next is requested.
 
-        Where the log refuses a group's record, the group does not change, and is tried again after `deadlines.RETRY_MS`.
+        If the log refuses a group's record, the group does not change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             following = group.next_deadline_ms(now_ms)
@@ -327,7 +327,7 @@ class ClassicMembership:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
+        """Change state in memory that is not logged, once the decision's records are in the log."""
         match effect:
             case ExtendSession(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 self._extend_session(group_id, member_id, now_ms)

@@ -1,9 +1,7 @@
-"""The rebalance of a classic group: for which members it waits, when the generation is complete, and who is removed.
+"""The rebalance of a classic group: waiting for members, removing late members and completing the generation.
 
-The logic is that of Kafka's ClassicGroup.
-
-Every function changes the group that it gets, a group in force or a draft, and adds records and responses to parked requests to a
-`Result`.
+The logic is that of Kafka's ClassicGroup. Each function changes the given group, which is in force or a draft, and adds records and
+responses to parked requests to a `Result`.
 """
 
 from __future__ import annotations
@@ -20,14 +18,14 @@ Out = Result[None]
 
 
 def supersede_join(group: ClassicGroup, member_id: str, out: Out) -> None:
-    """Answer the parked JoinGroup of a member that has joined again, or has been removed, with UNKNOWN_MEMBER_ID."""
+    """Answer the parked JoinGroup of a member that joined again or was removed with UNKNOWN_MEMBER_ID."""
     waiter = group.join_waiters.pop(member_id, None)
     if waiter is not None:
         out.effects.append(AnswerMember(waiter, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID, member_id=member_id)))
 
 
 def join_answer(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinAnswer:
-    """The response to JoinGroup for a member of the generation. Only the leader gets the list of members."""
+    """Return the JoinGroup response for a member of the generation. Only the leader gets the list of members."""
     listed = group.members.values() if with_members and member_id == group.leader else ()
     return JoinAnswer(
         code=Code.NONE,
@@ -41,14 +39,14 @@ def join_answer(group: ClassicGroup, member_id: str, *, with_members: bool = Tru
 
 
 def rebalance_or_complete(group: ClassicGroup, now_ms: int, initial_delay_ms: int, out: Out) -> None:
-    """A member has joined. An empty group waits ``initial_delay_ms`` for more members (group.initial.rebalance.delay.ms)."""
+    """Handle a member's join. An empty group waits ``initial_delay_ms`` for more members (group.initial.rebalance.delay.ms)."""
     if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         prepare_rebalance(group, now_ms, out, initial_delay_ms)
     maybe_complete_join(group, now_ms, out)
 
 
 def prepare_rebalance(group: ClassicGroup, now_ms: int, out: Out, initial_delay_ms: int = 0) -> None:
-    """Wait until every member has joined again, at most for the longest rebalance time-out of the members.
+    """Start a rebalance, which waits for every member to rejoin, at most for the members' longest rebalance timeout.
 
     Members that wait for an assignment are answered with REBALANCE_IN_PROGRESS.
     """
@@ -69,7 +67,6 @@ def prepare_rebalance(group: ClassicGroup, now_ms: int, out: Out, initial_delay_
 
 
 def maybe_complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Complete the rebalance if all members have joined."""
     if group.state is not ClassicGroupState.PREPARING_REBALANCE or not group.has_all_joined:
         return
     if group.is_initial_rebalance and group.rebalance_deadline_ms is not None and now_ms < group.rebalance_deadline_ms:
@@ -79,11 +76,11 @@ def maybe_complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
 
 
 def complete_join(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Begin the next generation with the members that have joined. A group without members becomes Empty, which is logged."""
+    """Begin the next generation with the members that joined. A group without members becomes Empty, which is logged."""
     joined = group.join_waiters
     group.remove([m.member_id for m in group.members.values() if m.member_id not in joined and m.instance_id is None])
     if group.members and not group.elect_joined_leader():
-        # Only static members are left, and none has joined again: they keep their places until their sessions end.
+        # Only static members are left, and none has rejoined. They remain members until their sessions expire.
         group.set_rebalance_deadline(now_ms + group.rebalance_timeout_ms)
         return
     group.rebalance_deadline_ms = None
@@ -117,14 +114,14 @@ def drop(group: ClassicGroup, member_ids: Iterable[str], out: Out) -> None:
 
 
 def after_removal(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Members have been removed: the other members rebalance, or a rebalance no longer waits for the removed ones."""
+    """Rebalance the remaining members, or stop waiting for the removed ones in a current rebalance."""
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
         prepare_rebalance(group, now_ms, out)
     maybe_complete_join(group, now_ms, out)
 
 
 def expire(group: ClassicGroup, now_ms: int, out: Out) -> None:
-    """Do all that follows from deadlines that have passed."""
+    """Handle all deadlines that have passed."""
     late = [m for m, deadline in group.pending.items() if deadline <= now_ms]
     for member_id in late:
         del group.pending[member_id]

@@ -13,7 +13,8 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ClassicView(NamedTuple):
-    """``group`` is None for a group with offsets only, which Kafka calls simple. It is Empty, and exists as long as its offsets."""
+    """``group`` is None for a group with offsets only, which Kafka calls simple. Its state is Empty, and it exists as long as its
+    offsets."""
 
     group_id: str
     group: ClassicGroup | None
@@ -49,7 +50,7 @@ class ClassicView(NamedTuple):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> None:
-        """Raises the errors of ClassicGroup.validateOffsetCommit; ``epoch`` is the generation."""
+        """Raise the errors of ClassicGroup.validateOffsetCommit. ``epoch`` is the generation."""
         group = self.group
         if group is None:
             if epoch >= 0:
@@ -67,7 +68,7 @@ class ClassicView(NamedTuple):
             raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Every client may read the offsets."""
+        """Allow every client to read the offsets."""
 
     def check_offset_delete(self) -> None:
         if self.group is not None and self.group.members and self.group.protocol_type != CONSUMER:
