@@ -9,14 +9,16 @@ from ottla.protocol.uuids import typeable_uuid, uuid_text
 
 
 class MemberIds(NamedTuple):
-    """``classic`` generates the random part of a classic member id, which follows the client id. ``consumer`` generates a whole id."""
+    """``classic`` generates the random part of a classic member id, which follows the client id. ``consumer`` generates a whole
+    id."""
 
     classic: Callable[[], str]
     consumer: Callable[[], str]
 
 
 def member_ids(random_uuid: Callable[[], bytes]) -> MemberIds:
-    """Create the generators. ``random_uuid`` returns 16 random bytes. Consumer ids are formatted like org.apache.kafka.common.Uuid."""
+    """Create the generators. ``random_uuid`` returns 16 random bytes. Consumer ids are formatted like
+    org.apache.kafka.common.Uuid."""
     return MemberIds(lambda: _java_uuid(random_uuid()), lambda: uuid_text(typeable_uuid(random_uuid)))
 
 

@@ -371,7 +371,8 @@ class GroupShard:
         self._note(key, is_there=record.value is not None, is_gone=record.value is None)
 
     def _note(self, group_id: str, *, is_there: bool, is_gone: bool) -> None:
-        """Track that the log has a record of a group, or its last tombstone. A group with offsets left remains as a simple group."""
+        """Track that the log has a record of a group, or its last tombstone. A group with offsets left remains as a simple
+        group."""
         if is_there:
             self._logged[group_id] = None
         elif is_gone and not self.offsets.of_group(group_id) and not self.offsets.has_pending(group_id):

@@ -87,7 +87,8 @@ def tombstone(transactional_id: str) -> LogRecord:
 
 
 def state_of(value: bytes) -> TxnState | None:
-    """Return the state in a record's value, which has the same position in every version, or None for an unknown version or state."""
+    """Return the state in a record's value, which has the same position in every version, or None for an unknown version or
+    state."""
     if len(value) <= _STATE_AT or value[0] or value[1] > transaction_log_value.MAX_VERSION:
         return None
     return _STATES.get(value[_STATE_AT])

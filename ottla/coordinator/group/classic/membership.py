@@ -66,7 +66,8 @@ class ClassicMembership:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
 
     def join(self, request: JoinRequest, now_ms: int) -> Out:
-        """Handle JoinGroup. The response is sent with ``request.waiter``, now or when all members have joined. Raises `KafkaError`."""
+        """Handle JoinGroup. The response is sent with ``request.waiter``, now or when all members have joined. Raises
+        `KafkaError`."""
         self.check_join(request)
         group = self.groups.get(request.group_id)
         is_new = group is None
@@ -205,7 +206,8 @@ class ClassicMembership:
     # SyncGroup
 
     def sync(self, request: SyncRequest, now_ms: int) -> Out:
-        """Handle SyncGroup. The response is sent with ``request.waiter``, now or when the leader has assigned. Raises `KafkaError`."""
+        """Handle SyncGroup. The response is sent with ``request.waiter``, now or when the leader has assigned. Raises
+        `KafkaError`."""
         member_id, waiter = request.member_id, request.waiter
         group, member = self._active(request.group_id, request.generation, member_id, request.instance_id)
         if request.protocol_type is not None and request.protocol_type != group.protocol_type:

@@ -2,18 +2,16 @@
 
 - `classic_members`: members of a consumer group that use the classic protocol (GroupMetadataManager.classicGroup*ToConsumerGroup of
   Kafka).
-- `downgrading`: what consumer groups ask of the migration to classic groups when the last member of the consumer protocol leaves.
+- `downgrading`: the interface that converts consumer groups to classic groups when the last member of the consumer protocol leaves.
 - `effects`: changes of consumer groups in memory that follow once a decision's records are in the log (`ConsumerGroups.apply`).
 - `group`: a consumer group, as its records describe it (ConsumerGroup and ModernGroup of Kafka).
 - `groups`: all consumer groups of a shard: their decisions, their deadlines, and the replay of their records.
 - `heartbeat`: decides a heartbeat (GroupMetadataManager.consumerGroupHeartbeat of Kafka).
 - `member`: a member of a consumer group (ConsumerGroupMember of Kafka).
-- `reconciliation`: how a member gets from its current assignment to its target (CurrentAssignmentBuilder of Kafka): revocation
-  comes first.
+- `reconciliation`: moves a member from its current assignment to its target (CurrentAssignmentBuilder of Kafka).
 - `records`: records of consumer groups in ``__consumer_offsets`` (GroupCoordinatorRecordHelpers of Kafka), in Kafka's own schemas.
-- `regexes`: subscriptions by regular expressions, and the topics that match each, as the log has them (TopicRegexResolver of
-  Kafka).
-- `regrouping`: what follows for the group and the member when a member joins or sends a heartbeat (GroupMetadataManager of Kafka).
+- `regexes`: subscriptions by regular expression, and the logged topics that match each (TopicRegexResolver of Kafka).
+- `regrouping`: the effect of a member's join or heartbeat on its group and its assignment (GroupMetadataManager of Kafka).
 - `requests`: requests, responses and configuration of consumer groups.
 - `target`: computes the target assignment of all members of a consumer group (TargetAssignmentBuilder of Kafka).
 """

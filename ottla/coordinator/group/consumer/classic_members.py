@@ -1,9 +1,9 @@
 """Members of a consumer group that use the classic protocol (GroupMetadataManager.classicGroup*ToConsumerGroup of Kafka).
 
-Heartbeats tell such a member to join again. Its JoinGroup is one step of the reconciliation, and is answered at once, with the
+A heartbeat response makes such a member rejoin. Its JoinGroup is one step of the reconciliation, and is answered at once, with the
 member epoch as the generation and without a leader; its SyncGroup returns its current assignment. So the member sees a classic
-group in which another member is the leader. A member with an eager assignor owns nothing when it joins, and is done after one
-round. A member with a cooperative assignor joins once more after it has revoked partitions.
+group in which another member is the leader. A member with an eager assignor owns nothing when it joins, and needs one round. A
+member with a cooperative assignor joins once more after it has revoked partitions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def join(
     new_id: Callable[[], str],
     downgrading: Downgrading,
 ) -> Out:
-    """JoinGroup, whose session time-out was checked before. The response goes through ``request.waiter``. Raises `KafkaError`."""
+    """Handle JoinGroup after its session timeout was checked. The response is sent with ``request.waiter``. Raises `KafkaError`."""
     member_id = request.member_id or new_id()
     check_size(group, member_id, request.instance_id, config)
     if not group.accepts_classic(request.protocol_type, {name for name, _ in request.protocols}):
@@ -72,7 +72,7 @@ def join(
 
 
 def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out) -> ConsumerGroupMember:
-    """The joining member as the group knows it, or a new member. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Return the joining member as the group knows it, or a new member. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if request.instance_id is None:
         return group.members.get(member_id) or ConsumerGroupMember(member_id)
     if request.member_id:
@@ -82,7 +82,7 @@ def _member(group: ConsumerGroup, request: JoinRequest, member_id: str, out: Out
 
 
 def _active(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-    """The member with this id, and this instance id if it is static. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    """Return the member with this id, and this instance id if it is static. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
     if instance_id is None:
         return group.member(member_id)
     static = group.static_member(instance_id)
@@ -118,15 +118,15 @@ def _renewed(member: ConsumerGroupMember, request: JoinRequest, subscription: Su
 
 
 def _by_id(partitions: Mapping[str, frozenset[int]], topics: GroupTopics) -> dict[bytes, frozenset[int]]:
-    """Topics that do not exist are left out."""
+    """Return the partitions by topic id, without topics that do not exist."""
     named = ((topics.topic_id(name), indexes) for name, indexes in partitions.items())
     return {topic_id: indexes for topic_id, indexes in named if topic_id is not None}
 
 
 def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGroupMember:
-    """The last member of the consumer protocol comes back as a member of the classic protocol, so the group becomes a classic one.
+    """Convert the group to a classic one, because its last member of the consumer protocol rejoined with the classic protocol.
 
-    Where the target assignment is older than the group's epoch, the classic group rebalances, and the member's join counts for it.
+    If the target assignment is older than the group's epoch, the classic group rebalances, and the member's join counts for it.
     """
     group, member = cycle.group, cycle.member
     group_now = next_epoch(cycle, {}, out)
@@ -135,18 +135,18 @@ def _downgraded(cycle: Cycle, downgrading: Downgrading, out: Out) -> ConsumerGro
         target = Target(group.assignment_epoch, group.target_of(member))
         if group_now.has_new_subscription or not member.is_reconciled_to(target.epoch):
             member = stepped(cycle, target, group_now.regexes, group_now.has_new_subscription, out)
-    # Effects on the consumer group are dropped, because the group is gone.
+    # Effects on the consumer group are dropped, because the group no longer exists.
     change = downgrading.with_successor(group, member, rebalances=rebalances, now_ms=cycle.now_ms)
     out.records += change.records
     out.effects = change.effects
     return member
 
 
-# SyncGroup and Heartbeat write no records, so they change the deadlines at once
+# SyncGroup and Heartbeat write no records, so they change the deadlines at once.
 
 
 def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms: int) -> SyncAnswer:
-    """The member's current assignment. Raises `KafkaError`."""
+    """Return the member's current assignment. Raises `KafkaError`."""
     member, classic = _of_generation(group, request.member_id, request.instance_id, request.generation)
     protocol, metadata = classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, protocol):
@@ -166,7 +166,8 @@ def sync(group: ConsumerGroup, request: SyncRequest, topics: GroupTopics, now_ms
 
 
 def heartbeat(group: ConsumerGroup, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
-    """Raises `KafkaError`: among others REBALANCE_IN_PROGRESS where the member's reconciliation can go its next step."""
+    """Handle Heartbeat. Raises `KafkaError`, for example REBALANCE_IN_PROGRESS if the member's reconciliation can make its next
+    step."""
     member, classic = _of_generation(group, member_id, instance_id, generation)
     group.extend_session(member_id, now_ms + classic.session_timeout_ms)
     may_step = member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not group.waits_for_partitions(member)
@@ -195,6 +196,6 @@ def _is_to_join(group: ConsumerGroup, member: ConsumerGroupMember) -> KafkaError
 
 
 def by_name(assignment: Assignment, topics: GroupTopics) -> dict[str, frozenset[int]]:
-    """Partitions by topic name. Topics that no longer exist are left out."""
+    """Return the partitions by topic name, without topics that no longer exist."""
     named = ((topics.topic_name(topic), partitions) for topic, partitions in assignment.items())
     return {name: partitions for name, partitions in named if name is not None}

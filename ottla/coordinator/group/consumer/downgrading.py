@@ -1,4 +1,4 @@
-"""What consumer groups ask of the migration to classic groups when the last member of the consumer protocol leaves."""
+"""The interface that converts consumer groups to classic groups when the last member of the consumer protocol leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.coordinator.result import Result
 
 class Downgrading(Protocol):
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> Result[None] | None:
-        """Remove these members. Returns the change to a classic group of the others, or None where it stays a consumer group."""
+        """Remove members. Returns the conversion of the others to a classic group, or None if it remains a consumer group."""
         ...
 
     def may_replace(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
@@ -20,12 +20,12 @@ class Downgrading(Protocol):
         ...
 
     def with_successor(self, group: ConsumerGroup, joining: ConsumerGroupMember, *, rebalances: bool, now_ms: int) -> Result[None]:
-        """Make a classic group of the group, in which ``joining`` has replaced the static member with its instance id."""
+        """Convert the group to a classic one, in which ``joining`` replaces the static member with its instance id."""
         ...
 
 
 class NeverDowngraded:
-    """For consumer groups without migration: no group becomes a classic one."""
+    """For consumer groups without migration, which never become classic groups."""
 
     def without(self, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
         return None

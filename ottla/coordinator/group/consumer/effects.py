@@ -6,7 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class ConsumerMemberSeen(Effect, frozen=True):
-    """A member of a consumer group has sent a heartbeat: its session starts anew."""
+    """Restart the session of a member that sent a heartbeat."""
 
     group_id: str
     member_id: str
@@ -14,8 +14,7 @@ class ConsumerMemberSeen(Effect, frozen=True):
 
 
 class ClassicMemberJoined(Effect, frozen=True):
-    """A member of the classic protocol has joined a consumer group: its session starts anew, and it must sync within the
-    time-out."""
+    """Restart the session of a member of the classic protocol that joined. It must send SyncGroup within the timeout."""
 
     group_id: str
     member_id: str
@@ -24,13 +23,13 @@ class ClassicMemberJoined(Effect, frozen=True):
 
 
 class ConsumerGroupTopicsRead(Effect, frozen=True):
-    """A consumer group has taken into account the current state of the topics to which it subscribes."""
+    """The group has evaluated the current state of its subscribed topics."""
 
     group_id: str
 
 
 class AwaitNextConsumerDeadline(Effect, frozen=True):
-    """Check a consumer group's deadlines when the next of them comes, but after ``now_ms``."""
+    """Check a consumer group's deadlines at the next of them, but after ``now_ms``."""
 
     group_id: str
     now_ms: int

@@ -17,11 +17,11 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 CONSUMER = "consumer"
-"""The type of these groups, and the name of their protocol."""
+"""The type of these groups and of their protocol."""
 
 
 class ConsumerGroupState(Enum):
-    """The values are the names that Kafka's tools print."""
+    """The state of a consumer group. The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -32,11 +32,11 @@ class ConsumerGroupState(Enum):
 class ConsumerGroup(msgspec.Struct):
     """One consumer group. Only replay changes it, except the deadlines, ``is_stale`` and ``is_resolving``, which are never logged.
 
-    ``targets`` are the members' target assignments of ``assignment_epoch``. A ``group_epoch`` above it means that a new target is
-    to be computed. ``holders`` tells which member holds a partition, by topic id and partition; a partition has one holder at most.
-    ``sessions_ms`` are when sessions end. ``revocations_ms`` are when members must have given up partitions. ``joins_ms`` and
-    ``syncs_ms`` are when members of the classic protocol must have sent JoinGroup and SyncGroup. ``classic_count`` is how many
-    members use the classic protocol.
+    ``targets`` are the members' target assignments of ``assignment_epoch``. If ``group_epoch`` is higher, a new target must be
+    computed. ``holders`` maps topic id and partition to the member that holds the partition; a partition has at most one holder.
+    Deadlines by member: ``sessions_ms`` for the session, ``revocations_ms`` for giving up partitions, and for members of the
+    classic protocol ``joins_ms`` and ``syncs_ms`` for sending JoinGroup and SyncGroup. ``classic_count`` is the number of members
+    that use the classic protocol.
     """
 
     group_id: str
@@ -49,16 +49,16 @@ class ConsumerGroup(msgspec.Struct):
     targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
     holders: dict[bytes, dict[int, str]] = msgspec.field(default_factory=dict)
     subscribers: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members subscribe to each topic by its name."""
+    """Number of members that subscribe to each topic by name."""
     regex_subscribers: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members subscribe by each regular expression."""
+    """Number of members that subscribe with each regular expression."""
     regexes: dict[str, frozenset[str]] = msgspec.field(default_factory=dict)
     """The topics that match each regular expression."""
     assignors: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members ask for each assignor."""
+    """Number of members that request each assignor."""
     classic_count: int = 0
     classic_protocols: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members of the classic protocol support each of its protocols, which are the clients' assignors."""
+    """Number of members of the classic protocol that support each of its protocols, which are the clients' assignors."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     joins_ms: dict[str, int] = msgspec.field(default_factory=dict)
@@ -66,9 +66,9 @@ class ConsumerGroup(msgspec.Struct):
     is_stale: bool = True
     """Whether a subscribed topic may have changed since ``metadata_hash`` was computed. True after a start."""
     is_resolving: bool = False
-    """Whether a heartbeat resolves all regular expressions of the group now, because topics have changed."""
+    """Whether a heartbeat is resolving all regular expressions of the group, because topics have changed."""
     wake_ms: int | None = None
-    """When the shard checks the group's deadlines: never later than the earliest deadline."""
+    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
 
@@ -89,7 +89,7 @@ class ConsumerGroup(msgspec.Struct):
     # look-ups
 
     def member(self, member_id: str) -> ConsumerGroupMember:
-        """Raises UNKNOWN_MEMBER_ID."""
+        """Return the member, or raise UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -100,7 +100,7 @@ class ConsumerGroup(msgspec.Struct):
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member: ConsumerGroupMember) -> Assignment:
-        """The target of a member. A static member that comes back has the target of its predecessor."""
+        """Return a member's target. A static member that rejoins has the target of its predecessor."""
         member_id = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
@@ -112,7 +112,7 @@ class ConsumerGroup(msgspec.Struct):
         return self.classic_count - gone == len(self.members) - len(member_ids)
 
     def accepts_classic(self, protocol_type: str, names: set[str]) -> bool:
-        """Whether all members of the classic protocol support one of these (ConsumerGroup.supportsClassicProtocols)."""
+        """Whether all members of the classic protocol support one of these protocols (ConsumerGroup.supportsClassicProtocols)."""
         return protocol_type == CONSUMER and any(self.classic_protocols[name] == self.classic_count for name in names)
 
     def is_taken(self, topic_id: bytes, partition: int) -> bool:
@@ -129,15 +129,15 @@ class ConsumerGroup(msgspec.Struct):
     def topics_with(
         self, old: ConsumerGroupMember, new: ConsumerGroupMember, regexes: Mapping[str, frozenset[str]]
     ) -> Iterable[str]:
-        """The topics to which the members subscribe once ``new`` has replaced ``old``. A new member's ``old`` has no topics."""
+        """Return the members' subscribed topics once ``new`` has replaced ``old``, which has no topics if the member is new."""
         gone = {topic for topic in old.topic_names - new.topic_names if self.subscribers[topic] <= 1}
         return (self.subscribers.keys() - gone).union(new.topic_names, *regexes.values())
 
     def preferred_assignor(self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None) -> str | None:
-        """The assignor that most members ask for, once ``new`` has replaced ``old``; None where no member asks for any.
+        """Return the assignor that most members request once ``new`` has replaced ``old``, or None if no member requests any.
 
-        In a tie, an assignor that ``new`` is the first to ask for wins, else uniform wins over range. Kafka's hash maps happen to
-        have this order; with it, a group that is loaded again prefers the same assignor as before.
+        In a tie, an assignor that ``new`` is the first to request wins, else uniform wins over range. Kafka's hash maps happen to
+        have this order; with it, a group prefers the same assignor after a reload.
         """
         listed = sorted(self.assignors, reverse=True)
         counts: Mapping[str, int] = self.assignors
@@ -149,7 +149,7 @@ class ConsumerGroup(msgspec.Struct):
             counts, listed = wanted, [*first, *listed]
         return max((name for name in listed if counts[name] > 0), key=lambda name: counts[name], default=None)
 
-    # as offsets, listings and deletions see it (`GroupView`)
+    # For offsets, listings and deletions (`GroupView`).
 
     @property
     def type_name(self) -> str:
@@ -175,22 +175,22 @@ class ConsumerGroup(msgspec.Struct):
         return self.subscribers.keys() | frozenset().union(*self.regexes.values())
 
     def check_offset_delete(self) -> None:
-        """Never raises: `topics_in_use` decides for each topic."""
+        """Allow it: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
 
     def tombstones_of(self, member_id: str) -> list[LogRecord]:
-        """The tombstones of a member that leaves, and of its regular expression, which may have no other subscriber."""
+        """Return the tombstones of a leaving member and of its regular expression, which may have no other subscriber."""
         regex = self.members[member_id].topic_regex
         return [*member_tombstones(self.group_id, member_id), *([regex_tombstone(self.group_id, regex)] if regex else [])]
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> CommitCheck | None:
-        """ConsumerGroup.validateOffsetCommit: a member may commit at its own epoch.
+        """Check a commit, which a member may make at its own epoch (ConsumerGroup.validateOffsetCommit).
 
-        At an epoch below its own, a member may commit partitions that it has held since that epoch or longer (KIP-1251).
+        At an older epoch, a member may commit partitions that it has held since that epoch or longer (KIP-1251).
         """
         if epoch < 0 and not self.members:
             return None
@@ -220,7 +220,7 @@ class ConsumerGroup(msgspec.Struct):
         return None if epoch == member.member_epoch else check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or, for a member of the classic protocol, ILLEGAL_GENERATION."""
+        """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or, for a member of the classic protocol, ILLEGAL_GENERATION."""
         if member_id is None and epoch < 0:
             return
         member = self.member("" if member_id is None else member_id)
@@ -233,7 +233,7 @@ class ConsumerGroup(msgspec.Struct):
     # replay
 
     def put(self, member: ConsumerGroupMember) -> None:
-        """Put a member that is new, or has changed."""
+        """Add or replace a member."""
         old = self.members.get(member.member_id)
         self._count(old, member)
         if old is not None:
@@ -299,9 +299,9 @@ class ConsumerGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: ConsumerGroupMember, now_ms: int) -> None:
-        """Set the deadline of a member that has to give up partitions: its rebalance time-out from now on.
+        """Set the deadline of a member that must give up partitions, one rebalance timeout from now.
 
-        A member of the classic protocol has no such deadline: it must join again within the same time (`await_join`).
+        A member of the classic protocol has no such deadline: it must rejoin within the same time (`await_join`).
         """
         if (
             member.state is ConsumerMemberState.UNREVOKED_PARTITIONS
@@ -316,24 +316,23 @@ class ConsumerGroup(msgspec.Struct):
             self.revocations_ms.pop(member.member_id, None)
 
     def await_join(self, member: ConsumerGroupMember, now_ms: int) -> None:
-        """A member of the classic protocol was told to join again. Its rebalance time-out counts from the first time that it was
-        told."""
+        """Start the rebalance timeout of a member of the classic protocol that must rejoin, unless it is already running."""
         deadline_ms = self.joins_ms.setdefault(member.member_id, now_ms + member.rebalance_timeout_ms)
         self.note_due(deadline_ms)
 
     def await_sync(self, member_id: str, deadline_ms: int) -> None:
-        """A member of the classic protocol has joined, and must send SyncGroup before the deadline."""
+        """Set the deadline for SyncGroup of a member of the classic protocol that has joined."""
         self.joins_ms.pop(member_id, None)
         self.syncs_ms[member_id] = deadline_ms
         self.note_due(deadline_ms)
 
     def late_members(self, now_ms: int) -> list[str]:
-        """Members whose session has ended, or who are late to give up partitions, to join again or to sync."""
+        """Return the members whose session has expired, or that are late to give up partitions, to rejoin or to sync."""
         kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
         return list(dict.fromkeys(m for deadlines in kinds for m, deadline in deadlines.items() if deadline <= now_ms))
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest moment at which a deadline may change the group; it may be in the past."""
+        """Return the earliest time at which a deadline may change the group. It may be in the past."""
         kinds = (self.sessions_ms, self.revocations_ms, self.joins_ms, self.syncs_ms)
         return min((deadline for deadlines in kinds for deadline in deadlines.values()), default=None)
 
@@ -346,7 +345,7 @@ def _add(counts: Counter[str], names: Iterable[str], by: int) -> None:
 
 
 def held_partitions(members: Mapping[str, ConsumerGroupMember]) -> dict[tuple[bytes, int], list[str]]:
-    """The holders of each partition, computed from the members; for checks of `ConsumerGroup.holders`."""
+    """Compute the holders of each partition from the members, to check `ConsumerGroup.holders`."""
     held: dict[tuple[bytes, int], list[str]] = {}
     for member in members.values():
         for partitions in (member.assigned, member.revoking):

@@ -31,9 +31,10 @@ from ottla.protocol.steps import Steps
 
 
 class ConsumerGroups:
-    """All consumer groups of a shard. `replay` takes their records; `apply` makes the changes that no log keeps.
+    """All consumer groups of a shard. `replay` takes their records; `apply` makes the changes that are not logged.
 
-    ``new_id`` makes ids for members without one. ``downgrading`` decides whether a group becomes a classic one when members leave.
+    ``new_id`` generates ids for members without one. ``downgrading`` decides whether a group becomes a classic one when members
+    leave.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ConsumerGroups:
     def expansions(self, beat: ConsumerHeartbeat) -> Steps[Expansions]:
         """Resolve the regular expressions that `heartbeat` needs and that are not resolved yet.
 
-        The result is valid for a `heartbeat` that follows in the same synchronous stretch.
+        The result is valid only until the event loop runs other work.
         """
         group = self.groups.get(beat.group_id)
         resolves_all = group is not None and group.is_stale and not group.is_resolving
@@ -78,7 +79,7 @@ class ConsumerGroups:
     def heartbeat(
         self, beat: ConsumerHeartbeat, now_ms: int, expansions: Expansions, upgraded: ConsumerGroup | None = None
     ) -> Result[ConsumerHeartbeatAnswer]:
-        """Handle a request that was checked. ``upgraded`` is the consumer group that a classic group is about to become.
+        """Handle a validated request. ``upgraded`` is the consumer group that a classic group is about to become.
 
         Raises `KafkaError`.
         """
@@ -96,7 +97,7 @@ class ConsumerGroups:
         return heartbeat(group, beat, self._config_of(group.group_id), self._topics, now_ms, expansions)
 
     def _fenced(self, group: ConsumerGroup, member_ids: list[str], now_ms: int) -> Result[None]:
-        """Remove members. Where none of the others uses the consumer protocol, the group may become a classic one."""
+        """Remove members. If none of the others uses the consumer protocol, the group may become a classic one."""
         downgrade = self._downgrading.without(group, member_ids, now_ms)
         if downgrade is not None:
             return downgrade
@@ -105,7 +106,7 @@ class ConsumerGroups:
         )
 
     def remove(self, group_id: str, leaving: list[tuple[str, str | None]], now_ms: int) -> Result[list[Code]]:
-        """Remove members by LeaveGroup, which clients or admins send. Each member is named by id or instance id, and has its own
+        """Remove the members of a LeaveGroup from a client or admin. Each is named by id or instance id, and gets its own error
         code."""
         group = self.groups[group_id]
         codes: list[Code] = []
@@ -125,8 +126,8 @@ class ConsumerGroups:
     # members of the classic protocol
 
     def join(self, request: JoinRequest, now_ms: int) -> Result[None]:
-        """JoinGroup to a group with members. The response goes through ``request.waiter``; as in Kafka, an error has no member
-        id."""
+        """Handle JoinGroup for a group with members. The response is sent with ``request.waiter``. As in Kafka, an error has no
+        member id."""
         group = self.groups[request.group_id]
         config = self._config_of(group.group_id)
         try:
@@ -135,7 +136,7 @@ class ConsumerGroups:
             return Result(None, effects=[AnswerMember(request.waiter, JoinAnswer(code=error.code))])
 
     def sync(self, request: SyncRequest, now_ms: int) -> SyncAnswer:
-        """SyncGroup. Raises `KafkaError`."""
+        """Handle SyncGroup. Raises `KafkaError`."""
         group = self.groups[request.group_id]
         try:
             return classic_members.sync(group, request, self._topics, now_ms)
@@ -143,7 +144,7 @@ class ConsumerGroups:
             self._deadlines.arm(group)
 
     def classic_heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> None:
-        """Heartbeat. Raises `KafkaError`."""
+        """Handle Heartbeat. Raises `KafkaError`."""
         group = self.groups[group_id]
         try:
             classic_members.heartbeat(group, generation, member_id, instance_id, now_ms)
@@ -153,10 +154,10 @@ class ConsumerGroups:
     # time
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence members whose deadline has passed: of each group as many as fit into a batch, and the others at the next tick.
+        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
 
-        Each result must be carried out before the next is asked for. Where the log refuses a group's records, the group does not
-        change, and is tried again after `deadlines.RETRY_MS`.
+        Each result must be carried out before the next is requested. If the log refuses a group's records, the group does not
+        change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
@@ -167,8 +168,8 @@ class ConsumerGroups:
             yield group.group_id, self._fenced(group, some, now_ms)
 
     def topic_changed(self, topic: str) -> None:
-        """A topic was created, has grown or was deleted: groups that may subscribe to it check their topics at the next
-        heartbeat."""
+        """Make groups that may subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
+        deleted."""
         for group in self.groups.values():
             if topic in group.subscribers or group.regex_subscribers:
                 group.is_stale = True
@@ -176,12 +177,12 @@ class ConsumerGroups:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
+        """Change state in memory that is not logged, once the decision's records are in the log."""
         match effect:
             case ConsumerMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
                 heard_of = group.members.get(member_id)
-                # A static member of a group that has just become a consumer group may have been replaced already.
+                # A static member of a group that was just converted to a consumer group may have been replaced already.
                 if heard_of is not None:
                     self._extend_session(group, heard_of, now_ms)
                 self._deadlines.arm(group)
@@ -199,7 +200,7 @@ class ConsumerGroups:
                 raise TypeError(f"not an effect on consumer groups: {effect!r}")
 
     def _extend_session(self, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
-        """Start the member's session anew. A member of the classic protocol has its own session time-out."""
+        """Restart the member's session. A member of the classic protocol has its own session timeout."""
         classic = member.classic
         timeout_ms = self._config_of(group.group_id).session_timeout_ms if classic is None else classic.session_timeout_ms
         group.extend_session(member.member_id, now_ms + timeout_ms)
@@ -207,7 +208,7 @@ class ConsumerGroups:
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Replay one record. Returns the group's id, and whether the record has removed the group. Raises `DecodeError`."""
+        """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
         read = records.read_key(kind, key)
         group_id: str = read.group_id
         if kind == records.PARTITION_METADATA:
@@ -239,14 +240,14 @@ class ConsumerGroups:
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started: then every member gets a fresh session.
+                # The member is new, or the broker has started, which gives every member a new session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
             if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
-                # After compaction the member's metadata record, with its rebalance time-out, may come behind its assignment record.
+                # After compaction, the member's metadata record with its rebalance timeout may follow its assignment record.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: ConsumerGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone. Returns whether it has removed the group."""
+        """Replay a tombstone. Returns whether it removed the group."""
         if kind == records.METADATA:
             del self.groups[group.group_id]
             return True

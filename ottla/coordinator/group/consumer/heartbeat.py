@@ -1,9 +1,9 @@
 """Decides a heartbeat (GroupMetadataManager.consumerGroupHeartbeat of Kafka). It answers four questions, in this order.
 
-1. Is the sender a member, and at the right epoch, or may it join? A static member takes its predecessor's place.
+1. Is the sender a member with the right epoch, or may it join? A static member takes its predecessor's place.
 2. Has the member's subscription or other data changed, or have its topics changed? Then the group's epoch rises.
 3. Is there a target assignment of the group's epoch? If not, it is computed, once for all members.
-4. Has the member reached its target? If not, it goes the next step (`reconciliation`).
+4. Has the member reached its target? If not, it makes the next step (`reconciliation`).
 
 `regrouping` answers the last three. Functions in this module change nothing: they return the records of the changes. Most
 heartbeats need no record, and then cost the same whatever the group's size.
@@ -41,7 +41,7 @@ Out = Result[ConsumerHeartbeatAnswer]
 
 
 def check_heartbeat(beat: ConsumerHeartbeat, version: int, assignors: Iterable[str]) -> None:
-    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that no group would accept."""
+    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for a request that no group would accept."""
 
     def refuse(message: str) -> KafkaError:
         return KafkaError(Code.INVALID_REQUEST, message)
@@ -77,7 +77,8 @@ def heartbeat(
     now_ms: int,
     expansions: Expansions,
 ) -> Out:
-    """A member stays, or joins at epoch 0. ``expansions`` are the topics of expressions that were not resolved yet.
+    """Handle the heartbeat of a member that stays, or joins at epoch 0. ``expansions`` are the topics of newly resolved
+    expressions.
 
     Raises `KafkaError`.
     """
@@ -101,7 +102,7 @@ def heartbeat(
 
 
 def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, config: ConsumerGroupConfig) -> None:
-    """Raises GROUP_MAX_SIZE_REACHED."""
+    """Raise GROUP_MAX_SIZE_REACHED if a new member would be too many."""
     is_known = member_id in group.members or instance_id in group.static_members
     if len(group.members) >= config.max_size and not is_known:
         message = f"The consumer group has reached its maximum capacity of {config.max_size} members."
@@ -109,9 +110,9 @@ def check_size(group: ConsumerGroup, member_id: str, instance_id: str | None, co
 
 
 def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> ConsumerGroupMember:
-    """The sender as the group knows it, or a new member. For a static member that comes back, records replace its predecessor.
+    """Return the sender as the group knows it, or a new member. If a static member rejoins, records replace its predecessor.
 
-    A predecessor that uses the classic protocol need not leave first: that protocol cannot say that a member will come back.
+    A predecessor that uses the classic protocol need not leave first, because that protocol has no temporary leave.
     """
     is_joining = beat.member_epoch == JOIN_EPOCH
     if beat.instance_id is None:
@@ -137,7 +138,7 @@ def _member(group: ConsumerGroup, beat: ConsumerHeartbeat, out: Out) -> Consumer
 
 
 def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str, records: list[LogRecord]) -> ConsumerGroupMember:
-    """A static member is back under another member id: it takes over its predecessor's state."""
+    """Return a static member that rejoins with another member id and its predecessor's state."""
     member = msgspec.structs.replace(static, member_id=member_id, member_epoch=JOIN_EPOCH, previous_epoch=0)
     records += [
         *member_tombstones(group.group_id, static.member_id),
@@ -149,7 +150,7 @@ def successor(group: ConsumerGroup, static: ConsumerGroupMember, member_id: str,
 
 
 def known_static(static: ConsumerGroupMember | None, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
-    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has taken this one's place."""
+    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has replaced it."""
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {beat.instance_id} is unknown.")
     if static.member_id != beat.member_id:
@@ -159,9 +160,9 @@ def known_static(static: ConsumerGroupMember | None, beat: ConsumerHeartbeat) ->
 
 
 def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
-    """A member may send its previous epoch when its last response was lost; then it must not own more than its assignment.
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
 
-    Raises FENCED_MEMBER_EPOCH.
+    A member may send its previous epoch if it lost the last response, but then must not own more than its assignment.
     """
     received, known = beat.member_epoch, member.member_epoch
     if received in (JOIN_EPOCH, known):
@@ -176,7 +177,7 @@ def _check_epoch(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> None:
 
 
 def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> ConsumerGroupMember:
-    """The member with the changes that the heartbeat brings; the same object where nothing changes."""
+    """Return the member with the heartbeat's changes, or the same object if nothing changes."""
     says = {
         "instance_id": beat.instance_id,
         "rack_id": beat.rack_id,
@@ -197,9 +198,9 @@ def _with_news(member: ConsumerGroupMember, beat: ConsumerHeartbeat) -> Consumer
 
 
 def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[str]], Result[None]]) -> Out:
-    """A member leaves for good at epoch -1. At -2 a static member leaves until it comes back, or its session ends.
+    """Handle a member that leaves at epoch -1, or a static member that leaves at -2 until it rejoins or its session expires.
 
-    ``fence`` removes the member, and decides what kind of group the others form.
+    ``fence`` removes the member, and decides which type of group the others form.
     """
     answer = ConsumerHeartbeatAnswer(beat.member_id, beat.member_epoch)
     if beat.instance_id is None:
@@ -215,7 +216,7 @@ def leave(group: ConsumerGroup, beat: ConsumerHeartbeat, fence: Callable[[list[s
 
 
 def fenced(group: ConsumerGroup, member_ids: list[str], topics: GroupTopics) -> list[LogRecord]:
-    """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
+    """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
     records = [record for m in member_ids for record in member_tombstones(group.group_id, m)]
     gone = [group.members[member_id] for member_id in member_ids]
     expressions = group.regex_subscribers - Counter(member.topic_regex for member in gone if member.topic_regex)

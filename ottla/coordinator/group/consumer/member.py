@@ -8,23 +8,22 @@ from enum import IntEnum
 import msgspec
 
 UNKNOWN_TIMEOUT_MS = -1
-"""The rebalance time-out of a member whose metadata record was not read yet. Every joining member sends its time-out."""
+"""The rebalance timeout of a member whose metadata record was not replayed yet. Every joining member sends its timeout."""
 
 
 class ConsumerMemberState(IntEnum):
-    """The numbers are those in Kafka's records."""
+    """The state of a member. The numbers are those in Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """The member has not confirmed yet that it has given up the partitions that it must give up."""
+    """The member has not confirmed yet that it no longer owns the partitions that it must give up."""
     UNRELEASED_PARTITIONS = 2
     """Other members still hold partitions of this member's target."""
     UNKNOWN = 127
 
 
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
-"""Epochs by topic id and partition: the member epoch at which the member got the partition. Commits are checked by it
-(KIP-1251)."""
+"""Topic id -> partition -> member epoch at which the member got the partition, which commits are checked against (KIP-1251)."""
 
 
 class ClassicMember(msgspec.Struct, frozen=True):
@@ -37,9 +36,9 @@ class ClassicMember(msgspec.Struct, frozen=True):
 class ConsumerGroupMember(msgspec.Struct, frozen=True):
     """One member as the log describes it. Immutable: a changed member is another object.
 
-    ``member_epoch`` is the epoch of the target assignment that the member has reached; -2 for a static member that has left for a
-    while. ``assigned`` are the partitions that the member may consume, ``revoking`` those that it must give up. ``classic`` is None
-    for a member that uses the consumer protocol. For a member of the classic protocol the member epoch is the generation.
+    ``member_epoch`` is the epoch of the target assignment that the member has reached, or -2 for a static member that has left
+    temporarily. ``assigned`` are the partitions that the member may consume, ``revoking`` those that it must give up. ``classic``
+    is None for a member that uses the consumer protocol. For a member of the classic protocol the member epoch is the generation.
     """
 
     member_id: str
@@ -59,7 +58,7 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
     classic: ClassicMember | None = None
 
     def topics(self, regexes: Mapping[str, frozenset[str]]) -> frozenset[str]:
-        """The topics to which the member subscribes: by name, and by its regular expression."""
+        """Return the subscribed topics, by name and by regular expression."""
         named = regexes.get(self.topic_regex) if self.topic_regex else None
         return self.topic_names | named if named else self.topic_names
 
@@ -67,13 +66,13 @@ class ConsumerGroupMember(msgspec.Struct, frozen=True):
         return self.state is ConsumerMemberState.STABLE and self.member_epoch == target_epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch at which the member got a partition that it holds or has to give up; None for another partition."""
+        """Return the epoch at which the member got a partition that it holds or must give up, or None for another partition."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
 
 
 def is_subset(owned: Mapping[bytes, frozenset[int]] | None, assigned: HeldPartitions) -> bool:
-    """Whether a member names its partitions, and none beyond its assignment. ``owned`` is None where it names nothing."""
+    """Whether a member lists its partitions (``owned`` is not None), and none beyond its assignment."""
     return owned is not None and all(
         topic in assigned and partitions <= assigned[topic].keys() for topic, partitions in owned.items()
     )

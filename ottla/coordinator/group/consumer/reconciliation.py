@@ -1,22 +1,20 @@
-"""How a member gets from its current assignment to its target (CurrentAssignmentBuilder of Kafka): revocation comes first.
+"""Moves a member from its current assignment to its target (CurrentAssignmentBuilder of Kafka).
 
-A member gets a partition only when no other member holds the partition. A member that must give partitions up stays at its epoch
-until it confirms that it no longer owns them; only then does it reach the epoch of its target assignment.
+A member gets a partition only when no other member holds it. A member that must give up partitions stays at its epoch until it
+confirms that it no longer owns them; only then does it reach the epoch of its target assignment.
 
-| state now | condition at the heartbeat | result |
+| current state | condition at the heartbeat | result |
 |---|---|---|
-| STABLE | the member is at the target's epoch | unchanged, except that the member gives up topics that it has just unsubscribed
-from |
+| STABLE | the member is at the target's epoch | unchanged, except that the member gives up newly unsubscribed topics |
 | STABLE | the member is at another epoch | the next assignment |
-| UNREVOKED_PARTITIONS | the member owns partitions to give up, or does not say | unchanged, except for topics as above |
+| UNREVOKED_PARTITIONS | the member owns partitions to give up, or does not list them | unchanged, except for topics as above |
 | UNREVOKED_PARTITIONS | the member owns none of these | the next assignment |
 | UNRELEASED_PARTITIONS | any | the next assignment |
 | UNKNOWN (a record of a newer broker) | the member owns nothing | the next assignment |
 | UNKNOWN | anything else | FENCED_MEMBER_EPOCH |
 
-The next assignment is UNREVOKED_PARTITIONS at the old epoch where the member has partitions to give up. Else it is
-UNRELEASED_PARTITIONS at the target's epoch where other members hold partitions of the target, and else STABLE at the target's
-epoch.
+The next assignment is UNREVOKED_PARTITIONS at the old epoch if the member has partitions to give up. Otherwise it has the target's
+epoch and is UNRELEASED_PARTITIONS if other members hold partitions of the target, else STABLE.
 """
 
 from __future__ import annotations
@@ -31,12 +29,10 @@ from ottla.protocol.errors import Code, KafkaError
 
 Owned = Mapping[bytes, frozenset[int]]
 IsTaken = Callable[[bytes, int], bool]
-"""Whether a member holds the partition, which includes partitions that the member has to give up."""
+"""Whether a member holds the partition, even if it must give it up."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The target assignment of a member, and its epoch."""
-
     epoch: int
     assignment: Assignment
 
@@ -50,9 +46,9 @@ def reconciled(
     *,
     has_new_subscription: bool,
 ) -> ConsumerGroupMember:
-    """The member after a heartbeat in which it named ``owned`` as its partitions; None where it named none.
+    """Return the member after a heartbeat that listed ``owned`` as its partitions, None if it listed none.
 
-    ``subscribed`` are the ids of the topics to which the member subscribes. Raises FENCED_MEMBER_EPOCH.
+    ``subscribed`` are the ids of the member's subscribed topics. Raises FENCED_MEMBER_EPOCH.
     """
     state = member.state
     if state is ConsumerMemberState.STABLE and member.member_epoch == target.epoch:
@@ -68,7 +64,7 @@ def reconciled(
 
 
 def _owns_any(revoking: HeldPartitions, owned: Owned | None) -> bool:
-    """Whether a member may still own any of ``revoking``. Where ``owned`` is None, the member may."""
+    """Whether a member may still own any of ``revoking``, which is True if it did not list its partitions."""
     if owned is None:
         return True
     return any(not owned.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in revoking.items())
@@ -106,7 +102,7 @@ def _next(
 
 
 def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[bytes], owned: Owned | None) -> ConsumerGroupMember:
-    """Take topics from which the member has unsubscribed out of its assignment, before a target assignment does so."""
+    """Take unsubscribed topics out of the member's assignment before a new target assignment does."""
     gone = {topic: partitions for topic, partitions in member.assigned.items() if topic not in subscribed}
     if not gone:
         return member
@@ -122,8 +118,8 @@ def _without_unsubscribed(member: ConsumerGroupMember, subscribed: Collection[by
 def _changed(
     member: ConsumerGroupMember, state: ConsumerMemberState, epoch: int, assigned: HeldPartitions, revoking: HeldPartitions
 ) -> ConsumerGroupMember:
-    """The member with a new assignment. Keeps the old epoch as ``previous_epoch``: a member whose response is lost sends it
-    again."""
+    """Return the member with a new assignment. ``previous_epoch`` keeps the old epoch, which a member resends if it lost the
+    response."""
     return msgspec.structs.replace(
         member,
         state=state,

@@ -53,7 +53,7 @@ TARGET_MEMBER = consumer_group_target_assignment_member_key.RECORD_TYPE
 CURRENT = consumer_group_current_member_assignment_key.RECORD_TYPE
 REGEX = consumer_group_regular_expression_key.RECORD_TYPE
 PARTITION_METADATA = 4
-"""A kind of record that brokers before Apache Kafka 4.1 wrote. It is not read; a deleted group still gets its tombstone."""
+"""A record type of brokers before Apache Kafka 4.1. It is ignored, but a deleted group still gets its tombstone."""
 
 KINDS = {
     METADATA: consumer_group_metadata_key,
@@ -64,7 +64,7 @@ KINDS = {
     REGEX: consumer_group_regular_expression_key,
     PARTITION_METADATA: consumer_group_metadata_key,
 }
-"""The schema of each kind of record. The kind is the version number at the start of the key."""
+"""The schema of each record type, which is the version number at the start of the key."""
 
 
 def _key(kind: int, message: Any) -> bytes:
@@ -76,7 +76,6 @@ def _group_key(kind: int, group_id: str) -> bytes:
 
 
 def read_key(kind: int, key: bytes) -> Any:
-    """Raises `DecodeError`."""
     return decode_record(KINDS[kind], b"\0\0" + key[2:])
 
 
@@ -89,7 +88,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> LogRecord:
 
 
 def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """``assigned_ms`` is when the target was computed; 0 allows to compute the next one at once."""
+    """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at once."""
     key = _key(TARGET_METADATA, ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id))
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
     return LogRecord(key, encode_record(consumer_group_target_assignment_metadata_value, value, 0))
@@ -109,7 +108,7 @@ def _regex_key(group_id: str, regex: str) -> bytes:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[LogRecord]:
-    """Tombstones for all records of a group, in Kafka's order."""
+    """Return tombstones for all records of a group, in Kafka's order."""
     members = list(member_ids)
     return [
         *(LogRecord(_current_key(group_id, m), None) for m in members),
@@ -184,7 +183,7 @@ def _with_epochs(partitions: HeldPartitions) -> list[TopicPartitions]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """In Kafka's order: the member itself is removed after its assignments."""
+    """Return a member's tombstones in Kafka's order: the member itself is removed after its assignments."""
     return [
         LogRecord(_current_key(group_id, member_id), None),
         LogRecord(_target_key(group_id, member_id), None),
@@ -201,7 +200,7 @@ def read_epoch(value: bytes) -> ConsumerGroupMetadataValue:
 
 
 def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """The epoch of a target assignment, and when it was computed, in ms."""
+    """Return the epoch of a target assignment, and when it was computed, in ms."""
     read = decode_record(consumer_group_target_assignment_metadata_value, value)
     return read.assignment_epoch, read.assignment_timestamp
 
@@ -216,7 +215,7 @@ def read_regex(value: bytes) -> frozenset[str]:
 
 
 def read_member(value: bytes) -> dict[str, Any]:
-    """The fields of `ConsumerGroupMember` that a member's metadata record holds."""
+    """Decode the fields of `ConsumerGroupMember` in a member's metadata record."""
     read = decode_record(consumer_group_member_metadata_value, value)
     classic = read.classic_member_metadata
     return {
@@ -238,7 +237,7 @@ def _read_classic(metadata: ClassicMemberMetadata) -> ClassicMember:
 
 
 def read_current(value: bytes) -> dict[str, Any]:
-    """The fields of `ConsumerGroupMember` that the record of a member's current assignment holds."""
+    """Decode the fields of `ConsumerGroupMember` in the record of a member's current assignment."""
     read = decode_record(consumer_group_current_member_assignment_value, value)
     known = read.state in (
         ConsumerMemberState.STABLE,
@@ -255,7 +254,8 @@ def read_current(value: bytes) -> dict[str, Any]:
 
 
 def _read_partitions(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Brokers before Apache Kafka 4.3 write no assignment epochs; then each partition gets the member's epoch."""
+    """Decode partitions. Brokers before Apache Kafka 4.3 write no assignment epochs; each partition then gets the member's
+    epoch."""
     read: dict[bytes, dict[int, int]] = {}
     for t in topics:
         epochs = t.assignment_epochs or []

@@ -1,8 +1,8 @@
-"""Subscriptions by regular expressions, and the topics that match each, as the log has them (TopicRegexResolver of Kafka).
+"""Subscriptions by regular expression, and the logged topics that match each (TopicRegexResolver of Kafka).
 
 Kafka resolves expressions in the background, and the group rebalances afterwards. Here the heartbeat that needs the topics resolves
 the expressions before it is decided (`ConsumerGroups.expansions`): a heartbeat with a new expression, and the first heartbeat after
-topics were created or deleted. Other heartbeats that come meanwhile use the topics that were known before.
+topics were created or deleted. Other heartbeats use the known topics meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Resolved = Mapping[str, frozenset[str]]
 
 
 class Resolution(NamedTuple):
-    """``is_current`` is False where topics have changed and some expressions are not resolved anew yet. Then the group's topics are
+    """``is_current`` is False if topics have changed and some expressions are not resolved again yet. Then the group's topics are
     not compared with its ``metadata_hash``."""
 
     regexes: Resolved
@@ -34,11 +34,10 @@ class Resolution(NamedTuple):
 def resolve(
     group: ConsumerGroup, before: ConsumerGroupMember, member: ConsumerGroupMember, expansions: Expansions, now_ms: int
 ) -> Resolution:
-    """The topics of all expressions once ``member`` has replaced ``before``, and the records of expressions that are new or
-    changed.
+    """Return the topics of all expressions once ``member`` has replaced ``before``, and records of new or changed expressions.
 
-    An expression that cannot be compiled keeps its topics: another broker that could compile it may have written them to the log.
-    Raises INVALID_REGULAR_EXPRESSION for an expression that is new with this member.
+    An expression that does not compile keeps its topics, because another broker that could compile it may have logged them. Raises
+    INVALID_REGULAR_EXPRESSION for an expression that is new with this member.
     """
     if before.topic_regex == member.topic_regex and not (group.is_stale and group.regex_subscribers):
         return Resolution(group.regexes, [], is_current=True)

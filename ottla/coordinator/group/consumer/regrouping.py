@@ -1,7 +1,7 @@
-"""What follows for the group and the member when a member joins or sends a heartbeat (GroupMetadataManager of Kafka).
+"""The effect of a member's join or heartbeat on its group and its assignment (GroupMetadataManager of Kafka).
 
-The group's epoch rises when the member's subscription or the topics have changed. Then a target assignment of that epoch is
-computed, once for all members, and the member goes the next step to its target. The member may use either protocol.
+The group's epoch rises if the member's subscription or the topics have changed. Then a target assignment of that epoch is computed,
+once for all members, and the member makes the next step to its target. The member may use either protocol.
 
 Functions in this module change nothing: they return the records of the changes.
 """
@@ -28,8 +28,8 @@ Out = Result[Any]
 
 
 class Cycle(NamedTuple):
-    """One request of a member. ``member`` replaces ``before``. ``owned`` are the partitions that the member named; None where it
-    named none."""
+    """One request of a member. ``member`` replaces ``before``. ``owned`` are the partitions that the member listed, None if it
+    listed none."""
 
     group: ConsumerGroup
     before: ConsumerGroupMember
@@ -50,7 +50,8 @@ class Epoch(NamedTuple):
 
 
 def regrouped(cycle: Cycle, expansions: Expansions, out: Out) -> ConsumerGroupMember:
-    """The member after the request. ``out`` already has the records of the changes from ``cycle.before`` to ``cycle.member``."""
+    """Return the member after the request. ``out`` already has the records of the changes from ``cycle.before`` to
+    ``cycle.member``."""
     group, member = cycle.group, cycle.member
     if out.records or group.is_stale or group.group_epoch > group.assignment_epoch:
         return stepped_to_epoch(cycle, next_epoch(cycle, expansions, out), out)
@@ -66,7 +67,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
     out.records += regex_records
     is_stale = group.is_stale and is_current
     has_new_subscription = member.topics(regexes) != before.topics(group.regexes)
-    # The classic protocol has no regular expressions. A member that had one before gives it up, whichever topics it matched.
+    # The classic protocol has no regular expressions, so a member that had one loses it, whichever topics it matched.
     has_new_subscription |= member.classic is not None and member.topic_regex != before.topic_regex
     preferred = group.preferred_assignor(before, member) or default
     changes = has_new_subscription or preferred != (group.preferred_assignor() or default)
@@ -82,7 +83,7 @@ def next_epoch(cycle: Cycle, expansions: Expansions, out: Out) -> Epoch:
 
 
 def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupMember:
-    """The member after one step towards a target of the group's epoch, or towards the last target where a new one is too early."""
+    """Return the member after one step to the target of the group's epoch, or to the last target if a new one is too early."""
     group, member = cycle.group, cycle.member
     target = Target(group.assignment_epoch, group.target_of(member))
     is_old = may_assign(group.assigned_ms, cycle.config.assignment_interval_ms, cycle.now_ms)
@@ -94,7 +95,7 @@ def stepped_to_epoch(cycle: Cycle, group_now: Epoch, out: Out) -> ConsumerGroupM
 
 
 def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
-    """Compute targets for all members and write records of those that have changed. Returns the target of ``cycle.member``."""
+    """Compute targets for all members and write records of the changed ones. Returns the target of ``cycle.member``."""
     group, member = cycle.group, cycle.member
     members, targets = {**group.members, member.member_id: member}, group.targets
     replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
@@ -110,7 +111,7 @@ def _assigned(cycle: Cycle, group_now: Epoch, out: Out) -> Assignment:
 
 
 def stepped(cycle: Cycle, target: Target, regexes: Resolved, has_new_subscription: bool, out: Out) -> ConsumerGroupMember:
-    """The member after one step to its target."""
+    """Return the member after one step to its target."""
     group, member = cycle.group, cycle.member
     subscribed = subscribed_ids(member.topics(regexes), cycle.topics)
     changed = reconciled(member, target, subscribed, group.is_taken, cycle.owned, has_new_subscription=has_new_subscription)

@@ -11,7 +11,7 @@ from ottla.coordinator.group.consumer.member import HeldPartitions
 
 
 class ConsumerGroupConfig(msgspec.Struct, frozen=True):
-    """``assignors`` are by name; the first is the default."""
+    """The configuration of a consumer group. ``assignors`` are by name; the first is the default."""
 
     assignors: Mapping[str, Assignor] = {}
     session_timeout_ms: int = 45_000
@@ -25,7 +25,7 @@ class ConsumerGroupConfig(msgspec.Struct, frozen=True):
 
 
 ConfigOfGroup = Callable[[str], ConsumerGroupConfig]
-"""The configuration by group id. Some configs belong to one group, and clients may change them at any time."""
+"""The configuration by group id. Groups may have their own configs, which clients may change at any time."""
 
 
 def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:
@@ -33,7 +33,7 @@ def same_for_all(config: ConsumerGroupConfig) -> ConfigOfGroup:
 
 
 class ConsumerHeartbeat(msgspec.Struct):
-    """A ConsumerGroupHeartbeat request. A field that is None is unchanged since the member sent it last."""
+    """A ConsumerGroupHeartbeat request. A field is None if it is unchanged since the member last sent it."""
 
     group_id: str
     member_id: str
@@ -50,14 +50,14 @@ class ConsumerHeartbeat(msgspec.Struct):
 
     @property
     def is_full(self) -> bool:
-        """Whether the request has all fields. A member sends them when it does not know what the broker knows; it gets a full
+        """Whether the request has all fields. A member that does not know the broker's state sends them, and gets a full
         response."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != -1 and has_subscription and self.owned is not None
 
 
 class ConsumerHeartbeatAnswer(msgspec.Struct):
-    """``assignment`` is None where the member already knows its assignment."""
+    """The response. ``assignment`` is None if the member already knows it."""
 
     member_id: str
     member_epoch: int

@@ -16,7 +16,7 @@ def assign(
     regexes: Mapping[str, frozenset[str]],
     topics: GroupTopics,
 ) -> dict[str, Assignment]:
-    """The next target of each member, by member id. ``targets`` are the previous ones."""
+    """Return the next target of each member, by member id. ``targets`` are the previous ones."""
     ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}
     specs: dict[str, AssignorMember] = {}

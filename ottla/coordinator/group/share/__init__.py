@@ -4,10 +4,9 @@
 - `group`: a share group, as its records describe it (ShareGroup and ModernGroup of Kafka).
 - `groups`: all share groups of a shard: their decisions, their deadlines, and the replay of their records.
 - `heartbeat`: decides a heartbeat (GroupMetadataManager.shareGroupHeartbeat of Kafka).
-- `initialization`: decides which partitions' states the share coordinator must initialize, beginning with the first heartbeat that
-  subscribes.
+- `initialization`: decides which partitions' states the share coordinator must initialize.
 - `member`: a member of a share group (ShareGroupMember of Kafka).
-- `offsets`: what admins may do with a group's states in the share coordinator: set start offsets, and delete them (KIP-932).
+- `offsets`: sets start offsets of a share group, and deletes its states, both for admins (KIP-932).
 - `records`: records of share groups in ``__consumer_offsets`` (GroupCoordinatorRecordHelpers of Kafka), in Kafka's own schemas.
 - `requests`: requests, responses and configuration of share groups.
 """

@@ -6,7 +6,7 @@ from ottla.coordinator.result import Effect
 
 
 class ShareMemberSeen(Effect, frozen=True):
-    """A member has sent a heartbeat: its session starts anew."""
+    """Restart the session of a member that sent a heartbeat."""
 
     group_id: str
     member_id: str
@@ -14,13 +14,13 @@ class ShareMemberSeen(Effect, frozen=True):
 
 
 class ShareGroupTopicsRead(Effect, frozen=True):
-    """A share group has taken into account the current state of the topics to which it subscribes."""
+    """The group has evaluated the current state of its subscribed topics."""
 
     group_id: str
 
 
 class AwaitNextShareDeadline(Effect, frozen=True):
-    """Check a share group's deadlines when the next of them comes, but after ``now_ms``."""
+    """Check a share group's deadlines at the next of them, but after ``now_ms``."""
 
     group_id: str
     now_ms: int

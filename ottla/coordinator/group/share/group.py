@@ -17,11 +17,11 @@ from ottla.coordinator.result import LogRecord
 from ottla.protocol.errors import Code, KafkaError
 
 SHARE = "share"
-"""The type of these groups, and the name of their protocol."""
+"""The type of these groups and of their protocol."""
 
 
 class ShareGroupState(Enum):
-    """The values are the names that Kafka's tools print."""
+    """The state of a share group. The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -30,9 +30,9 @@ class ShareGroupState(Enum):
 class ShareGroup(msgspec.Struct):
     """One share group. Only replay changes it, except the deadlines, ``is_stale`` and ``has_all_states``, which are never logged.
 
-    ``targets`` are the members' target assignments of ``assignment_epoch``. A ``group_epoch`` above it means that a new target is
-    to be computed. ``states`` are the partitions whose state the share coordinator has, or is to initialize or delete; only
-    initialized partitions are assigned.
+    ``targets`` are the members' target assignments of ``assignment_epoch``. If ``group_epoch`` is higher, a new target must be
+    computed. ``states`` are the partitions whose state the share coordinator has, or must initialize or delete. Only initialized
+    partitions are assigned.
     """
 
     group_id: str
@@ -43,37 +43,37 @@ class ShareGroup(msgspec.Struct):
     members: dict[str, ShareGroupMember] = msgspec.field(default_factory=dict)
     targets: dict[str, Assignment] = msgspec.field(default_factory=dict)
     states: StatePartitions | None = None
-    """None until the first partition is to be initialized."""
+    """None until a partition must be initialized."""
     states_noted_ms: int = 0
-    """When ``states`` changed last, in ms. Partitions that are still initializing after a while are requested again."""
+    """When ``states`` last changed, in ms. Partitions that are still initializing after a while are requested again."""
     subscribers: Counter[str] = msgspec.field(default_factory=Counter)
-    """How many members subscribe to each topic."""
+    """Number of members that subscribe to each topic."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
-    """When the members' sessions end, in ms."""
+    """When each member's session expires, in ms."""
     is_stale: bool = True
     """Whether a subscribed topic may have changed since ``metadata_hash`` was computed. True after a start."""
     wake_ms: int | None = None
-    """When the shard checks the group's deadlines: never later than the earliest deadline."""
+    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
     has_all_states: bool = False
-    """Whether the share coordinator has a state of each subscribed partition, so that heartbeats need not check them."""
+    """Whether the share coordinator has a state for each subscribed partition, so that heartbeats need not check them."""
     _has_unassigned: bool | None = None
-    """The cached result of `has_unassigned`; None after a record has changed the group."""
+    """The cached result of `has_unassigned`, None after a record has changed the group."""
 
     @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
     def member(self, member_id: str) -> ShareGroupMember:
-        """Raises UNKNOWN_MEMBER_ID."""
+        """Return the member, or raise UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def topics_with(self, old: ShareGroupMember | None, new: ShareGroupMember | None) -> frozenset[str]:
-        """The topics to which the members subscribe once ``new`` has replaced ``old``."""
+        """Return the members' subscribed topics once ``new`` has replaced ``old``."""
         before = frozenset() if old is None else old.topic_names
         after = frozenset() if new is None else new.topic_names
         gone = {topic for topic in before - after if self.subscribers[topic] <= 1}
@@ -82,7 +82,7 @@ class ShareGroup(msgspec.Struct):
     def has_unassigned(self) -> bool:
         """Whether the targets differ from the initialized partitions of a subscribed topic.
 
-        This is GroupMetadataManager.initializedAssignmentPending.
+        Corresponds to GroupMetadataManager.initializedAssignmentPending of Kafka.
         """
         if self._has_unassigned is None:
             self._has_unassigned = self._find_unassigned()
@@ -100,7 +100,7 @@ class ShareGroup(msgspec.Struct):
             for topic_id, (name, partitions) in self.states.initialized.items()
         )
 
-    # as offsets, listings and deletions see it (`GroupView`)
+    # For offsets, listings and deletions (`GroupView`).
 
     @property
     def is_empty(self) -> bool:
@@ -120,7 +120,7 @@ class ShareGroup(msgspec.Struct):
 
     @property
     def is_forgettable(self) -> bool:
-        """A share group stays until it is deleted, because its states in the share coordinator stay as long."""
+        """False: a share group exists until it is deleted, like its states in the share coordinator."""
         return False
 
     @property
@@ -133,11 +133,11 @@ class ShareGroup(msgspec.Struct):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> NoReturn:
-        """Raises GROUP_ID_NOT_FOUND: a share group has no offsets that clients could commit."""
+        """Raise GROUP_ID_NOT_FOUND, because clients cannot commit offsets of a share group."""
         raise self._is_no_consumer_group()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Never raises: every client learns that the group has no offsets, as for a group that does not exist."""
+        """Allow it: the client gets no offsets, as for a group that does not exist."""
 
     def check_offset_delete(self) -> None:
         raise self._is_no_consumer_group()
@@ -151,11 +151,11 @@ class ShareGroup(msgspec.Struct):
     # replay
 
     def changed(self) -> None:
-        """A record of the group was replayed."""
+        """Invalidate caches after a record of the group was replayed."""
         self._has_unassigned, self.has_all_states = None, False
 
     def put(self, member: ShareGroupMember) -> None:
-        """Put a member that is new, or has changed."""
+        """Add or replace a member."""
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if old is None or old.topic_names != member.topic_names:
@@ -181,9 +181,9 @@ class ShareGroup(msgspec.Struct):
             self.due_ms = deadline_ms
 
     def late_members(self, now_ms: int) -> list[str]:
-        """Members whose session has ended."""
+        """Return the members whose session has expired."""
         return [member_id for member_id, deadline_ms in self.sessions_ms.items() if deadline_ms <= now_ms]
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest moment at which a deadline may change the group; it may be in the past."""
+        """Return the earliest time at which a deadline may change the group. It may be in the past."""
         return min(self.sessions_ms.values(), default=None)

@@ -23,7 +23,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class ShareGroups:
-    """All share groups of a shard. `replay` takes their records; `apply` makes the changes that no log keeps.
+    """All share groups of a shard. `replay` takes their records; `apply` makes the changes that are not logged.
 
     ``config_of`` returns the current configuration of a group.
     """
@@ -35,7 +35,7 @@ class ShareGroups:
         self._deadlines = Deadlines(self.groups)
 
     def group(self, group_id: str) -> ShareGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Return the group, or raise GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -44,7 +44,7 @@ class ShareGroups:
     # commands
 
     def heartbeat(self, beat: ShareHeartbeat, now_ms: int) -> Result[ShareHeartbeatOutcome]:
-        """Handle a request that was checked (`requests.check_heartbeat`). Raises `KafkaError`."""
+        """Handle a request after `requests.check_heartbeat`. Raises `KafkaError`."""
         if beat.member_epoch == LEAVE_EPOCH:
             return leave(self.group(beat.group_id), beat, self._topics)
         group = self.groups.get(beat.group_id)
@@ -58,30 +58,30 @@ class ShareGroups:
         return group is not None and initialization.is_initializing(group, topic_id, partition)
 
     def initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
-        """The share coordinator has initialized the states that it was asked for. No records where the group no longer exists."""
+        """Log that the share coordinator has initialized the requested states. Returns no records if the group no longer exists."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.initialized(group, partitions, self._topics))
 
     def not_initialized(self, group_id: str, partitions: PartitionsByTopic) -> Result[None]:
-        """The share coordinator has refused to initialize these states."""
+        """Log that the share coordinator has refused to initialize these states."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.not_initialized(group, partitions))
 
     def state_lost(self, group_id: str, topic_id: bytes, partition: int) -> Result[None]:
-        """The share coordinator does not have a state that it had initialized."""
+        """Log that the share coordinator no longer has a state that it had initialized."""
         group = self.groups.get(group_id)
         return Result(None, records=[] if group is None else initialization.state_lost(group, topic_id, partition))
 
     def alter_offsets(self, group_id: str, start_offsets: Sequence[tuple[str, Mapping[int, int]]]) -> Result[offsets.Altered]:
-        """Set start offsets. Creates the group where it does not exist. Raises NON_EMPTY_GROUP."""
+        """Set start offsets. Creates the group if it does not exist. Raises NON_EMPTY_GROUP."""
         return offsets.alter(self.groups.get(group_id) or ShareGroup(group_id), start_offsets, self._topics)
 
     def delete_offsets(self, group_id: str, names: Sequence[str]) -> Result[offsets.Deletion]:
-        """Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
+        """Delete the group's states of these topics. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         return offsets.delete(self.group(group_id), names, self._topics)
 
     def delete_all_offsets(self, group_id: str) -> Result[PartitionsByTopic]:
-        """Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
+        """Delete all states of the group. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         return offsets.delete_all(self.group(group_id), self._topics)
 
     def offsets_deleted(self, group_id: str, topic_ids: Collection[bytes]) -> Result[None]:
@@ -89,10 +89,10 @@ class ShareGroups:
         return Result(None, records=[] if group is None else offsets.deleted(group, topic_ids))
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence members whose deadline has passed: of each group as many as fit into a batch, and the others at the next tick.
+        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
 
-        Each result must be carried out before the next is asked for. Where the log refuses a group's records, the group does not
-        change, and is tried again after `deadlines.RETRY_MS`.
+        Each result must be carried out before the next is requested. If the log refuses a group's records, the group does not
+        change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
@@ -104,14 +104,14 @@ class ShareGroups:
                 self._deadlines.fix(group, group.next_deadline_ms())
 
     def topic_changed(self, topic: str) -> None:
-        """A topic was created, has grown or was deleted: groups that subscribe to it check their topics at the next heartbeat."""
+        """Make groups that subscribe to a topic check their topics at the next heartbeat, because it was created, grown or
+        deleted."""
         for group in self.groups.values():
             if topic in group.subscribers:
                 group.is_stale, group.has_all_states = True, False
 
     def forget_topics(self, max_batch_bytes: int) -> Iterator[Result[None]]:
-        """Records that remove the states of topics that no longer exist from all groups, in batches of at most this size in
-        bytes."""
+        """Remove the states of topics that no longer exist from all groups, in batches of at most ``max_batch_bytes``."""
         group_ids = list(self.groups)
         for piece in decided_in_batches(group_ids, self._without_topics, max_batch_bytes):
             yield Result(None, records=piece)
@@ -123,7 +123,7 @@ class ShareGroups:
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
+        """Change state in memory that is not logged, once the decision's records are in the log."""
         match effect:
             case ShareMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
@@ -140,7 +140,7 @@ class ShareGroups:
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Replay one record. Returns the group's id, and whether the record has removed the group. Raises `DecodeError`."""
+        """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
         read = records.read_key(kind, key)
         group_id: str = read.group_id
         group = self.groups.get(group_id)
@@ -170,11 +170,11 @@ class ShareGroups:
             member = msgspec.structs.replace(group.members.get(key.member_id) or ShareGroupMember(key.member_id), **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started: then every member gets a fresh session.
+                # The member is new, or the broker has started, which gives every member a new session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
 
     def _remove(self, group: ShareGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone. Returns whether it has removed the group."""
+        """Replay a tombstone. Returns whether it removed the group."""
         if kind == records.METADATA:
             del self.groups[group.group_id]
             return True

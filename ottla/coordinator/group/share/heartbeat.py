@@ -1,11 +1,11 @@
 """Decides a heartbeat (GroupMetadataManager.shareGroupHeartbeat of Kafka). It answers five questions, in this order.
 
-1. Is the sender a member, and at the right epoch, or may it join?
+1. Is the sender a member with the right epoch, or may it join?
 2. Has the member's subscription changed, have its topics changed, or were partitions initialized? Then the group's epoch rises.
 3. Is there a target assignment of the group's epoch? If not, it is computed, once for all members.
 4. Has the member reached its target? If not, it does so now: partitions are shared, so it waits for no other member.
-5. Has the share coordinator no state yet of some partitions of its topics? Then it is asked to initialize them (`initialization`);
-the partitions are assigned afterwards.
+5. Does the share coordinator lack a state for some partitions of its topics? Then it is requested to initialize them
+   (`initialization`); the partitions are assigned afterwards.
 
 Functions in this module change nothing: they return the records of the changes. Most heartbeats need no record, and then cost the
 same whatever the group's size.
@@ -41,7 +41,7 @@ Out = Result[ShareHeartbeatOutcome]
 
 
 def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig, topics: GroupTopics, now_ms: int) -> Out:
-    """A member stays, or joins at epoch 0. Raises `KafkaError`."""
+    """Handle the heartbeat of a member that stays, or joins at epoch 0. Raises `KafkaError`."""
     before = _member(group, beat, config)
     member = _with_news(before, beat)
     check_group_topics(group.subscribers, before.topic_names, member.topic_names)
@@ -78,7 +78,7 @@ def heartbeat(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig,
 
 
 def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -> ShareGroupMember:
-    """The sender as the group knows it, or a new member.
+    """Return the sender as the group knows it, or a new member.
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH.
     """
@@ -90,7 +90,7 @@ def _member(group: ShareGroup, beat: ShareHeartbeat, config: ShareGroupConfig) -
         return known or ShareGroupMember(beat.member_id)
     known = group.member(beat.member_id)
     received, epoch = beat.member_epoch, known.member_epoch
-    # A member sends its previous epoch when its last response was lost.
+    # A member sends its previous epoch if it lost the last response.
     if received in (epoch, known.previous_epoch) and received <= epoch:
         return known
     size, reason = "greater", ""
@@ -114,7 +114,7 @@ def _with_news(member: ShareGroupMember, beat: ShareHeartbeat) -> ShareGroupMemb
 
 
 def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: GroupTopics, now_ms: int, out: Out) -> Assignment:
-    """Compute targets for all members and write records of those that have changed. Returns the target of ``member``."""
+    """Compute targets for all members and write records of the changed ones. Returns the target of ``member``."""
     members = {**group.members, member.member_id: member}
     counts: dict[bytes, int] = {}
     ids_by_names: dict[frozenset[str], frozenset[bytes]] = {}
@@ -137,7 +137,7 @@ def _assign(group: ShareGroup, member: ShareGroupMember, epoch: int, topics: Gro
 def _at_target(
     member: ShareGroupMember, target_epoch: int, target: Assignment, topics: GroupTopics, *, has_changes: bool
 ) -> ShareGroupMember:
-    """The member at its target assignment (ShareGroupAssignmentBuilder of Kafka)."""
+    """Return the member at its target assignment (ShareGroupAssignmentBuilder of Kafka)."""
     if member.member_epoch == target_epoch and not has_changes:
         return member
     ids = subscribed_ids(member.topic_names, topics)
@@ -151,14 +151,14 @@ def _at_target(
 
 
 def leave(group: ShareGroup, beat: ShareHeartbeat, topics: GroupTopics) -> Out:
-    """A member leaves for good. Raises UNKNOWN_MEMBER_ID."""
+    """Handle a member that leaves. Raises UNKNOWN_MEMBER_ID."""
     member = group.member(beat.member_id)
     answer = ShareHeartbeatAnswer(beat.member_id, beat.member_epoch)
     return Result(ShareHeartbeatOutcome(answer), records=fenced(group, [member.member_id], topics))
 
 
 def fenced(group: ShareGroup, member_ids: list[str], topics: GroupTopics) -> list[LogRecord]:
-    """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target.
+    """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target.
 
     Records that the members have acquired are not released here: they belong to share sessions, and are released when these end.
     """

@@ -1,8 +1,9 @@
-"""Decides which partitions' states the share coordinator must initialize, beginning with the first heartbeat that subscribes.
+"""Decides which partitions' states the share coordinator must initialize.
 
-Initialization takes two steps. First, a record notes the partitions as initializing, and the share coordinator is asked for them.
-Second, another record notes them as initialized; only then are they assigned. Where the request is lost between the two records, a
-later heartbeat repeats it after ``group.share.initialize.retry.interval.ms``.
+Initialization starts with the first heartbeat that subscribes, and takes two steps. First, a record marks the partitions as
+initializing, and the share coordinator gets a request. Second, another record marks them as initialized; only then are they
+assigned. If the request is lost between the two records, a later heartbeat repeats it after
+``group.share.initialize.retry.interval.ms``.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def missing_states(
     now_ms: int,
     records: list[LogRecord],
 ) -> Initialization | None:
-    """The request to the share coordinator for these topics' missing states, or None. Adds the record of it to ``records``.
+    """Return the request to the share coordinator for these topics' missing states, or None. Adds its record to ``records``.
 
-    Partitions by which a topic has grown start at offset 0, so that the group misses no record of them. Partitions that are
+    If a topic has grown, its new partitions start at offset 0, so that the group misses no record of them. Partitions that are
     requested again also start at 0, because Kafka only distinguishes topics
     (GroupMetadataManager.maybeCreateInitializeShareGroupStateRequest).
     """
@@ -58,8 +59,7 @@ def missing_states(
             there = frozenset() if known is None else known.partitions
             missing[topic_id] = TopicPartitions(name, frozenset(range(count)) - there)
     if not missing:
-        # The check is repeated where this heartbeat changes something, which is not replayed yet, or where states are still
-        # initializing.
+        # Repeat the check if this heartbeat has changes that are not replayed yet, or if states are still initializing.
         group.has_all_states = not records and not states.initializing
         return None
     records.append(states_record(group.group_id, initializing(states, missing)))
@@ -79,7 +79,7 @@ def _only(topics: TopicStates, topic_id: bytes) -> TopicStates:
 
 
 def initializing(states: StatePartitions, asked: TopicStates) -> StatePartitions:
-    """The states after the share coordinator was asked to initialize ``asked``."""
+    """Return the states after the share coordinator was requested to initialize ``asked``."""
     deleting = {topic_id: name for topic_id, name in states.deleting.items() if topic_id not in asked}
     return msgspec.structs.replace(states, initializing=combined(states.initializing, asked), deleting=deleting)
 
@@ -90,7 +90,7 @@ def is_initializing(group: ShareGroup, topic_id: bytes, partition: int) -> bool:
 
 
 def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: GroupTopics) -> list[LogRecord]:
-    """The share coordinator has initialized ``partitions``. Only those are noted that were not deleted meanwhile."""
+    """Mark ``partitions`` as initialized, except those that were deleted meanwhile."""
     states = group.states or StatePartitions()
     awaited = {t: frozenset(n for n in numbers if is_initializing(group, t, n)) for t, numbers in partitions.items()}
     named = {t: TopicPartitions(topics.topic_name(t) or UNKNOWN_TOPIC, p) for t, p in awaited.items() if p}
@@ -103,7 +103,7 @@ def initialized(group: ShareGroup, partitions: PartitionsByTopic, topics: GroupT
 
 
 def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[LogRecord]:
-    """The share coordinator has refused these partitions. The next heartbeat asks for them again."""
+    """Unmark partitions that the share coordinator refused. The next heartbeat requests them again."""
     if group.states is None or not group.states.initializing:
         return []
     changed = msgspec.structs.replace(group.states, initializing=without(group.states.initializing, partitions))
@@ -111,9 +111,10 @@ def not_initialized(group: ShareGroup, partitions: PartitionsByTopic) -> list[Lo
 
 
 def state_lost(group: ShareGroup, topic_id: bytes, partition: int) -> list[LogRecord]:
-    """The share coordinator has lost an initialized state, as by a power cut. The next heartbeat asks for it again.
+    """Unmark an initialized state that the share coordinator lost, for example in a power cut. The next heartbeat requests it
+    again.
 
-    The topic stays noted as initialized, so the partition starts at offset 0: records are delivered again, and none is skipped.
+    The topic stays initialized, so the partition starts at offset 0: records are delivered again, and none is skipped.
     """
     states = group.states
     topic = None if states is None else states.initialized.get(topic_id)

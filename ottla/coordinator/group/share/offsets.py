@@ -1,7 +1,7 @@
-"""What admins may do with a group's states in the share coordinator: set start offsets, and delete them (KIP-932).
+"""Sets start offsets of a share group, and deletes its states, both for admins (KIP-932).
 
-Both need a group without members. First the record of the group's states changes, then the share coordinator is asked, and then
-another record notes its result (`initialization.initialized`, `deleted`).
+Both need a group without members. First the record of the group's states changes, then the share coordinator gets a request, then
+another record stores the result (`initialization.initialized`, `deleted`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 class Altered(NamedTuple):
-    """``initialization`` is the request to the share coordinator, or None. ``unknown`` are partitions that their topic does not
-    have."""
+    """``initialization`` is the request to the share coordinator, or None. ``unknown`` are partitions that do not exist."""
 
     initialization: Initialization | None
     unknown: Mapping[str, Collection[int]]
@@ -38,13 +37,12 @@ class Deletion(NamedTuple):
 
 
 def check_empty(group: ShareGroup) -> None:
-    """Raises NON_EMPTY_GROUP."""
     if not group.is_empty:
         raise KafkaError(Code.NON_EMPTY_GROUP, "The group is not empty.")
 
 
 def alter(group: ShareGroup, offsets: Sequence[tuple[str, Mapping[int, int]]], topics: GroupTopics) -> Result[Altered]:
-    """Set start offsets, which are by topic name and partition. Raises NON_EMPTY_GROUP."""
+    """Set start offsets by topic name and partition. Raises NON_EMPTY_GROUP."""
     check_empty(group)
     asked: dict[bytes, TopicPartitions] = {}
     start_offsets: dict[bytes, dict[int, int]] = {}
@@ -97,9 +95,9 @@ def delete(group: ShareGroup, names: Sequence[str], topics: GroupTopics) -> Resu
 
 
 def delete_all(group: ShareGroup, topics: GroupTopics) -> Result[PartitionsByTopic]:
-    """Delete all states of a group that is about to be deleted (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
+    """Delete all states of a group before its deletion (GroupMetadataManager.shareGroupBuildPartitionDeleteRequest).
 
-    States of topics that no longer exist are left out: the share coordinator deletes them without being asked. Raises
+    States of topics that no longer exist are left out, because the share coordinator deletes them by itself. Raises
     NON_EMPTY_GROUP.
     """
     check_empty(group)
@@ -115,7 +113,7 @@ def delete_all(group: ShareGroup, topics: GroupTopics) -> Result[PartitionsByTop
 
 
 def deleted(group: ShareGroup, topic_ids: Collection[bytes]) -> list[LogRecord]:
-    """The share coordinator has deleted all states of these topics."""
+    """Log that the share coordinator has deleted all states of these topics."""
     states = group.states
     if states is None:
         return []

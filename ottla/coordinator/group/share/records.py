@@ -39,16 +39,16 @@ KINDS = {
     CURRENT: current_key,
     STATES: states_key,
 }
-"""The schema of each kind of record. The kind is the version number at the start of the key."""
+"""The schema of each record type, which is the version number at the start of the key."""
 
 UNKNOWN_TOPIC = "<UNKNOWN>"
-"""Stands for the name of a topic that no longer exists."""
+"""The name of a topic that no longer exists."""
 _STABLE = 0
 """The only state of a member of a share group."""
 
 
 class TopicPartitions(NamedTuple):
-    """Partitions of one topic, and the topic's name when they were noted."""
+    """Partitions of one topic, and the topic's name at the time."""
 
     name: str
     partitions: frozenset[int]
@@ -59,10 +59,10 @@ TopicStates = Mapping[bytes, TopicPartitions]
 
 
 class StatePartitions(msgspec.Struct, frozen=True):
-    """The partitions of which the share coordinator has, or gets, a state of the group (ShareGroupStatePartitionMetadataInfo).
+    """The partitions whose state the share coordinator has or is getting (ShareGroupStatePartitionMetadataInfo).
 
-    ``initializing``: the share coordinator was asked to initialize them. ``initialized``: it has done so. ``deleting``: it was
-    asked to delete all states of these topics, which are names by id.
+    ``initializing``: initialization was requested. ``initialized``: it was confirmed. ``deleting``: deletion of all states of these
+    topics was requested; names by topic id.
     """
 
     initializing: TopicStates = {}
@@ -74,7 +74,7 @@ class StatePartitions(msgspec.Struct, frozen=True):
 
 
 def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartitions]:
-    """All partitions of both. A topic that is in both gets its name from the second."""
+    """Return all partitions of both. A topic that is in both gets its name from the second."""
     topics = dict(first)
     for topic_id, (name, partitions) in second.items():
         known = topics.get(topic_id)
@@ -83,7 +83,7 @@ def combined(first: TopicStates, second: TopicStates) -> dict[bytes, TopicPartit
 
 
 def without(topics: TopicStates, gone: Mapping[bytes, frozenset[int]]) -> dict[bytes, TopicPartitions]:
-    """``topics`` without these partitions. A topic without partitions is left out."""
+    """Return ``topics`` without these partitions. A topic without partitions is left out."""
     left = {t: TopicPartitions(name, partitions - gone.get(t, frozenset())) for t, (name, partitions) in topics.items()}
     return {topic_id: topic for topic_id, topic in left.items() if topic.partitions}
 
@@ -93,7 +93,6 @@ def _key(kind: int, message: Any) -> bytes:
 
 
 def read_key(kind: int, key: bytes) -> Any:
-    """Raises `DecodeError`."""
     return decode_record(KINDS[kind], b"\0\0" + key[2:])
 
 
@@ -110,7 +109,7 @@ def _metadata_key(group_id: str) -> bytes:
 
 
 def target_epoch_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """``assigned_ms`` is when the target was computed; 0 allows to compute the next one at once."""
+    """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at once."""
     value = target_metadata_value.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=assigned_ms)
     return LogRecord(_target_metadata_key(group_id), encode_record(target_metadata_value, value, 0))
 
@@ -140,7 +139,7 @@ def _states_key(group_id: str) -> bytes:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
-    """Tombstones for all records of a group, in Kafka's order."""
+    """Return tombstones for all records of a group, in Kafka's order."""
     members = list(member_ids)
     return [
         *(LogRecord(_current_key(group_id, m), None) for m in members),
@@ -196,7 +195,7 @@ def current_record(group_id: str, member: ShareGroupMember) -> LogRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
-    """In Kafka's order: the member itself is removed after its assignments."""
+    """Return a member's tombstones in Kafka's order: the member itself is removed after its assignments."""
     return [
         LogRecord(_current_key(group_id, member_id), None),
         LogRecord(_target_key(group_id, member_id), None),
@@ -208,13 +207,13 @@ def member_tombstones(group_id: str, member_id: str) -> list[LogRecord]:
 
 
 def read_epoch(value: bytes) -> tuple[int, int]:
-    """The group's epoch, and the hash of its topics."""
+    """Return the group's epoch, and the hash of its topics."""
     read = decode_record(metadata_value, value)
     return read.epoch, read.metadata_hash
 
 
 def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """The epoch of a target assignment, and when it was computed, in ms."""
+    """Return the epoch of a target assignment, and when it was computed, in ms."""
     read = decode_record(target_metadata_value, value)
     return read.assignment_epoch, read.assignment_timestamp
 
@@ -238,7 +237,7 @@ def _read_infos(infos: list[states_value.TopicPartitionsInfo]) -> TopicStates:
 
 
 def read_member(value: bytes) -> dict[str, Any]:
-    """The fields of `ShareGroupMember` that a member's metadata record holds."""
+    """Decode the fields of `ShareGroupMember` in a member's metadata record."""
     read = decode_record(member_value, value)
     return {
         "rack_id": read.rack_id,
@@ -249,7 +248,7 @@ def read_member(value: bytes) -> dict[str, Any]:
 
 
 def read_current(value: bytes) -> dict[str, Any]:
-    """The fields of `ShareGroupMember` that the record of a member's current assignment holds."""
+    """Decode the fields of `ShareGroupMember` in the record of a member's current assignment."""
     read = decode_record(current_value, value)
     return {
         "member_epoch": read.member_epoch,

@@ -13,13 +13,14 @@ from ottla.protocol.errors import Code, KafkaError
 
 ASSIGNOR_NAME = "simple"
 MAX_MEMBER_ID_CHARACTERS = 36
-"""The longest member id in UTF-16 units. Members generate their own ids, which should be UUIDs (KafkaApis.isMemberIdValid)."""
+"""Maximum length of a member id, in UTF-16 units. Members generate their own ids, which should be UUIDs
+(KafkaApis.isMemberIdValid)."""
 NO_OFFSET = -1
-"""The start offset of a state whose first fetch determines it (``share.auto.offset.reset``)."""
+"""The start offset of a state that is set by its first fetch (``share.auto.offset.reset``)."""
 
 
 class ShareGroupConfig(msgspec.Struct, frozen=True):
-    """``group.share.*`` of the broker, and the group's own configs, which override them."""
+    """The broker's ``group.share.*`` configs, and the group's own configs, which override them."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -29,7 +30,7 @@ class ShareGroupConfig(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeat(msgspec.Struct, frozen=True):
-    """A ShareGroupHeartbeat request. A field that is None is unchanged since the member sent it last."""
+    """A ShareGroupHeartbeat request. A field is None if it is unchanged since the member last sent it."""
 
     group_id: str
     member_id: str
@@ -41,7 +42,7 @@ class ShareHeartbeat(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeatAnswer(msgspec.Struct):
-    """``assignment`` is None where the member already knows its assignment."""
+    """The response. ``assignment`` is None if the member already knows it."""
 
     member_id: str
     member_epoch: int
@@ -54,7 +55,7 @@ StartOffsets = Mapping[bytes, Mapping[int, int]]
 
 
 class Initialization(msgspec.Struct, frozen=True):
-    """States that the share coordinator must initialize (InitializeShareGroupStateParameters)."""
+    """States that the share coordinator must initialize (InitializeShareGroupStateParameters of Kafka)."""
 
     group_id: str
     state_epoch: int
@@ -65,20 +66,20 @@ class Initialization(msgspec.Struct, frozen=True):
 
 
 class ShareHeartbeatOutcome(msgspec.Struct):
-    """The response, and the request that must go to the share coordinator; None for no request."""
+    """The response, and a request to the share coordinator, or None."""
 
     answer: ShareHeartbeatAnswer
     initialization: Initialization | None = None
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Raises INVALID_REQUEST for an id that is missing or too long."""
+    """Raise INVALID_REQUEST if the id is missing or too long."""
     if not member_id or len(member_id.encode("utf-16-le", "surrogatepass")) // 2 > MAX_MEMBER_ID_CHARACTERS:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid member id in the request.")
 
 
 def check_heartbeat(beat: ShareHeartbeat) -> None:
-    """Raises INVALID_REQUEST for a request that no group would accept."""
+    """Raise INVALID_REQUEST for a request that no group would accept."""
     check_member_id(beat.member_id)
     check_member_topics(beat.topic_names or ())
     for text, name in ((beat.member_id, "MemberId"), (beat.group_id, "GroupId"), (beat.rack_id, "RackId")):

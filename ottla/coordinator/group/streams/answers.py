@@ -1,4 +1,4 @@
-"""Describes streams groups in responses: endpoints for members that serve interactive queries, and StreamsGroupDescribe."""
+"""Describes streams groups in responses: endpoints of members that serve interactive queries, and StreamsGroupDescribe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def task_ids(make: Any, tasks: TaskSet) -> list[Any]:
 def endpoint_partitions(
     members: Iterable[StreamsGroupMember], configured: ConfiguredTopology, topics: GroupTopics
 ) -> list[EndpointToPartitions]:
-    """The partitions whose state each endpoint serves. Members without tasks, as while topics are missing, have no partitions."""
+    """Return the partitions whose state each endpoint serves. A member without tasks, for example while topics are missing, has
+    none."""
     listed = []
     for member in members:
         if member.user_endpoint is None:
@@ -44,7 +45,7 @@ def endpoint_partitions(
 
 
 def _partitions(tasks: TaskSet, configured: ConfiguredTopology, topics: GroupTopics) -> list[TopicPartition]:
-    """The partitions that the tasks read: of each source topic the partition with the task's number, where it exists."""
+    """Return the partitions that the tasks read: in each source topic the partition with the task's number, if it exists."""
     listed = []
     for subtopology, partitions in sorted(tasks.items()):
         one = (configured.subtopologies or {}).get(subtopology)
@@ -90,7 +91,7 @@ def _configured(subtopology_id: str, one: ConfiguredSubtopology) -> describe.Sub
 
 
 def _as_sent(one: Subtopology) -> describe.Subtopology:
-    """A subtopology whose topics do not exist yet, with the partition counts that the application has sent, which may be 0."""
+    """Describe a subtopology whose topics do not exist yet, with the application's partition counts, which may be 0."""
     return describe.Subtopology(
         subtopology_id=one.subtopology_id,
         source_topics=sorted(one.source_topics),

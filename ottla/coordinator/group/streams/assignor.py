@@ -1,7 +1,7 @@
 """Assigns the tasks of a streams group to its members (StickyTaskAssignor of Kafka's group coordinator, as of 4.4).
 
 An active task stays with its member, or goes to a member that has its state, as far as the members' shares allow. The remaining
-tasks go to the process with the least load. Standbys are placed in the same way, never on a process that has the task already.
+tasks go to the process with the least load. Standbys are placed in the same way, never on a process that already has the task.
 Racks and client tags are ignored, and there are no warm-up tasks yet: 4.4's AssignmentRefiner does not change targets.
 """
 
@@ -30,7 +30,7 @@ class TaskMember(msgspec.Struct, frozen=True):
 def assign(
     members: Mapping[str, TaskMember], subtopologies: Mapping[str, ConfiguredSubtopology], standby_replica_count: int
 ) -> dict[str, Tasks]:
-    """A target for each member, maybe an empty one. Without members the result is empty."""
+    """Return a target, possibly empty, for each member."""
     if not members:
         return {}
     return _Assignment(members, subtopologies, standby_replica_count).result()
@@ -80,7 +80,7 @@ class _Process:
 
 
 class _Share:
-    """The limit of tasks per member: the remaining tasks, spread evenly over the members that have not reached the limit yet."""
+    """The limit of tasks per member: the remaining tasks, spread evenly over the members below the limit."""
 
     __slots__ = ("_member_count", "_task_count", "limit")
 
@@ -92,7 +92,7 @@ class _Share:
         return -(-self._task_count // self._member_count) if self._member_count > 0 else 0
 
     def note(self, member_task_count: int) -> None:
-        """Note the member's new number of tasks. A member that has reached the limit no longer counts."""
+        """Count a member's new number of tasks. A member that has reached the limit no longer gets a share."""
         if member_task_count == self.limit:
             self._member_count -= 1
             self._task_count -= member_task_count
@@ -126,7 +126,7 @@ class _Assignment:
                 candidates.setdefault(task, []).append((False, -offsets.get(task, 0), member_id))
             for task in offsets.keys() - standbys:
                 candidates.setdefault(task, []).append((True, -offsets[task], member_id))
-        # Standbys come first, then the members whose stores are furthest. The sort is stable for equal members.
+        # Standbys come first, then the members with the most advanced stores. The sort is stable for equal members.
         self._has_state = {task: [c[2] for c in sorted(members, key=lambda c: c[:2])] for task, members in candidates.items()}
         process_ids = [self._members[member_id].process_id for member_id in hash_order(self._members)]
         self._processes = {i: self._processes[i] for i in computed_order(process_ids, len(self._members))}
@@ -183,12 +183,12 @@ class _Assignment:
         queue = self._processes_by_load()
         for task, replica_count in sorted(waiting, reverse=True):
             for _ in range(replica_count):
-                # There are fewer standbys than configured where every process has the task already.
+                # There are fewer standbys than configured if every process already has the task.
                 if not self._give_standby_to_least_loaded(task, queue):
                     break
 
     def _give_standby_to_holder(self, task: TaskId) -> bool:
-        """Give the standby to the member that ran the task, else to one that has its state. Returns whether it was given."""
+        """Give the standby to the member that ran the task, or to one that has its state. Returns whether it was assigned."""
         runs = self._runs.get(task)
         if runs is not None and self._give_standby(runs, task):
             return True
@@ -203,7 +203,8 @@ class _Assignment:
         return True
 
     def _give_standby_to_least_loaded(self, task: TaskId, queue: JavaQueue[_Process]) -> bool:
-        """Give the standby to the first process in the queue without the task. Processes go back in reverse order, as in Kafka."""
+        """Give the standby to the first process in the queue without the task. Processes are put back in reverse order, as in
+        Kafka."""
         passed = []
         is_given = False
         while queue and not is_given:
@@ -217,7 +218,7 @@ class _Assignment:
         return is_given
 
     def _least_loaded(self, member_ids: Iterable[str], without: TaskId | None = None) -> str | None:
-        """The first member, unless a later one has both less load on its process and fewer tasks of its own."""
+        """Return the first member, unless a later one has both less load on its process and fewer tasks of its own."""
         chosen = None
         process_load, task_count = NO_LOAD, NO_LOAD
         for member_id in member_ids:

@@ -1,4 +1,4 @@
-"""Matches a topology with the cluster's topics: computes the number of tasks, and the internal topics that must be created.
+"""Matches a topology with the cluster's topics: computes the number of tasks, and the internal topics to create.
 
 The logic is that of Kafka's InternalTopicManager with RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
 """
@@ -19,11 +19,11 @@ from ottla.protocol.messages.streams_group_topology_value import Subtopology, To
 
 TOPICS_IN_A_STATUS = 3
 MAX_TASKS = 50_000
-"""How many tasks a topology may have. A target of twice as many would not fit into a batch, and takes long to compute."""
+"""Maximum number of tasks of a topology. A target of twice as many would not fit into a batch, and takes long to compute."""
 
 
 class InternalTopic(msgspec.Struct, frozen=True):
-    """A repartition or changelog topic that exists or is to be created. Replication factor 0 stands for the broker's default."""
+    """A repartition or changelog topic that exists or must be created. Replication factor 0 means the broker's default."""
 
     name: str
     partition_count: int
@@ -44,7 +44,7 @@ class ConfiguredSubtopology(msgspec.Struct, frozen=True):
 
 
 class ConfiguredTopology(msgspec.Struct, frozen=True):
-    """``subtopologies`` are in the order of their ids, or None where they cannot be determined. Ready where there is no problem."""
+    """A topology matched with the topics. ``subtopologies`` are sorted by id, or None if they cannot be determined."""
 
     epoch: int
     subtopologies: dict[str, ConfiguredSubtopology] | None
@@ -57,7 +57,7 @@ class ConfiguredTopology(msgspec.Struct, frozen=True):
 
 
 class _Problem(Exception):
-    """The cluster's topics do not fit the topology. Members learn of this by a status, not by an error."""
+    """The cluster's topics do not fit the topology. Members learn of this from a status, not from an error."""
 
     def __init__(self, code: StatusCode, detail: str) -> None:
         self.status = status(code, detail)
@@ -65,7 +65,7 @@ class _Problem(Exception):
 
 
 def configure(topology: Topology, topics: GroupTopics) -> ConfiguredTopology:
-    """Raises STREAMS_INVALID_TOPOLOGY for a topology that cannot fit any topics."""
+    """Match a topology with the topics. Raises STREAMS_INVALID_TOPOLOGY for a topology that cannot fit any topics."""
     try:
         _check_source_topics(topology, topics)
         counts = _PartitionCounts(topics)
@@ -85,14 +85,14 @@ def configure(topology: Topology, topics: GroupTopics) -> ConfiguredTopology:
 
 
 class _PartitionCounts:
-    """Partition counts of existing topics, and those decided for internal topics. A topic that exists keeps its count."""
+    """Partition counts of existing topics, and those decided for internal topics. An existing topic keeps its count."""
 
     def __init__(self, topics: GroupTopics) -> None:
         self._topics = topics
         self.decided: dict[str, int] = {}
 
     def existing(self, topic: str) -> int:
-        """The partition count of a topic that exists, else 0."""
+        """Return the partition count of an existing topic, else 0."""
         return self._topics.partition_count(topic)
 
     def of(self, topic: str) -> int:
@@ -106,9 +106,10 @@ def _check_source_topics(topology: Topology, topics: GroupTopics) -> None:
 
 
 def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> None:
-    """A repartition topic has the count that the topology gives, or that of the largest source of a subtopology that writes it.
+    """Decide the counts of repartition topics: from the topology, or from the largest source of a subtopology that writes to the
+    topic.
 
-    Such a source may be a repartition topic itself whose count is not decided yet. So the loop goes on until all are decided.
+    Such a source may be a repartition topic whose count is not decided yet, so the loop runs until all are decided.
     """
     subtopologies = list(topology.in_order())
     decided = {topic.name: topic.partitions for one in subtopologies for topic in one.repartition_source_topics if topic.partitions}
@@ -133,14 +134,14 @@ def _count_repartition_topics(topology: Topology, counts: _PartitionCounts) -> N
 
 
 def _largest_source(subtopology: Subtopology, decided: dict[str, int], counts: _PartitionCounts) -> int | None:
-    """The largest partition count of the subtopology's sources, as far as decided; None where no count is."""
+    """Return the largest decided partition count of the subtopology's sources, or None if no count is decided."""
     known = [decided[topic.name] for topic in subtopology.repartition_source_topics if topic.name in decided]
     known += [counts.existing(topic) for topic in subtopology.source_topics if counts.existing(topic)]
     return max(known, default=None)
 
 
 def _enforce_copartitioning(topology: Topology, counts: _PartitionCounts) -> None:
-    """Give topics that are joined the same number of partitions. Only repartition topics without a number of their own change."""
+    """Give topics that are joined the same number of partitions. Only repartition topics without a configured number change."""
     internal = [topic for one in topology.subtopologies.values() for topic in one.repartition_source_topics]
     fixed = {topic.name for topic in internal if topic.partitions}
     flexible = {topic.name for topic in internal if not topic.partitions}
@@ -153,7 +154,7 @@ def _enforce_copartitioning(topology: Topology, counts: _PartitionCounts) -> Non
 
 
 def _copartitioned(group: set[str], fixed: set[str], flexible: set[str], counts: _PartitionCounts) -> dict[str, int]:
-    """The counts of the repartition topics in a copartition group.
+    """Return the counts of the repartition topics in a copartition group.
 
     In a group of repartition topics only, all topics of the topology that have a fixed count must agree, as in Kafka.
     """
@@ -181,7 +182,7 @@ def _same_count(counted: dict[str, int]) -> int:
 
 
 def _count_changelogs(topology: Topology, counts: _PartitionCounts) -> None:
-    """Decide one partition for each task, even where an existing topic has another number: that is reported later."""
+    """Decide one partition per task, even if an existing topic has another number, which is reported later."""
     decided: dict[str, int] = {}
     for one in topology.in_order():
         if not sources_of(one):

@@ -7,7 +7,7 @@ from ottla.coordinator.result import Effect
 
 
 class StreamsMemberSeen(Effect, frozen=True):
-    """A member has sent a heartbeat: its session starts anew."""
+    """Restart the session of a member that sent a heartbeat."""
 
     group_id: str
     member_id: str
@@ -15,14 +15,14 @@ class StreamsMemberSeen(Effect, frozen=True):
 
 
 class DelayFirstAssignment(Effect, frozen=True):
-    """Wait until ``until_ms`` for more members before the first target of a new group is computed; None ends the wait."""
+    """Wait until ``until_ms`` for more members before computing the first target of a new group. None ends the wait."""
 
     group_id: str
     until_ms: int | None
 
 
 class KeepTaskOffsets(Effect, frozen=True):
-    """A member has sent the offsets of its state stores."""
+    """Store the offsets of a member's state stores."""
 
     group_id: str
     member_id: str
@@ -30,20 +30,20 @@ class KeepTaskOffsets(Effect, frozen=True):
 
 
 class RequestShutdown(Effect, frozen=True):
-    """A member asks the whole application to shut down. All members are told, as long as the group has members."""
+    """A member requests a shutdown of the whole application. All members get a status, as long as the group has members."""
 
     group_id: str
     member_id: str
 
 
 class RaiseEndpointEpoch(Effect, frozen=True):
-    """Another member now serves some partitions to interactive queries, so members need the new endpoints."""
+    """Another member now serves some partitions for interactive queries, so members need the new endpoints."""
 
     group_id: str
 
 
 class AwaitNextStreamsDeadline(Effect, frozen=True):
-    """Check a streams group's deadlines when the next of them comes, but after ``now_ms``."""
+    """Check a streams group's deadlines at the next of them, but after ``now_ms``."""
 
     group_id: str
     now_ms: int

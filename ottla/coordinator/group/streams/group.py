@@ -19,11 +19,11 @@ from ottla.protocol.errors import Code, KafkaError
 
 NEW_GROUP = GroupMetadata(epoch=FIRST_EPOCH)
 STREAMS = "streams"
-"""The type of these groups, and the name of their protocol."""
+"""The type of these groups and of their protocol."""
 
 
 class StreamsGroupState(Enum):
-    """The values are the names that Kafka's tools print."""
+    """The state of a streams group. The values are the names that Kafka's tools print."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -40,7 +40,7 @@ class MemberTaskOffsets(msgspec.Struct, frozen=True):
 
 
 class Holders(msgspec.Struct):
-    """The processes that hold each task, including tasks that they have to give up (`reconciliation.TaskHolders`)."""
+    """The processes that hold each task, including tasks that they must give up (`reconciliation.TaskHolders`)."""
 
     active: dict[TaskId, str] = msgspec.field(default_factory=dict)
     standby: dict[TaskId, set[str]] = msgspec.field(default_factory=dict)
@@ -88,10 +88,10 @@ def _release(held: dict[TaskId, set[str]], process_id: str, tasks: TaskSet) -> N
 class StreamsGroup(msgspec.Struct):
     """One streams group. Only replay changes the fields above ``configured``; the others are never logged.
 
-    ``targets`` are the members' target assignments of ``assignment_epoch``. An epoch in ``metadata`` above it means that a new
-    target is to be computed. ``configured`` is the topology, matched with the topics whose hash is ``configured_hash``.
-    ``sessions_ms`` are when sessions end, ``revocations_ms`` when members must have given up tasks. ``delayed_until_ms`` is when
-    the first target of a new group is computed.
+    ``targets`` are the members' target assignments of ``assignment_epoch``. If the epoch in ``metadata`` is higher, a new target
+    must be computed. ``configured`` is the topology, matched with the topics whose hash is ``configured_hash``. Deadlines by
+    member: ``sessions_ms`` for the session, ``revocations_ms`` for giving up tasks. ``delayed_until_ms`` is when the first target
+    of a new group is computed.
     """
 
     group_id: str
@@ -108,14 +108,14 @@ class StreamsGroup(msgspec.Struct):
     configured_hash: int = 0
     task_offsets: dict[str, MemberTaskOffsets] = msgspec.field(default_factory=dict)
     shutdown_member_id: str | None = None
-    """The member that has asked the whole application to shut down."""
+    """The member that requested a shutdown of the whole application."""
     endpoint_epoch: int = 0
-    """Rises when another member serves some partitions to interactive queries."""
+    """Rises when another member serves some partitions for interactive queries."""
     sessions_ms: dict[str, int] = msgspec.field(default_factory=dict)
     revocations_ms: dict[str, int] = msgspec.field(default_factory=dict)
     delayed_until_ms: int | None = None
     wake_ms: int | None = None
-    """When the shard checks the group's deadlines: never later than the earliest deadline."""
+    """When the shard next checks the group's deadlines, never later than the earliest deadline."""
     due_ms: int | None = None
     """The earliest deadline that was set since ``wake_ms`` was computed."""
 
@@ -138,7 +138,7 @@ class StreamsGroup(msgspec.Struct):
     # look-ups
 
     def member(self, member_id: str) -> StreamsGroupMember:
-        """Raises UNKNOWN_MEMBER_ID."""
+        """Return the member, or raise UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -148,7 +148,7 @@ class StreamsGroup(msgspec.Struct):
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    # as a `GroupView`: for offsets, listings and deletions
+    # For offsets, listings and deletions (`GroupView`).
 
     @property
     def type_name(self) -> str:
@@ -168,15 +168,15 @@ class StreamsGroup(msgspec.Struct):
 
     @property
     def idle_since_ms(self) -> None:
-        """None: each offset expires by its own commit time."""
+        """None, because each offset expires by its own commit time."""
         return
 
     def topics_in_use(self) -> Collection[str]:
-        """The topics that the topology reads, while the group has members."""
+        """Return the topics that the topology reads, while the group has members."""
         return set() if self.is_empty or self.topology is None else self.topology.source_topics()
 
     def check_offset_delete(self) -> None:
-        """Never raises: `topics_in_use` decides for each topic."""
+        """Allow it: `topics_in_use` decides for each topic."""
 
     def tombstones(self) -> list[LogRecord]:
         return group_tombstones(self.group_id, self.members)
@@ -184,9 +184,9 @@ class StreamsGroup(msgspec.Struct):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, has_new_error_codes: bool
     ) -> CommitCheck | None:
-        """StreamsGroup.validateOffsetCommit: a member may commit at its own epoch.
+        """Check a commit, which a member may make at its own epoch (StreamsGroup.validateOffsetCommit).
 
-        At an epoch below its own, a member may commit for active tasks that it has held since that epoch or longer (KIP-1251).
+        At an older epoch, a member may commit for active tasks that it has held since that epoch or longer (KIP-1251).
         """
         if epoch < 0 and not self.members:
             return None
@@ -220,7 +220,7 @@ class StreamsGroup(msgspec.Struct):
         return check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raises UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for a client that claims to be a member."""
+        """Raise UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH for a client with a wrong member id or epoch."""
         if member_id is None and epoch < 0:
             return
         member = self.member("" if member_id is None else member_id)
@@ -230,7 +230,7 @@ class StreamsGroup(msgspec.Struct):
     # replay
 
     def put(self, member: StreamsGroupMember) -> None:
-        """Put a member that is new, or has changed."""
+        """Add or replace a member."""
         old = self.members.get(member.member_id)
         if old is not None:
             self._forget(old)
@@ -267,7 +267,7 @@ class StreamsGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def time_revocation(self, member: StreamsGroupMember, now_ms: int) -> None:
-        """Set the deadline of a member that has to give up tasks: its rebalance time-out from now on."""
+        """Set the deadline of a member that must give up tasks, one rebalance timeout from now."""
         if (
             member.state is StreamsMemberState.UNREVOKED_TASKS
             and member.member_epoch >= 0
@@ -284,13 +284,13 @@ class StreamsGroup(msgspec.Struct):
         self.note_due(deadline_ms)
 
     def late_members(self, now_ms: int) -> list[str]:
-        """Members whose session has ended, or who are late to give up tasks."""
+        """Return the members whose session has expired, or that are late to give up tasks."""
         late = [m for m, deadline in self.sessions_ms.items() if deadline <= now_ms]
         late += [m for m, deadline in self.revocations_ms.items() if deadline <= now_ms]
         return list(dict.fromkeys(late))
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest moment at which a deadline may change the group; it may be in the past."""
+        """Return the earliest time at which a deadline may change the group. It may be in the past."""
         deadlines = [*self.sessions_ms.values(), *self.revocations_ms.values()]
         if self.delayed_until_ms is not None:
             deadlines.append(self.delayed_until_ms)

@@ -35,7 +35,7 @@ from ottla.protocol.messages.streams_group_describe import DescribedGroup
 
 
 class StreamsGroups:
-    """All streams groups of a shard. `replay` takes their records; `apply` makes the changes that no log keeps.
+    """All streams groups of a shard. `replay` takes their records; `apply` makes the changes that are not logged.
 
     ``config_of`` returns the current configuration of a group.
     """
@@ -49,7 +49,7 @@ class StreamsGroups:
     # commands
 
     def heartbeat(self, beat: StreamsHeartbeat, now_ms: int) -> Result[StreamsHeartbeatOutcome]:
-        """Handle a request that was checked (`requests.check_heartbeat`). Raises `KafkaError`."""
+        """Handle a request after `requests.check_heartbeat`. Raises `KafkaError`."""
         request = beat.request
         group, config = self.groups.get(request.group_id), self._config_of(request.group_id)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
@@ -60,23 +60,21 @@ class StreamsGroups:
         return heartbeat(self.group(request.group_id), beat, config, self._topics, now_ms, is_new_group=False)
 
     def group(self, group_id: str) -> StreamsGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Return the group, or raise GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
         return group
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Describe the group. Raises GROUP_ID_NOT_FOUND."""
         return described(self.group(group_id))
 
     def tick(self, now_ms: int, max_batch_bytes: int) -> Iterator[tuple[str, Result[None]]]:
-        """Fence members whose deadline has passed: of each group as many as fit into a batch, and the others at the next tick.
+        """Fence late members: from each group as many as fit into a batch, and the others at the next tick.
 
-        Also compute the first targets of new groups whose delay is over.
-
-        Each result must be carried out before the next is asked for. Where the log refuses a group's records, the group does not
-        change, and is tried again after `deadlines.RETRY_MS`.
+        Also compute the first targets of new groups after their delay. Each result must be carried out before the next is
+        requested. If the log refuses a group's records, the group does not change, and is checked again after `deadlines.RETRY_MS`.
         """
         for group in self._deadlines.due(now_ms):
             late = group.late_members(now_ms)[:MAX_FENCED_MEMBERS]
@@ -96,14 +94,14 @@ class StreamsGroups:
         try:
             configured = configure(group.topology, self._topics)
         except KafkaError:
-            # Topics have changed, and the topology no longer fits any tasks: each heartbeat reports this.
+            # Topics have changed, and the topology no longer fits any tasks. Each heartbeat reports this.
             return []
         return next_target(group, group.metadata, configured, self._config_of(group.group_id), now_ms, is_delay_over=True).records
 
     # effects
 
     def apply(self, effect: Effect) -> None:
-        """Make one change in memory that the log does not keep, once the records of its decision are in the log."""
+        """Change state in memory that is not logged, once the decision's records are in the log."""
         match effect:
             case StreamsMemberSeen(group_id=group_id, member_id=member_id, now_ms=now_ms):
                 group = self.groups[group_id]
@@ -131,7 +129,7 @@ class StreamsGroups:
     # replay
 
     def replay(self, kind: int, key: bytes, value: bytes | None, now_ms: int) -> tuple[str, bool]:
-        """Replay one record. Returns the group's id, and whether the record has removed the group. Raises `DecodeError`."""
+        """Replay one record. Returns the group's id, and whether the record removed the group. Raises `DecodeError`."""
         read = records.read_key(kind, key)
         group_id: str = read.group_id
         group = self.groups.get(group_id)
@@ -161,14 +159,14 @@ class StreamsGroups:
             member = msgspec.structs.replace(known, **fields)
             group.put(member)
             if member.member_id not in group.sessions_ms:
-                # The member is new, or the broker has started: then every member gets a fresh session.
+                # The member is new, or the broker has started, which gives every member a new session.
                 group.extend_session(member.member_id, now_ms + self._config_of(group.group_id).session_timeout_ms)
             if kind == records.CURRENT or known.rebalance_timeout_ms == UNKNOWN_TIMEOUT_MS:
-                # After compaction the member's metadata record, with its rebalance time-out, may come behind its assignment record.
+                # After compaction, the member's metadata record with its rebalance timeout may follow its assignment record.
                 group.time_revocation(member, now_ms)
 
     def _remove(self, group: StreamsGroup, kind: int, key: Any) -> bool:
-        """Replay a tombstone. Returns whether it has removed the group."""
+        """Replay a tombstone. Returns whether it removed the group."""
         if kind == records.METADATA:
             del self.groups[group.group_id]
             return True

@@ -1,10 +1,10 @@
 """Decides a heartbeat (GroupMetadataManager.streamsGroupHeartbeat of Kafka). It answers five questions, in this order.
 
-1. Is the sender a member, and at the right epoch, or may it join? A static member takes its predecessor's place (`joining`).
+1. Is the sender a member with the right epoch, or may it join? A static member takes its predecessor's place (`joining`).
 2. Is the member's topology the group's, and do the cluster's topics fit it (`configuration`)?
 3. Has anything changed that targets depend on: members, topics, configs? Then the group's epoch rises.
 4. Is there a target assignment of the group's epoch? If not, it is computed, once for all members (`target`).
-5. Has the member reached its target? If not, it goes the next step (`reconciliation`).
+5. Has the member reached its target? If not, it makes the next step (`reconciliation`).
 
 Functions in this module change nothing that is logged: they return the records of the changes.
 """
@@ -54,7 +54,7 @@ from ottla.protocol.messages.streams_group_heartbeat import (
 def heartbeat(
     group: StreamsGroup, beat: StreamsHeartbeat, config: StreamsGroupConfig, topics: GroupTopics, now_ms: int, *, is_new_group: bool
 ) -> Result[StreamsHeartbeatOutcome]:
-    """A member stays, or joins at epoch 0. Raises `KafkaError`."""
+    """Handle the heartbeat of a member that stays, or joins at epoch 0. Raises `KafkaError`."""
     return _Beat(group, beat, config, topics, now_ms, is_new_group).result()
 
 
@@ -113,7 +113,7 @@ class _Beat:
     # topology
 
     def _topology(self) -> Topology:
-        """The group's topology, which its first member has sent. As in Kafka, it cannot change yet. Raises INVALID_REQUEST."""
+        """Return the group's topology, which its first member sent. As in Kafka, it cannot change yet. Raises INVALID_REQUEST."""
         sent, known = self._request.topology, self._group.topology
         if sent is None:
             if known is None:
@@ -128,8 +128,8 @@ class _Beat:
         return known
 
     def _configured(self, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """The configured topology and the hash of its topics. The group caches them, for they depend on the topology and that hash
-        only."""
+        """Return the configured topology and the hash of its topics. The group caches both, because they depend only on the
+        topology and that hash."""
         group = self._group
         topics_hash = required_topics_hash(topology, self._topics)
         if group.configured is None or group.topology is None or group.configured_hash != topics_hash:
@@ -167,7 +167,7 @@ class _Beat:
     def _metadata(
         self, topology: Topology, configured: ConfiguredTopology, topics_hash: int, changes_target: bool
     ) -> GroupMetadata:
-        """The group's metadata, with the next epoch where something has changed that targets depend on."""
+        """Return the group's metadata, with the next epoch if anything has changed that targets depend on."""
         known = self._group.metadata
         metadata = msgspec.structs.replace(
             known,
@@ -228,9 +228,9 @@ class _Beat:
         replaced: StreamsGroupMember | None,
         configured: ConfiguredTopology,
     ) -> None:
-        """Send the endpoints to a member that does not know their newest epoch.
+        """Send the endpoints to a member that does not know their latest epoch.
 
-        As in Kafka, the endpoint epoch of a group only rises once the group is in the log.
+        As in Kafka, a group's endpoint epoch does not rise before the group is logged.
         """
         group = self._group
         epoch = group.endpoint_epoch
@@ -274,7 +274,7 @@ def _matters_to_targets(before: StreamsGroupMember, member: StreamsGroupMember) 
 
 
 def _by_task(listed: list[TaskOffset]) -> dict[str, dict[int, int]]:
-    """Offsets by subtopology and partition. Raises INVALID_REQUEST for a task that is listed twice."""
+    """Return the offsets by subtopology and partition. Raises INVALID_REQUEST for a task that is listed twice."""
     offsets: dict[str, dict[int, int]] = {}
     for one in listed:
         of_subtopology = offsets.setdefault(one.subtopology_id, {})

@@ -16,9 +16,9 @@ SMALLEST_TABLE = 16
 
 
 def hash_order(keys: Collection[str]) -> list[str]:
-    """The order of a HashMap into which the strings were put: by slots of a table that is at most three quarters full.
+    """Return the iteration order of a HashMap with these strings: by slots of a table that is at most three quarters full.
 
-    Strings in the same slot stay in the order in which they were put. (Java may change that for eight or more in one slot.)
+    Strings in the same slot keep their insertion order. (Java may change that for eight or more in one slot.)
     """
     table = SMALLEST_TABLE
     while len(keys) > table * 3 // 4:
@@ -27,10 +27,10 @@ def hash_order(keys: Collection[str]) -> list[str]:
 
 
 def computed_order(keys: Iterable[str], capacity: int) -> list[str]:
-    """The order of a HashMap with an initial capacity, whose computeIfAbsent was called for each key, maybe repeatedly.
+    """Return the order of a HashMap with an initial capacity after computeIfAbsent was called for each key, maybe repeatedly.
 
-    Unlike ``put``, computeIfAbsent checks whether the table is too full before it adds a key, not afterwards, and it puts the last
-    key of a slot first.
+    Unlike ``put``, computeIfAbsent grows a full table before it adds a key, not afterwards, and it puts the last key of a slot
+    first.
     """
     table = 1
     while table < capacity:
@@ -76,7 +76,7 @@ class JavaQueue(Generic[T]):
         heap[at] = (priority, element)
 
     def pop(self) -> T:
-        """Remove and return the element with the lowest priority. Raises IndexError where the queue is empty."""
+        """Remove and return the element with the lowest priority. Raises IndexError if the queue is empty."""
         heap = self._heap
         last = heap.pop()
         if not heap:

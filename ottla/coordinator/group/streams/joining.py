@@ -1,4 +1,4 @@
-"""Identifies the member that has sent a heartbeat, the first question of `heartbeat`; also leaving and fencing of members."""
+"""Identifies the member that sent a heartbeat, the first question of `heartbeat`; also leaving and fencing of members."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ottla.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbea
 def member_of(
     group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_size: int, records: list[LogRecord]
 ) -> tuple[StreamsGroupMember, StreamsGroupMember | None]:
-    """The member as the group knows it, and the static member that it replaces, if any. Raises `KafkaError`."""
+    """Return the member as the group knows it, and the static member that it replaces, if any. Raises `KafkaError`."""
     is_joining = request.member_epoch == JOIN_EPOCH
     if is_joining:
         _check_size(group, request, max_size)
@@ -60,7 +60,7 @@ def member_of(
 
 
 def with_news(member: StreamsGroupMember, beat: StreamsHeartbeat) -> StreamsGroupMember:
-    """The member with the heartbeat's changes. Fields without a value stay, except the endpoint of a member that joins."""
+    """Return the member with the heartbeat's changes. Unset fields keep their value, except the endpoint of a joining member."""
     request = beat.request
     endpoint = None if request.user_endpoint is None else (request.user_endpoint.host, request.user_endpoint.port)
     says: dict[str, Any] = {
@@ -88,7 +88,7 @@ def _check_size(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, max_
 
 
 def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartbeatRequest) -> StreamsGroupMember:
-    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has taken this one's place."""
+    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has replaced it."""
     if static is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
     if static.member_id != request.member_id:
@@ -98,9 +98,9 @@ def _known_static(static: StreamsGroupMember | None, request: StreamsGroupHeartb
 
 
 def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest) -> None:
-    """A member may send its previous epoch when its last response was lost; then it must not own more than its assignment.
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
 
-    Raises FENCED_MEMBER_EPOCH.
+    A member may send its previous epoch if it lost the last response, but then must not own more than its assignment.
     """
     received, known = request.member_epoch, member.member_epoch
     if received in (JOIN_EPOCH, known):
@@ -119,7 +119,7 @@ def _check_epoch(member: StreamsGroupMember, request: StreamsGroupHeartbeatReque
 
 
 def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[StreamsHeartbeatOutcome]:
-    """A member leaves for good at epoch -1. At -2 a static member leaves until it comes back, or its session ends."""
+    """Handle a member that leaves at epoch -1, or a static member that leaves at -2 until it rejoins or its session expires."""
     effects: list[Effect] = []
     if request.shutdown_application:
         effects.append(RequestShutdown(group.group_id, request.member_id))
@@ -139,7 +139,7 @@ def leave(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> Result[
 
 
 def fenced(group: StreamsGroup, member_ids: Collection[str]) -> list[LogRecord]:
-    """The records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
+    """Return the records that remove members. The group's epoch rises, so the next heartbeat computes a new target."""
     records = [record for member_id in member_ids for record in member_tombstones(group.group_id, member_id)]
     metadata = msgspec.structs.replace(group.metadata, epoch=group.metadata.epoch + 1)
     records.append(metadata_record(group.group_id, metadata))

@@ -10,14 +10,14 @@ from ottla.coordinator.group.streams.tasks import AssignedTasks
 
 UNKNOWN_TOPOLOGY_EPOCH = -1
 UNKNOWN_TIMEOUT_MS = -1
-"""The rebalance time-out of a member whose metadata record was not read yet. Every joining member sends its time-out."""
+"""The rebalance timeout of a member whose metadata record was not replayed yet. Every joining member sends its timeout."""
 
 Endpoint = tuple[str, int]
-"""Host and port at which the application answers interactive queries."""
+"""Host and port where the application answers interactive queries."""
 
 
 class StreamsMemberState(IntEnum):
-    """The numbers are those in Kafka's records. UNKNOWN stands for a state that only a newer broker knows."""
+    """The state of a member. The numbers are those in Kafka's records. UNKNOWN is a state that only a newer broker knows."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -33,9 +33,9 @@ def state_of(number: int) -> StreamsMemberState:
 
 
 class StreamsGroupMember(msgspec.Struct, frozen=True):
-    """``assigned`` are the tasks that the member was given, ``revoking`` those that it must give up.
+    """One member. ``assigned`` are its tasks, ``revoking`` those that it must give up.
 
-    A member whose response was lost sends ``previous_epoch`` again.
+    ``previous_epoch`` is still accepted from a member that lost the last response.
     """
 
     member_id: str

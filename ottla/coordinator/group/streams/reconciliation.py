@@ -1,21 +1,21 @@
-"""How a member gets from its current tasks to its target tasks (CurrentAssignmentBuilder of Kafka 4.4).
+"""Moves a member from its current tasks to its target tasks (CurrentAssignmentBuilder of Kafka 4.4).
 
 A member gets a task only when the task is free: an active task when no member of the group runs it, and any task when no other
-member of the same process has it in any role, because members of a process share its state directory. A member gives tasks up
-first: it stays behind its target until it confirms that it no longer owns them.
+member of the same process has it in any role, because members of a process share its state directory. A member gives up tasks
+first: it does not reach its target until it confirms that it no longer owns them.
 
-| state now | condition at the heartbeat | result |
+| current state | condition at the heartbeat | result |
 |---|---|---|
 | STABLE | the member is at the target's epoch | unchanged |
 | STABLE | the member is at another epoch | the next assignment |
-| UNREVOKED_TASKS | the member owns tasks to give up, or does not say | unchanged |
-| UNREVOKED_TASKS | the member owns none of these | the next assignment, at the next epoch where it has more to give up |
+| UNREVOKED_TASKS | the member owns tasks to give up, or does not list them | unchanged |
+| UNREVOKED_TASKS | the member owns none of these | the next assignment, at the next epoch if it has more to give up |
 | UNRELEASED_TASKS | any | the next assignment |
 | UNKNOWN (a record of a newer broker) | the member owns nothing | the next assignment |
 | UNKNOWN | anything else | FENCED_MEMBER_EPOCH |
 
-The next assignment is UNREVOKED_TASKS at the member's epoch where the member has tasks to give up. Else it is UNRELEASED_TASKS at
-the target's epoch where other members hold tasks of the target, and else STABLE at the target's epoch.
+The next assignment is UNREVOKED_TASKS at the member's epoch if the member has tasks to give up. Otherwise it has the target's epoch
+and is UNRELEASED_TASKS if other members hold tasks of the target, else STABLE.
 
 Within one member a task may change its role without being given up: from active to standby, between standby and warm-up, and from
 either to active. Until a task becomes active the member keeps it in its old role.
@@ -34,7 +34,7 @@ from ottla.protocol.errors import Code, KafkaError
 
 
 class TaskHolders(Protocol):
-    """The processes that hold a task, including tasks that their members have to give up."""
+    """The processes that hold a task, including tasks that their members must give up."""
 
     def active_process(self, task: TaskId) -> str | None: ...
 
@@ -46,7 +46,7 @@ class TaskHolders(Protocol):
 def reconciled(
     member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
 ) -> StreamsGroupMember:
-    """The member after a heartbeat in which it named ``owned`` as its tasks; None where it named none. Raises
+    """Return the member after a heartbeat that listed ``owned`` as its tasks, None if it listed none. Raises
     FENCED_MEMBER_EPOCH."""
     epoch = member.member_epoch
     match member.state:
@@ -69,10 +69,7 @@ def _may_own(tasks: AssignedTasks, owned: Tasks | None) -> bool:
 
 
 class _Step:
-    """One step of a member towards its target.
-
-    The step has the tasks that the member keeps, must give up, and gets, each by role.
-    """
+    """One step of a member towards its target: the tasks that it keeps, must give up, and gets, each by role."""
 
     def __init__(
         self, member: StreamsGroupMember, target_epoch: int, target: Tasks, holders: TaskHolders, owned: Tasks | None
@@ -125,7 +122,7 @@ class _Step:
     # the next assignment
 
     def member_at(self, epoch: int) -> StreamsGroupMember:
-        """The member after the step. ``epoch`` is its epoch as long as it has tasks to give up."""
+        """Return the member after the step. ``epoch`` is its epoch as long as it has tasks to give up."""
         self._change_roles()
         revoking = self._with_epochs(self._revoking_active, self._revoking_standby, self._revoking_warmup)
         has_to_revoke = not revoking.is_empty and _may_own(revoking, self._owned)
@@ -159,7 +156,7 @@ class _Step:
         self._revoking_warmup -= self._target_active
 
     def _with_epochs(self, active: set[TaskId], standby: set[TaskId], warmup: set[TaskId]) -> AssignedTasks:
-        """Tasks with the assignment epochs of the active ones, all of which the member already has."""
+        """Return tasks with the assignment epochs of the active ones, which the member already has."""
         epochs: dict[str, dict[int, int]] = {}
         for task in active:
             epochs.setdefault(task[0], {})[task[1]] = self._epochs[task]

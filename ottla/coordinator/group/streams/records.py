@@ -40,10 +40,10 @@ KINDS = {
     CURRENT: current_key,
     TOPOLOGY: topology_key,
 }
-"""The schema of each kind of record. The kind is the version number at the start of the key."""
+"""The schema of each record type, which is the version number at the start of the key."""
 
 NO_EPOCH = -1
-"""The epoch where no topology was validated, or no topology's description was stored or refused."""
+"""The epoch if no topology was validated, or if no description of a topology was stored or refused."""
 
 
 class GroupMetadata(msgspec.Struct, frozen=True):
@@ -66,7 +66,6 @@ def _key(kind: int, message: Any) -> bytes:
 
 
 def read_key(kind: int, key: bytes) -> Any:
-    """Raises `DecodeError`."""
     return decode_record(KINDS[kind], b"\0\0" + key[2:])
 
 
@@ -103,7 +102,7 @@ def read_metadata(raw: bytes) -> GroupMetadata:
 
 
 def target_metadata_record(group_id: str, epoch: int, assigned_ms: int) -> LogRecord:
-    """``assigned_ms`` is when the target was computed; 0 allows to compute the next one at once."""
+    """Encode the target's epoch. ``assigned_ms`` is when the target was computed; 0 allows the next one to be computed at once."""
     value = target_metadata_value.StreamsGroupTargetAssignmentMetadataValue(
         assignment_epoch=epoch, assignment_timestamp=assigned_ms
     )
@@ -124,7 +123,7 @@ def read_topology(raw: bytes) -> Topology:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[LogRecord]:
-    """Tombstones for all records of a group, in Kafka's order."""
+    """Return tombstones for all records of a group, in Kafka's order."""
     members = list(member_ids)
     return [
         *(LogRecord(_member_key(CURRENT, group_id, m), None) for m in members),
@@ -160,7 +159,7 @@ def member_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
 
 
 def read_member(raw: bytes) -> dict[str, Any]:
-    """The fields of `StreamsGroupMember` that a member's metadata record holds."""
+    """Decode the fields of `StreamsGroupMember` in a member's metadata record."""
     value = decode_record(member_value, raw)
     endpoint = value.user_endpoint
     return {
@@ -207,7 +206,7 @@ def current_record(group_id: str, member: StreamsGroupMember) -> LogRecord:
 
 
 def read_current(raw: bytes) -> dict[str, Any]:
-    """The fields of `StreamsGroupMember` that the record of a member's current assignment holds."""
+    """Decode the fields of `StreamsGroupMember` in the record of a member's current assignment."""
     v = decode_record(current_value, raw)
     epoch = v.member_epoch
     return {
@@ -244,7 +243,7 @@ def _with_epochs(tasks: TaskEpochs) -> list[current_value.TaskIds]:
 
 
 def _read_epochs(listed: Iterable[current_value.TaskIds], member_epoch: int) -> Mapping[str, Mapping[int, int]]:
-    """Brokers before Apache Kafka 4.2 wrote no assignment epochs; then each task gets the member's epoch."""
+    """Decode tasks. Brokers before Apache Kafka 4.2 wrote no assignment epochs; each task then gets the member's epoch."""
     tasks: dict[str, dict[int, int]] = {}
     for one in listed:
         epochs = one.assignment_epochs

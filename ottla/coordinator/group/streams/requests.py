@@ -21,15 +21,15 @@ STANDBYS_CONFIG = "num.standby.replicas"
 RACK_TAGS_CONFIG = "rack.aware.assignment.tags"
 ASSIGNOR_NAME = "sticky"
 MAX_SUBTOPOLOGIES = 500
-"""How many subtopologies a topology may have. Each takes about 20 us without a pause. An application has a handful."""
+"""Maximum number of subtopologies of a topology. Each takes about 20 us in a single step. An application has a handful."""
 MAX_TOPOLOGY_ELEMENTS = 5_000
-"""How many topic names, topic configs, copartition groups and their members all subtopologies may have together."""
+"""Maximum number of topic names, topic configs, copartition groups and their members in all subtopologies together."""
 MAX_CLIENT_TAGS = 1_000
-"""How many client tags a member may have. Kafka Streams allows five."""
+"""Maximum number of client tags of a member. Kafka Streams allows five."""
 
 
 class StreamsGroupConfig(msgspec.Struct, frozen=True):
-    """``group.streams.*`` of the broker."""
+    """The broker's ``group.streams.*`` configs."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -42,7 +42,8 @@ class StreamsGroupConfig(msgspec.Struct, frozen=True):
     max_size: int = 0x7FFFFFFF
 
     def assignment_configs(self) -> dict[str, str]:
-        """The configs on which targets depend, as the group's record has them. When they change, a new target is computed."""
+        """Return the configs that targets depend on, as the group's record stores them. If they change, a new target is
+        computed."""
         configs = {STANDBYS_CONFIG: str(self.standby_replica_count)}
         if self.rack_aware_assignment_tags:
             configs[RACK_TAGS_CONFIG] = ",".join(self.rack_aware_assignment_tags)
@@ -59,21 +60,21 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True):
 
 
 class StreamsHeartbeatOutcome(msgspec.Struct):
-    """The response, and the topics that the broker must create (StreamsGroupHeartbeatResult)."""
+    """The response, and the topics that the broker must create (StreamsGroupHeartbeatResult of Kafka)."""
 
     answer: StreamsGroupHeartbeatResponse
     missing_topics: dict[str, InternalTopic] = {}
 
 
 def owned_tasks(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
-    """The tasks that the member says it owns; None where it does not say."""
+    """Return the tasks that the member lists as its own, or None if it lists none."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
     return Tasks(task_set(request.active_tasks), task_set(request.standby_tasks), task_set(request.warmup_tasks))
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that no group would accept. The first error is Kafka's.
+    """Raise INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that no group would accept. The first error is Kafka's.
 
     Whether the topology is the group's, and fits the existing topics, is checked later (`heartbeat`).
     """
@@ -105,7 +106,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_sizes(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request too large to be handled without a pause."""
+    """Raise INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY for a request that is too large to be handled in one step."""
     if request.topology is not None:
         _check_topology_size(request.topology)
     tags = len(request.client_tags or ())

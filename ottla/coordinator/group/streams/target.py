@@ -18,7 +18,8 @@ from ottla.coordinator.result import LogRecord
 
 
 class TaskTarget(msgspec.Struct, frozen=True):
-    """The members' target tasks, and the records of those that have changed. ``delayed_by`` is why no newer target was computed."""
+    """The members' target tasks, and the records of the changed ones. ``delayed_by`` is the reason why no newer target was
+    computed."""
 
     epoch: int
     tasks: Mapping[str, Tasks]
@@ -36,8 +37,8 @@ def next_target(
     *,
     is_delay_over: bool = False,
 ) -> TaskTarget:
-    """The target of the group's epoch, or the previous target where it is too early. ``member`` is the member after its
-    heartbeat."""
+    """Return the target of the group's epoch, or the previous target if a new one is too early. ``member`` is in its state after
+    the heartbeat."""
     if group.delayed_until_ms is not None and not is_delay_over:
         return TaskTarget(group.assignment_epoch, {}, delayed_by="initial rebalance delay")
     members, targets = dict(group.members), group.targets
@@ -56,7 +57,8 @@ def next_target(
 
 
 def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, StreamsGroupMember], dict[str, Tasks]]:
-    """The members and their targets once ``member`` has replaced its old self, or the static member with its instance id."""
+    """Return the members and their targets once ``member`` has replaced its old state, or the static member with its instance
+    id."""
     members, targets = {**group.members, member.member_id: member}, group.targets
     replaced = None if member.instance_id is None else group.static_members.get(member.instance_id)
     if replaced is not None and replaced != member.member_id:
@@ -68,7 +70,7 @@ def _with(group: StreamsGroup, member: StreamsGroupMember) -> tuple[dict[str, St
 def _assigned(
     group: StreamsGroup, members: dict[str, StreamsGroupMember], configured: ConfiguredTopology, metadata: GroupMetadata
 ) -> dict[str, Tasks]:
-    """Assign tasks to all members. While topics are missing no member gets a task."""
+    """Assign tasks to all members. While topics are missing, no member gets a task."""
     if configured.subtopologies is None or not configured.is_ready:
         return dict.fromkeys(members, Tasks())
     seen = {

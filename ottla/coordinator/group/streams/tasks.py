@@ -11,11 +11,11 @@ TaskId = tuple[str, int]
 TaskSet = Mapping[str, frozenset[int]]
 """Partitions by subtopology id. Subtopologies without partitions are left out."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
-"""As `TaskSet`, with the assignment epoch at which the member got each task."""
+"""Like `TaskSet`, with the assignment epoch at which the member got each task."""
 
 
 class Tasks(msgspec.Struct, frozen=True):
-    """A member's target tasks, or the tasks that it says it owns."""
+    """A member's target tasks, or the tasks that it lists as its own."""
 
     active: TaskSet = {}
     standby: TaskSet = {}
@@ -56,7 +56,7 @@ class AssignedTasks(msgspec.Struct, frozen=True):
         return AssignedTasks(active, united(self.standby, other.standby), united(self.warmup, other.warmup))
 
     def with_epochs_reset(self) -> AssignedTasks:
-        """The tasks of a static member that leaves for a while: its successor may commit for them at any epoch."""
+        """Return the tasks of a static member that leaves temporarily. Its successor may commit for them at any epoch."""
         active = {subtopology: dict.fromkeys(epochs, 0) for subtopology, epochs in self.active.items()}
         return AssignedTasks(active, self.standby, self.warmup)
 

@@ -1,4 +1,4 @@
-"""The topology that the members of a streams group run, from their heartbeats or the group's record (StreamsTopology of Kafka)."""
+"""The topology of a streams group, from its members' heartbeats or its record (StreamsTopology of Kafka)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ottla.protocol.messages.streams_group_topology_value import StreamsGroupTop
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """Subtopologies by id. Topologies are equal whatever the order of their subtopologies."""
+    """Subtopologies by id. The order of subtopologies does not matter for equality."""
 
     epoch: int
     subtopologies: dict[str, Subtopology]
 
     def in_order(self) -> Iterator[Subtopology]:
-        """Subtopologies in Kafka's order, on which the partition counts of internal topics may depend."""
+        """Yield subtopologies in Kafka's order, which partition counts of internal topics may depend on."""
         return (self.subtopologies[subtopology_id] for subtopology_id in hash_order(self.subtopologies))
 
     def required_topics(self) -> set[str]:
-        """All topics that are read, and all changelog topics."""
+        """Return all topics that are read, and all changelog topics."""
         return {
             topic
             for one in self.subtopologies.values()
@@ -36,11 +36,11 @@ class Topology(msgspec.Struct, frozen=True):
         }
 
     def source_topics(self) -> set[str]:
-        """All topics that are read."""
+        """Return all topics that are read."""
         return {topic for one in self.subtopologies.values() for topic in sources_of(one)}
 
     def subtopology_of(self, topic: str) -> str | None:
-        """The id of the last subtopology that reads the topic; None where none does."""
+        """Return the id of the last subtopology that reads the topic, or None."""
         reading = None
         for one in self.in_order():
             if topic in sources_of(one):
@@ -52,7 +52,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 def sources_of(subtopology: Subtopology | heartbeat.Subtopology) -> list[str]:
-    """The user's source topics, then the repartition topics."""
+    """Return the user's source topics, then the repartition topics."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
@@ -61,12 +61,12 @@ def topology_of(value: StreamsGroupTopologyValue) -> Topology:
 
 
 def topology_from_heartbeat(sent: heartbeat.Topology) -> Topology:
-    """``sent`` must have been checked (`check_topic_names`, `check_topology`)."""
+    """Convert a topology that was checked with `check_topic_names` and `check_topology`."""
     return topology_of(msgspec.convert(sent, StreamsGroupTopologyValue, from_attributes=True))
 
 
 def check_topic_names(sent: heartbeat.Topology) -> None:
-    """Raises STREAMS_INVALID_TOPOLOGY. KafkaApis checks the names before the rest of a heartbeat is checked."""
+    """Raise STREAMS_INVALID_TOPOLOGY for a bad topic name. KafkaApis checks names before the rest of a heartbeat."""
     for one in sent.subtopologies:
         changelogs = (topic.name for topic in one.state_changelog_topics)
         for name in chain(sources_of(one), one.repartition_sink_topics, changelogs):
@@ -79,9 +79,9 @@ def check_topic_names(sent: heartbeat.Topology) -> None:
 
 
 def check_topology(sent: heartbeat.Topology) -> None:
-    """Raises STREAMS_INVALID_TOPOLOGY (GroupCoordinatorService.throwIfInvalidTopology).
+    """Raise STREAMS_INVALID_TOPOLOGY for an invalid topology (GroupCoordinatorService.throwIfInvalidTopology).
 
-    Some of these topologies get UNKNOWN_SERVER_ERROR from Kafka: repeated ids and names, and copartition groups of missing topics.
+    Kafka answers UNKNOWN_SERVER_ERROR to some of these: repeated ids and names, and copartition groups of missing topics.
     """
     seen: set[str] = set()
     for one in sent.subtopologies:
@@ -120,7 +120,7 @@ def _invalid(message: str) -> KafkaError:
 
 
 def required_topics_hash(topology: Topology, topics: GroupTopics) -> int:
-    """A hash of the topics that the topology needs and that exist. When it changes, a new target is computed (KIP-1101).
+    """Return a hash of the existing topics that the topology needs. If it changes, a new target is computed (KIP-1101).
 
     Kafka computes XXH3 of the same data. So a group that comes from Apache Kafka gets a new target once, and keeps its tasks.
     """
